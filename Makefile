@@ -1,0 +1,38 @@
+# Each target sets up what it needs. `make help` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench suite format clean
+PY := .venv/bin/python
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+.venv/.runtime: pyproject.toml constraints.txt scripts/bootstrap.sh
+	@scripts/bootstrap.sh runtime
+
+.venv/.dev: pyproject.toml constraints.txt scripts/bootstrap.sh
+	@scripts/bootstrap.sh dev
+
+suite: .venv/.dev
+	@$(PY) scripts/fetch_schema_suite.py
+
+demo: .venv/.runtime  ## a session with tools, from question to verified proof
+	@$(PY) docs/examples/demo.py
+
+check: .venv/.dev  ## lint, format, types, direction of imports, sizes
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports
+	@$(PY) scripts/sizes.py
+
+test: check suite  ## everything that must hold
+	@$(PY) -m pytest -q
+
+bench: .venv/.dev  ## measure, as ratios in one run
+	@$(PY) -m bench
+
+format: .venv/.dev  ## put the code in its usual form
+	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
+
+clean:  ## forget everything that was installed or built
+	@rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,126 @@
+"""How many entries per second the journal keeps, beside bare SQLite on the same disk.
+
+    python bench/bench_journal.py [--rounds 9] [--entries 400] [--folder DIR]
+
+Rounds are interleaved, so that a busy moment of the machine hits every way alike;
+the figures are medians. The bare ways insert one row with the same bytes as an entry
+into a table without an index, in WAL mode with `synchronous=FULL`: the least that
+SQLite can do for a durable write. A table goes to stderr, JSON to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from handrail.core.calls import ToolResult
+from handrail.core.events import CallSettled
+from handrail.proof.journal import SqliteJournal, Timing
+
+Way = Callable[[int], Awaitable[None]]
+
+RESULT = ToolResult("call_0", "io:read_file", {"path": "docs/index.md", "text": "All the words. " * 8})
+
+
+def settled(number: int) -> CallSettled:
+    return CallSettled(
+        run="run_0123456789ab",
+        at=1_700_000_000_000 + number,
+        call_id=f"call_{number:032x}",
+        tool="io:read_file",
+        outcome="ok",
+        duration_us=1200,
+        ran=True,
+        result=RESULT,
+    )
+
+
+def bare(folder: Path, name: str, sync: str) -> tuple[sqlite3.Connection, Way]:
+    connection = sqlite3.connect(folder / f"{name}.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {sync}")
+    connection.execute("CREATE TABLE entry (seq INTEGER PRIMARY KEY, leaf BLOB)")
+    row = bytes(700)
+
+    async def way(count: int) -> None:
+        for _ in range(count):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT INTO entry (leaf) VALUES (?)", (row,))
+            connection.execute("COMMIT")
+
+    return connection, way
+
+
+def appends(journal: SqliteJournal, *, durable: bool, tasks: int = 1) -> Way:
+    async def one(count: int) -> None:
+        for number in range(count):
+            await journal.append(settled(number), durable=durable)
+
+    async def way(count: int) -> None:
+        if tasks == 1:
+            await one(count)
+            return
+        async with asyncio.TaskGroup() as group:
+            for _ in range(tasks):
+                group.create_task(one(count // tasks))
+
+    return way
+
+
+async def measure(ways: dict[str, Way], rounds: int, entries: int) -> dict[str, float]:
+    """Entries per second of each way: the median over the rounds."""
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            started = time.perf_counter()
+            await way(entries)
+            rates[name].append(entries / (time.perf_counter() - started))
+    return {name: statistics.median(found) for name, found in rates.items()}
+
+
+async def bench(folder: Path, rounds: int, entries: int) -> dict[str, float]:
+    full, bare_full = bare(folder, "bare-full", "FULL")
+    normal, bare_normal = bare(folder, "bare-normal", "NORMAL")
+    quick = await SqliteJournal.open(folder / "quick.db")
+    threaded = await SqliteJournal.open(folder / "threaded.db", timing=Timing(stall=0))
+    async with quick, threaded:
+        ways = {
+            "bare, durable": bare_full,
+            "journal, durable": appends(quick, durable=True),
+            "journal, durable, by thread": appends(threaded, durable=True),
+            "journal, durable, 8 tasks": appends(quick, durable=True, tasks=8),
+            "bare, not synced": bare_normal,
+            "journal, not synced": appends(quick, durable=False),
+        }
+        await measure(ways, 1, entries)
+        rates = await measure(ways, rounds, entries)
+    full.close()
+    normal.close()
+    return rates
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--entries", type=int, default=400)
+    parser.add_argument("--folder", type=Path, default=Path.cwd(), help="on the disk to measure")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix=".bench-journal-", dir=chosen.folder) as folder:
+        rates = asyncio.run(bench(Path(folder), chosen.rounds, chosen.entries))
+    for name, rate in rates.items():
+        print(f"{name:<30} {rate:>10,.0f} /s  {1e6 / rate:>8.1f} µs", file=sys.stderr)
+    durable = rates["journal, durable"] / rates["bare, durable"]
+    print(f"durable appends in one task run at {durable:.0%} of bare SQLite", file=sys.stderr)
+    print(json.dumps({"rates_per_second": rates, "durable_to_bare": durable}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Tool calls you can lean on.
+
+Say once what a tool is; then any model may call it, and every call is checked,
+bounded, run at most once where that matters, and provable afterwards.
+
+Names are loaded when they are first used: `import handrail` itself is light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from handrail.core.calls import Attachment, Output, ToolCall, ToolResult
+    from handrail.core.context import Context, Principal
+    from handrail.core.errors import HandrailError, ToolError
+    from handrail.core.invocation import Invocation
+    from handrail.core.messages import Conversation
+    from handrail.core.redact import Secret
+    from handrail.execute.dedupe.base import Deduplicator
+    from handrail.execute.executor import Executor
+    from handrail.execute.policy import Policy
+    from handrail.run.runner import Limits, Runner
+    from handrail.sync import execute_tools
+    from handrail.tools.definition import ToolDefinition
+    from handrail.tools.ensemble import Ensemble
+    from handrail.tools.registry import RegisteredTools, ToolRegistry
+    from handrail.tools.tool import Tool, tool
+
+_HOMES = {
+    "Attachment": "handrail.core.calls",
+    "Context": "handrail.core.context",
+    "Conversation": "handrail.core.messages",
+    "Deduplicator": "handrail.execute.dedupe.base",
+    "Ensemble": "handrail.tools.ensemble",
+    "Executor": "handrail.execute.executor",
+    "HandrailError": "handrail.core.errors",
+    "Invocation": "handrail.core.invocation",
+    "Limits": "handrail.run.runner",
+    "Output": "handrail.core.calls",
+    "Policy": "handrail.execute.policy",
+    "Principal": "handrail.core.context",
+    "RegisteredTools": "handrail.tools.registry",
+    "Runner": "handrail.run.runner",
+    "Secret": "handrail.core.redact",
+    "Tool": "handrail.tools.tool",
+    "ToolCall": "handrail.core.calls",
+    "ToolDefinition": "handrail.tools.definition",
+    "ToolError": "handrail.core.errors",
+    "ToolRegistry": "handrail.tools.registry",
+    "ToolResult": "handrail.core.calls",
+    "execute_tools": "handrail.sync",
+    "tool": "handrail.tools.tool",
+}
+
+__all__ = [
+    "Attachment",
+    "Context",
+    "Conversation",
+    "Deduplicator",
+    "Ensemble",
+    "Executor",
+    "HandrailError",
+    "Invocation",
+    "Limits",
+    "Output",
+    "Policy",
+    "Principal",
+    "RegisteredTools",
+    "Runner",
+    "Secret",
+    "Tool",
+    "ToolCall",
+    "ToolDefinition",
+    "ToolError",
+    "ToolRegistry",
+    "ToolResult",
+    "execute_tools",
+    "tool",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'handrail' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

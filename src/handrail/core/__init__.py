@@ -1,0 +1,1 @@
+"""Values, events, errors and ports. Imports nothing of ours from above it."""

@@ -1,0 +1,123 @@
+"""What a model asks for, and the one answer it gets."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from handrail.core.errors import Outcome, UsageError
+
+JSON = Any
+"""A JSON value: dict, list, str, int, float, bool or None. Spelt so where `Any` would hide the intent."""
+
+
+class ToolCall(Struct, frozen=True):
+    """A model's request to run one tool. Nothing in it has been checked."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | str = field(default_factory=dict)
+    """An object, or the JSON text as the model wrote it: then the executor parses it, strictly."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ToolCall:
+        """Read a call in any of the usual spellings: flat, OpenAI's, Anthropic's, nrv's."""
+        source = data.get("function") if isinstance(data.get("function"), Mapping) else data
+        name = _first(source, "name", "descriptor_name", "tool_name")
+        identity = _first(data, "id", "call_id", "invocation_id", "tool_call_id")
+        arguments = _first(source, "arguments", "input", "arguments_json", "args")
+        if not isinstance(name, str):
+            raise UsageError(f"a tool call needs a name; got the keys {sorted(data)}")
+        return cls(identity or "", name, {} if arguments is None else arguments)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name, "arguments": self.arguments}
+
+
+class Attachment(Struct, frozen=True):
+    """Something that goes with a result and is not text: an image, a file."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Attachment:
+        return msgspec.convert(data, cls)
+
+
+class Problem(Struct, frozen=True):
+    """The error of a result: a code for programs, a message for people and models."""
+
+    code: str
+    message: str
+
+
+class Spilled(Struct, frozen=True):
+    """Where the whole output lies when the model was sent only a part."""
+
+    id: str
+    characters: int
+
+
+class ToolResult(Struct, frozen=True, omit_defaults=True):
+    """The one answer to one call. A failure is an answer too."""
+
+    tool_call_id: str
+    name: str
+    content: JSON = ""
+    """Text, or JSON as the tool returned it; of a failure, words for the model."""
+    outcome: Outcome = "ok"
+    error: Problem | None = None
+    warnings: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    spilled: Spilled | None = None
+    still_running: bool = False
+    """The call was answered, but its work could not be stopped and may yet take effect."""
+    reused_from: str | None = None
+    """The call whose execution this is the result of, if it was not this one."""
+    duration_us: int = 0
+
+    @property
+    def is_error(self) -> bool:
+        return self.outcome != "ok"
+
+    @property
+    def text(self) -> str:
+        """The content as the model reads it: text as it is, anything else as JSON."""
+        return self.content if isinstance(self.content, str) else msgspec.json.encode(self.content).decode()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ToolResult:
+        """Read a result; `is_error` alone, as HearthNet writes it, is the outcome `failed`."""
+        fields = {key: value for key, value in data.items() if key != "is_error"}
+        if data.get("is_error") and "outcome" not in data:
+            fields["outcome"] = "failed"
+        return msgspec.convert(fields, cls)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**msgspec.to_builtins(self), "content": self.content, "is_error": self.is_error}
+
+
+class Output(Struct, frozen=True):
+    """What a handler returns when it has more to say than a value."""
+
+    output: Any = None
+    warnings: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+
+
+def encode_data(data: bytes) -> str:
+    """Bytes as they stand in JSON."""
+    return base64.b64encode(data).decode()
+
+
+def _first(data: Any, *keys: str) -> Any:
+    for key in keys:
+        if isinstance(data, Mapping) and key in data:
+            return data[key]
+    return None

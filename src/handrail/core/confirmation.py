@@ -1,0 +1,49 @@
+"""A question to a person about one call, and the answers there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.canonical import digest
+
+
+class Confirmation(Struct, frozen=True, kw_only=True):
+    """Exactly what will run if it is allowed."""
+
+    request: str
+    run: str
+    call_id: str
+    tool: str
+    description: str
+    arguments: dict[str, Any]
+    binds: str
+
+
+class Allow(Struct, frozen=True):
+    by: str
+
+
+class Deny(Struct, frozen=True):
+    by: str
+    reason: str = ""
+
+
+class Edit(Struct, frozen=True):
+    """Allow the call with other arguments; they are validated like the first ones."""
+
+    by: str
+    arguments: dict[str, Any]
+
+
+class Defer(Struct, frozen=True):
+    """Nobody can say now. The call is answered `needs_confirmation` and may be granted later, from anywhere."""
+
+
+Decision = Allow | Deny | Edit | Defer
+
+
+def binding(run: str, call_id: str, tool: str, arguments: dict[str, Any]) -> str:
+    """What a grant is good for: this tool with these arguments, for this call of this run."""
+    return digest({"run": run, "call": call_id, "tool": tool, "arguments": arguments})

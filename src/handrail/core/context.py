@@ -1,0 +1,59 @@
+"""Who calls, with what right, and how far: the values that travel with a call and never hide in globals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+
+class Principal(Struct, frozen=True):
+    """The one on whose behalf a call runs."""
+
+    id: str = "local"
+    scopes: tuple[str, ...] | None = None
+    """Patterns of what it may call, as `io:read_*` or `rag.query@1.0`; None is everything."""
+
+
+LOCAL = Principal()
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """What the caller says about a call."""
+
+    run: str = ""
+    principal: Principal = LOCAL
+    token: str | None = None
+    scopes: tuple[str, ...] | None = None
+    """Narrows the principal's scopes for this call and the calls below it; never widens them."""
+    within: tuple[tuple[str, ...], ...] = ()
+    """The scopes of the calls above this one. Each of them must allow it too."""
+    deadline: float | None = None
+    """On the monotonic clock of the event loop."""
+    depth: int = 0
+    model: str | None = None
+    held: tuple[Any, ...] = ()
+    """The resources that the calls above this one hold; it runs inside them and does not wait for them again."""
+    auxdata: Mapping[str, Any] = field(default_factory=dict)
+    namespace: Mapping[str, Any] = field(default_factory=dict)
+
+    def allows(self, *names: str) -> bool:
+        """Whether both the principal and this context cover the thing that goes by these names."""
+        return all(_covers(scopes, names) for scopes in (self.principal.scopes, self.scopes, *self.within))
+
+    def nested(self, scopes: tuple[str, ...] | None, holding: Any = None) -> Context:
+        """For a call made by this one: one deeper, with these scopes at most."""
+        return replace(
+            self,
+            depth=self.depth + 1,
+            scopes=scopes,
+            within=self.within if self.scopes is None else (*self.within, self.scopes),
+            held=self.held if holding is None else (*self.held, holding),
+        )
+
+
+def _covers(scopes: tuple[str, ...] | None, names: tuple[str, ...]) -> bool:
+    return scopes is None or any(fnmatchcase(name, scope) for scope in scopes for name in names)

@@ -1,0 +1,223 @@
+"""Every error the package raises on purpose.
+
+HandrailError
+    UsageError
+        DuplicateTool
+        InvalidDefinition
+        InvalidSchema
+        RegistryFrozen
+        ConfigError
+        MissingExtra
+    JournalError
+        BrokenProof
+        LeaseHeld
+    LimitExceeded
+    ModelError
+ToolError
+    UnknownTool
+    InvalidArguments
+    Forbidden
+    Denied
+    NeedsConfirmation
+    TimedOut
+    Cancelled
+    InDoubt
+    LimitReached
+    InvalidOutput
+
+A `HandrailError` reaches the program. A `ToolError` does not: it is raised by a
+tool, or by a step of the executor, and becomes the `ToolResult` of that call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Literal, get_args
+
+Outcome = Literal[
+    "ok",
+    "unknown_tool",
+    "invalid_arguments",
+    "forbidden",
+    "denied",
+    "needs_confirmation",
+    "timeout",
+    "failed",
+    "cancelled",
+    "in_doubt",
+    "limit",
+]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+class HandrailError(Exception):
+    """Base of every error that reaches the program."""
+
+
+class UsageError(HandrailError):
+    """The program used the package wrongly; the fix is in its code or its files."""
+
+
+class DuplicateTool(UsageError):
+    def __init__(self, name: str, taken: str | None = None) -> None:
+        what = "is already registered" if taken in (None, name) else f"is too like {taken!r}, which is registered"
+        super().__init__(f"tool {name!r} {what}; rename one, or give its group a prefix")
+        self.name = name
+        self.taken = taken or name
+
+
+class InvalidDefinition(UsageError):
+    """A tool is described in a way that cannot work."""
+
+
+class InvalidSchema(UsageError):
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"the schema of {where} cannot be used: {why}")
+        self.where = where
+        self.why = why
+
+
+class RegistryFrozen(UsageError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"cannot register {name!r}: the registry is frozen; register every tool before freeze()")
+        self.name = name
+
+
+class ConfigError(UsageError):
+    """A mistake in a file, with the place to mend it."""
+
+    def __init__(self, why: str, *, file: str, key: str | None = None, line: int | None = None) -> None:
+        place = file if line is None else f"{file}:{line}"
+        super().__init__(f"{place}: {f'{key}: ' if key else ''}{why}")
+        self.why = why
+        self.file = file
+        self.key = key
+        self.line = line
+
+
+class MissingExtra(UsageError):
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an extra that is not installed; run: pip install 'handrail[{extra}]'")
+        self.extra = extra
+
+
+class JournalError(HandrailError):
+    """The record could not be written or read. Nothing with a side effect runs after this."""
+
+
+class BrokenProof(JournalError):
+    def __init__(self, index: int | None, why: str) -> None:
+        super().__init__(f"{'the journal' if index is None else f'entry {index}'}: {why}")
+        self.index = index
+        self.why = why
+
+
+class LeaseHeld(JournalError):
+    def __init__(self, run: str, holder: str) -> None:
+        super().__init__(f"run {run!r} is in use by {holder}; wait for it to end, or resume it there")
+        self.run = run
+        self.holder = holder
+
+
+class LimitExceeded(HandrailError):
+    def __init__(self, limit: str, value: float) -> None:
+        super().__init__(f"the run reached its limit of {value:g} {limit}")
+        self.limit = limit
+        self.value = value
+
+
+class ModelError(HandrailError):
+    """The model did not give a usable answer."""
+
+
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
+
+class ToolError(Exception):
+    """Why a call gave no value, in words for the model.
+
+    A tool raises or returns it: `ToolError("NOT_FOUND", "no such city")`. With one
+    argument, a single word is taken as the code and anything else as the message.
+    """
+
+    outcome: ClassVar[Outcome] = "failed"
+
+    def __init__(self, code: str, message: str = "") -> None:
+        if not message and not _CODE.fullmatch(code):
+            code, message = self.outcome, code
+        super().__init__(message or code)
+        self.code = code
+        self.message = message or code
+
+
+class _Refusal(ToolError):
+    """A `ToolError` whose code is its outcome."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.outcome, message)
+
+
+class UnknownTool(_Refusal):
+    outcome = "unknown_tool"
+
+    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+        hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
+        super().__init__(f"Tool {name!r} not found{hint}")
+        self.name = name
+        self.near = tuple(near)
+
+
+class InvalidArguments(_Refusal):
+    outcome = "invalid_arguments"
+
+    def __init__(self, problems: str | Iterable[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("invalid_arguments: " + "; ".join(self.problems))
+
+
+class Forbidden(_Refusal):
+    outcome = "forbidden"
+
+
+class Denied(_Refusal):
+    outcome = "denied"
+
+
+class NeedsConfirmation(_Refusal):
+    outcome = "needs_confirmation"
+
+    def __init__(self, tool: str, request: str) -> None:
+        super().__init__(f"{tool!r} changes something and waits for a person to confirm it (request {request})")
+        self.request = request
+
+
+class TimedOut(_Refusal):
+    outcome = "timeout"
+
+
+class Cancelled(_Refusal):
+    outcome = "cancelled"
+
+
+class InDoubt(_Refusal):
+    outcome = "in_doubt"
+
+
+class LimitReached(_Refusal):
+    outcome = "limit"
+
+
+class InvalidOutput(ToolError):
+    """The tool ran, and what it returned cannot be used."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("invalid_output", f"the tool ran, but its result cannot be used: {why}")
+
+
+def describe(error: BaseException) -> str:
+    """An unexpected exception as one line: its type and its text."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+

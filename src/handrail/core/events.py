@@ -1,0 +1,159 @@
+"""Everything that can happen, as one closed union: for streams and for the record.
+
+The tags are on the wire and on disk. They do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.errors import Outcome
+
+VERSION = 1
+"""Of the entries on disk. A journal with a higher one is refused, not guessed at."""
+
+
+class RunStarted(Struct, frozen=True, tag="run.started", kw_only=True):
+    run: str
+    at: int
+    """Milliseconds since 1970, as every `at` here."""
+    tools: str
+    """The digest of the frozen set that this run may call."""
+    principal: str = "local"
+    body: ClassVar[str | None] = None
+
+
+class RunFinished(Struct, frozen=True, tag="run.finished", kw_only=True):
+    run: str
+    at: int
+    reason: str
+    body: ClassVar[str | None] = None
+
+
+class ToolsOffered(Struct, frozen=True, tag="tools.offered", kw_only=True):
+    """Which tools a model was shown in one turn."""
+
+    run: str
+    at: int
+    tools: tuple[str, ...]
+    body: ClassVar[str | None] = None
+
+
+class CallIntended(Struct, frozen=True, tag="call.intended", kw_only=True):
+    """A checked and permitted call is about to run. For a side effect this is on disk before anything happens."""
+
+    run: str
+    at: int
+    call_id: str
+    tool: str
+    side_effects: bool
+    idempotent: bool
+    key: str
+    """The idempotency key: the same for every attempt at this call, and for no other call. It is drawn, not derived,
+    so that it tells nothing about erased arguments."""
+    principal: str = "local"
+    depth: int = 0
+    grant: str | None = None
+    """The confirmation that this call uses up."""
+    arguments: Any = None
+    body: ClassVar[str | None] = "arguments"
+
+
+class CallSettled(Struct, frozen=True, tag="call.settled", kw_only=True):
+    """The one answer to a call."""
+
+    run: str
+    at: int
+    call_id: str
+    tool: str
+    outcome: Outcome
+    duration_us: int
+    ran: bool
+    """Whether the handler was started for this answer."""
+    result: ToolResult | None = None
+    """None when its body was erased."""
+    body: ClassVar[str | None] = "result"
+
+
+class CallAmended(Struct, frozen=True, tag="call.amended", kw_only=True):
+    """What became known of a call after it was answered. The answer stands; this stands beside it."""
+
+    run: str
+    at: int
+    call_id: str
+    tool: str
+    outcome: Outcome
+    why: Literal["late", "reconciled", "person"]
+    result: ToolResult | None = None
+    body: ClassVar[str | None] = "result"
+
+
+class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", kw_only=True):
+    run: str
+    at: int
+    request: str
+    call_id: str
+    tool: str
+    binds: str
+    """Hash of tool, canonical arguments, run and call id: what a grant is good for."""
+    arguments: Any = None
+    body: ClassVar[str | None] = "arguments"
+
+
+class ConfirmationAnswered(Struct, frozen=True, tag="confirmation.answered", kw_only=True):
+    run: str
+    at: int
+    request: str
+    call_id: str
+    binds: str
+    decision: Literal["allow", "deny"]
+    by: str
+    reason: str = ""
+    body: ClassVar[str | None] = None
+
+
+class CallProgress(Struct, frozen=True, tag="call.progress", kw_only=True):
+    """A long tool says how far it is. Streamed, not recorded."""
+
+    run: str
+    call_id: str
+    tool: str
+    current: float | None = None
+    total: float | None = None
+    stage: str = ""
+
+
+class TextDelta(Struct, frozen=True, tag="text.delta", kw_only=True):
+    """A piece of what the model says. Streamed, not recorded."""
+
+    text: str
+
+
+class CallRequested(Struct, frozen=True, tag="call.requested", kw_only=True):
+    """The model has written a whole call. Streamed; its record is the intent or the answer."""
+
+    call: ToolCall
+
+
+Recorded = (
+    RunStarted
+    | RunFinished
+    | ToolsOffered
+    | CallIntended
+    | CallSettled
+    | CallAmended
+    | ConfirmationRequested
+    | ConfirmationAnswered
+)
+ModelEvent = TextDelta | CallRequested
+Event = Recorded | ModelEvent | CallProgress
+
+Emit = Callable[[Event], Awaitable[None]]
+
+
+async def ignore(event: Event) -> None:
+    """An `Emit` for callers that want only the result."""

@@ -1,0 +1,191 @@
+"""JSON text to values and no further: strict, bounded, and exact about what was wrong.
+
+msgspec reads. What it lets through and we do not is checked here: duplicate keys
+(it keeps the last), deep nesting and endless integers. Nothing is mended; that is
+`handrail.execute.repair`, which is asked for by name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import msgspec
+
+MAX_SIZE = 10 * 1024 * 1024
+MAX_DEPTH = 100
+MAX_DIGITS = 400
+
+_LARGEST = 10**MAX_DIGITS
+_AT_BYTE = re.compile(r"^(?:JSON is malformed: )?(.*?) \(byte (\d+)\)$")
+_decode = msgspec.json.Decoder().decode
+
+
+class JSONTextError(ValueError):
+    """The text is not JSON that we take.
+
+    `position` is where reading stopped, in characters of a `str` and bytes of `bytes`, if that is known.
+    """
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message if position is None else f"{message} at position {position}")
+        self.message = message
+        self.position = position
+
+
+def parse(text: str | bytes, *, max_size: int = MAX_SIZE) -> Any:
+    """Read one JSON value. Integers stay exact, whatever their size.
+
+    Raises:
+        JSONTextError: It is not JSON, names a key twice, or is beyond a limit of size, depth or digits.
+    """
+    if len(text) > max_size:
+        raise JSONTextError(f"the text is longer than {max_size}; send less")
+    try:
+        value = _decode(text)
+    except RecursionError:
+        raise JSONTextError(f"nested deeper than {MAX_DEPTH}; flatten it") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _explained(error, text) from None
+    colons = text.count(":") if isinstance(text, str) else text.count(b":")
+    # A lost pair leaves a colon without one. So does a colon in a string: then look closely.
+    if _pairs(value, 1) != colons:
+        _refuse_duplicates(text if isinstance(text, str) else text.decode())
+    return value
+
+
+def parse_object(text: str | bytes, *, max_size: int = MAX_SIZE) -> dict[str, Any]:
+    """Read the arguments of a call. No text at all, and `null`, are how models spell "no arguments".
+
+    Raises:
+        JSONTextError: As `parse`, or the value is not an object.
+    """
+    if not text or text.isspace():
+        return {}
+    value = parse(text, max_size=max_size)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise JSONTextError(f"expected a JSON object, got {kind_of(value)}")
+    return value
+
+
+def kind_of(value: Any) -> str:
+    """The JSON name of a value's type."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case dict():
+            return "object"
+    return type(value).__name__
+
+
+def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
+    """Why a Python value has no JSON form, or None if it has one. Tuples count as arrays."""
+    kind = type(value)
+    if kind is str:
+        return None if value.isascii() else _odd_text(value)
+    if kind is int or kind is bool or value is None:
+        return None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{value} is not a JSON number"
+    if isinstance(value, (dict, list, tuple)):
+        if max_depth < 1:
+            return "it is nested too deeply"
+        return _odd_object(value, max_depth) if isinstance(value, dict) else _odd_items(value, max_depth)
+    if isinstance(value, str):
+        return _odd_text(value)
+    return None if isinstance(value, int) else f"{type(value).__name__} is not a JSON type"
+
+
+def _odd_object(value: dict[Any, Any], max_depth: int) -> str | None:
+    for key, item in value.items():
+        if not isinstance(key, str):
+            return f"an object has text keys, not {type(key).__name__}"
+        if (why := _odd_text(key) or oddity(item, max_depth - 1)) is not None:
+            return why
+    return None
+
+
+def _odd_items(value: list[Any] | tuple[Any, ...], max_depth: int) -> str | None:
+    for item in value:
+        if (why := oddity(item, max_depth - 1)) is not None:
+            return why
+    return None
+
+
+def _odd_text(text: str) -> str | None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return "its text holds half of a surrogate pair"
+    return None
+
+
+def _pairs(value: Any, depth: int) -> int:
+    """How many key-value pairs there are in a value, at any depth."""
+    kind = type(value)
+    if kind is dict or kind is list:
+        if depth > MAX_DEPTH:
+            raise JSONTextError(f"nested deeper than {MAX_DEPTH}; flatten it")
+        count, items = (len(value), value.values()) if kind is dict else (0, value)
+        for item in items:
+            inner = type(item)
+            if inner is dict or inner is list or inner is int:
+                count += _pairs(item, depth + 1)
+        return count
+    if kind is int and not -_LARGEST < value < _LARGEST:
+        raise JSONTextError(f"an integer has more than {MAX_DIGITS} digits; send it as text")
+    return 0
+
+
+def _refuse_duplicates(text: str) -> None:
+    json.loads(text, object_pairs_hook=_distinct)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise JSONTextError(f"the key {key!r} occurs twice in one object; keep one")
+        seen.add(key)
+
+
+def _explained(error: Exception, text: str | bytes) -> JSONTextError:
+    """What msgspec found, in words that say where."""
+    if isinstance(error, UnicodeError):
+        return _bad_unicode(text)
+    raw = text.encode() if isinstance(text, str) else text
+    if raw.startswith(b"\xef\xbb\xbf"):
+        return JSONTextError("the text begins with a byte order mark; leave it out", 0)
+    message = str(error)
+    if message.endswith("out of range"):
+        return JSONTextError(f"a number is too large (more than {MAX_DIGITS} digits, or beyond 1.8e308)")
+    found = _AT_BYTE.match(message)
+    if found is None:
+        return JSONTextError("the text ends too early, or in half of a surrogate pair", len(text))
+    at = int(found[2])
+    if isinstance(text, str):
+        at = len(raw[:at].decode(errors="ignore"))
+    return JSONTextError(f"not JSON: {found[1]}", at)
+
+
+def _bad_unicode(text: str | bytes) -> JSONTextError:
+    try:
+        text.encode() if isinstance(text, str) else text.decode()
+    except (UnicodeEncodeError, UnicodeDecodeError) as error:
+        return JSONTextError("the text is not valid Unicode", error.start)
+    return JSONTextError("the text is not valid Unicode")

@@ -1,0 +1,129 @@
+"""The seams. Each protocol has one reason to exist and at least two implementations.
+
+Model        a provider, a script                         providers/, testing/
+Invoker      the executor, a remote worker                execute/, bus/
+Approver     a person, standing rules                     cli/, execute/
+Authoriser   scopes as values, real tokens                execute/, bus/
+Journal      memory, SQLite                               testing/, proof/
+Spill        memory, a directory                          execute/, store/
+Embedder     words hashed, wordllama                      testing/, store/
+Clock        the machine's, a fixed one                   core/, testing/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
+
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.confirmation import Confirmation, Decision
+from handrail.core.context import Context
+from handrail.core.events import Emit, ModelEvent, Recorded, ignore
+from handrail.core.messages import ModelRequest
+
+
+class Model(Protocol):
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the reply as it arrives; the caller closes the generator.
+
+        Raises:
+            ModelError: The service failed, or said something unreadable.
+        """
+        ...
+
+
+class Invoker(Protocol):
+    async def invoke(self, call: ToolCall, context: Context = ..., emit: Emit = ignore) -> ToolResult:
+        """Settle one call. What a tool or a model does wrong is in the result, never raised."""
+        ...
+
+
+class Approver(Protocol):
+    async def decide(self, question: Confirmation) -> Decision: ...
+
+
+class Authoriser(Protocol):
+    async def authorise(self, context: Context, names: tuple[str, ...]) -> None:
+        """Return if the caller may use the tool that goes by these names (scoped, plain, bound capability).
+
+        Raises:
+            Forbidden: It may not, with words for the model.
+        """
+        ...
+
+
+class Lease(Protocol):
+    def release(self) -> None: ...
+
+
+class Journal(Protocol):
+    async def append(self, event: Recorded, *, durable: bool = False) -> None:
+        """Return once a killed process would keep the event; with `durable`, once a power cut would.
+
+        Raises:
+            JournalError: It is not written, and nothing that depends on it may go on.
+        """
+        ...
+
+    async def history(self, run: str) -> list[Recorded]:
+        """Every event of a run in order, bodies included; an erased body is None."""
+        ...
+
+    async def lease(self, run: str) -> Lease:
+        """Keep every other process, and every other caller here, off a run until released.
+
+        Raises:
+            LeaseHeld: Somebody has it.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Spill(Protocol):
+    """Keeps whole outputs of which the model was sent a part."""
+
+    async def put(self, text: str) -> str:
+        """Keep a text and return its id."""
+        ...
+
+    async def read(self, id: str, start: int, length: int) -> tuple[str, int]:
+        """A piece of a kept text, and how long the whole is.
+
+        Raises:
+            KeyError: Nothing of that id is kept.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector of length 1 for each text; near texts have a near-1 product."""
+        ...
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """Milliseconds since 1970, for people and records."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from some point on, for durations and windows; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,40 @@
+"""From what the model wrote to arguments that fit the schema, or every reason why they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import InvalidArguments
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.execute.repair import coerce, repair
+from handrail.tools.tool import Tool
+
+
+def read_arguments(call: ToolCall, tool: Tool, *, lenient: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Parse and validate; the arguments with defaults filled in, and a warning for each repair.
+
+    Raises:
+        InvalidArguments: With every problem at once.
+    """
+    arguments, warnings = _parsed(call.arguments, lenient)
+    problems = tool.validator.problems(arguments)
+    if problems and lenient:
+        arguments, coerced = coerce(arguments, tool.definition.input_schema)
+        warnings += coerced
+        problems = tool.validator.problems(arguments)
+    if problems:
+        raise InvalidArguments(problems)
+    return tool.complete(arguments), warnings
+
+
+def _parsed(written: dict[str, Any] | str, lenient: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if isinstance(written, dict):
+        return written, ()
+    try:
+        return parse_object(written), ()
+    except JSONTextError as error:
+        repaired = repair(written) if lenient else None
+        if repaired is None:
+            raise InvalidArguments(f"the arguments are not a JSON object: {error}") from error
+        return repaired

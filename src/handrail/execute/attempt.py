@@ -1,0 +1,112 @@
+"""One call on its way through the executor: what is known of it so far."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Hashable
+from typing import Any
+
+from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import ToolError, describe
+from handrail.execute.isolation.work import HandlerRaised
+from handrail.execute.recorder import Recorder
+from handrail.tools.tool import Tool
+
+
+class Attempt:
+    """Filled in step by step, so that whenever a call ends, its record says how far it came."""
+
+    __slots__ = (
+        "arguments",
+        "call",
+        "cancelled",
+        "context",
+        "converted",
+        "grant",
+        "key",
+        "ran",
+        "recorder",
+        "resource",
+        "result",
+        "still_running",
+        "tool",
+    )
+
+    def __init__(self, call: ToolCall, context: Context, recorder: Recorder) -> None:
+        self.call = call
+        self.context = context
+        self.recorder = recorder
+        self.tool: Tool | None = None
+        self.arguments: dict[str, Any] = {}
+        self.converted: dict[str, Any] = {}
+        self.resource: Hashable | None = None
+        self.grant: str | None = None
+        self.key = ""
+        self.ran = False
+        self.cancelled = False
+        self.still_running = False
+        self.result: ToolResult | None = None
+        """The answer of a call whose caller is gone."""
+
+    def take(self, arguments: dict[str, Any]) -> None:
+        """Checked arguments: as JSON, as the handler's types, and what they touch.
+
+        Raises:
+            InvalidArguments: A type refuses them for a reason its schema cannot say.
+            ToolError: The tool's own `resource` failed on them.
+        """
+        if self.tool is None:
+            raise AssertionError("a call is resolved before its arguments are read")
+        self.arguments = arguments
+        self.converted = self.tool.convert(arguments)
+        if self.tool.resource is not None:
+            try:
+                self.resource = self.tool.resource(arguments)
+                hash(self.resource)
+            except Exception as error:
+                raise ToolError("resource", f"what the call touches cannot be told: {describe(error)}") from error
+
+    @property
+    def scope(self) -> str:
+        """Whose memory may answer it."""
+        return f"{self.recorder.run}\n{self.context.principal.id}"
+
+    def refused(self, error: ToolError) -> ToolResult:
+        """The result of a call that gave no value."""
+        return refused(self.call, error, still_running=self.still_running)
+
+
+def refused(call: ToolCall, error: ToolError, *, still_running: bool = False) -> ToolResult:
+    """An error as the answer to a call: words for the model, a code for programs."""
+    words = f"Error executing {call.name}: {error.message}" if error.outcome == "failed" else error.message
+    return ToolResult(
+        call.id,
+        call.name,
+        words,
+        error.outcome,
+        error=Problem(error.code, error.message),
+        still_running=still_running,
+    )
+
+
+_NETWORK = frozenset(
+    {errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ETIMEDOUT}
+)
+
+
+def failure(error: BaseException) -> ToolError:
+    """Whatever a handler raised, as a `ToolError` that keeps its kind apart from others."""
+    match error:
+        case ToolError():
+            return error
+        case HandlerRaised():
+            return ToolError("failed", str(error))
+        case PermissionError():
+            return ToolError("permission", describe(error))
+        case ConnectionError() | socket.gaierror() | TimeoutError():
+            return ToolError("network", describe(error))
+        case OSError(errno=number) if number in _NETWORK:
+            return ToolError("network", describe(error))
+    return ToolError("failed", describe(error))

@@ -1,0 +1,65 @@
+"""At most so many characters to the model: cut where a reader would, and say so."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import msgspec
+
+from handrail.core.calls import Spilled
+from handrail.core.ports import Spill
+
+SMALLEST = 200
+"""Characters: below this there would be no room for the note."""
+
+
+async def bound(content: Any, limit: int, spill: Spill | None) -> tuple[Any, Spilled | None, tuple[str, ...]]:
+    """The content, or as much of its text as fits with a note; where the whole is kept; a warning if it was cut."""
+    if isinstance(content, str):
+        if len(content) <= limit:
+            return content, None, ()
+        text = content
+    else:
+        encoded = msgspec.json.encode(content)
+        if len(encoded) <= limit:
+            return content, None, ()
+        text = encoded.decode()
+        if len(text) <= limit:
+            return content, None, ()
+    kept = None if spill is None else Spilled(await spill.put(text), len(text))
+    shown, note = cut(text, limit, kept.id if kept else None)
+    return shown + note, kept, (f"output cut: {len(shown):,} of {len(text):,} characters sent",)
+
+
+def cut(text: str, limit: int, id: str | None) -> tuple[str, str]:
+    """The part that fits, and the note behind it. Together they are never longer than the limit."""
+    room = limit - len(_note(len(text), len(text), id))
+    shown = text[: boundary(text, max(room, 0))]
+    return shown, _note(len(shown), len(text), id)
+
+
+def boundary(text: str, most: int) -> int:
+    """Where to cut: at a line end or a space if one is near, and never inside a character as readers see it."""
+    if most >= len(text):
+        return len(text)
+    at = most
+    while at > 0 and _joins(text[at - 1], text[at]):
+        at -= 1
+    nearest = max(text.rfind("\n", at - at // 10, at), text.rfind(" ", at - at // 10, at))
+    return nearest + 1 if nearest >= 0 else at
+
+
+def _joins(before: str, after: str) -> bool:
+    return (
+        unicodedata.combining(after) != 0
+        or unicodedata.category(after) in ("Mn", "Me", "Sk")
+        or before == "\u200d"
+        or after == "\u200d"
+        or (before == "\r" and after == "\n")
+    )
+
+
+def _note(shown: int, total: int, id: str | None) -> str:
+    rest = f"read on with read_output(id={id!r}, start={shown})" if id else "the rest was not kept"
+    return f"\n[cut: {shown:,} of {total:,} characters; {rest}]"

@@ -1,0 +1,85 @@
+"""A deduplicator by name, as a TOML file gives it: `"exact"`, or `{ name = "window", seconds = 60 }`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.errors import UsageError
+from handrail.core.ports import Clock, Embedder
+from handrail.execute.dedupe.base import Deduplicator
+from handrail.execute.dedupe.matching import MAX_ENTRIES, MAX_SCOPES
+from handrail.execute.dedupe.strategies import (
+    THRESHOLD,
+    ExactDeduplicator,
+    SemanticDeduplicator,
+    WindowDeduplicator,
+)
+
+
+class _Exact(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    max_entries: int = MAX_ENTRIES
+    max_scopes: int = MAX_SCOPES
+
+
+class _Window(_Exact, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    seconds: float
+
+
+class _Semantic(_Exact, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    threshold: float = THRESHOLD
+    seconds: float | None = None
+
+
+STRATEGIES: dict[str, type[_Exact]] = {"exact": _Exact, "semantic": _Semantic, "window": _Window}
+_EMBEDDER = "handrail.store.embedding.WordLlamaEmbedder()"
+
+
+def create(
+    name: str | Mapping[str, Any] | Deduplicator | None,
+    *,
+    embedder: Embedder | None = None,
+    clock: Clock | None = None,
+) -> Deduplicator | None:
+    """Make the deduplicator that a file or a program names. One that is made already is returned as it is.
+
+    Raises:
+        UsageError: There is no such strategy, or its options do not fit it.
+    """
+    match name:
+        case None:
+            return None
+        case str():
+            return _build(name, {}, embedder, clock)
+        case Mapping():
+            options = {key: value for key, value in name.items() if key != "name"}
+            return _build(name.get("name"), options, embedder, clock)
+        case Deduplicator():
+            return name
+    raise UsageError(f"{name!r} is not a deduplicator; give {_choices()}, or an object with the methods of one")
+
+
+def _build(name: Any, given: Mapping[str, Any], embedder: Embedder | None, clock: Clock | None) -> Deduplicator:
+    options = STRATEGIES.get(name) if isinstance(name, str) else None
+    if options is None:
+        raise UsageError(f"there is no deduplicator {name!r}; the choices are {_choices()}")
+    try:
+        chosen = msgspec.convert(given, options)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the options of the deduplicator {name!r} do not fit: {error}") from error
+    limits = {"max_entries": chosen.max_entries, "max_scopes": chosen.max_scopes}
+    match chosen:
+        case _Window():
+            return WindowDeduplicator(chosen.seconds, clock, **limits)
+        case _Semantic():
+            if embedder is None:
+                raise UsageError(f"the deduplicator {name!r} needs an embedder; give create() one, as {_EMBEDDER}")
+            return SemanticDeduplicator(embedder, chosen.threshold, chosen.seconds, clock, **limits)
+    return ExactDeduplicator(**limits)
+
+
+def _choices() -> str:
+    return ", ".join(map(repr, STRATEGIES))

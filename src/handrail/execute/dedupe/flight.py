@@ -1,0 +1,74 @@
+"""Equal calls in flight share one execution. Nothing is kept once it has ended: that is memory's work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_leads: ContextVar[bool] = ContextVar("handrail_leads", default=False)
+"""Whether this code runs inside a shared execution. Such code never waits for another one, so no circle can form."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Value(Generic[T]):
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    error: Exception
+
+
+@dataclass(slots=True)
+class _Flight(Generic[T]):
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    outcome: _Value[T] | _Raised | None = None
+    """None when it ended: whoever ran it was cancelled."""
+
+
+class Once(Generic[T]):
+    """The first to ask runs the work in its own task; the others wait for what comes of it."""
+
+    def __init__(self) -> None:
+        self._flights: dict[Hashable, _Flight[T]] = {}
+
+    def __len__(self) -> int:
+        """How many executions are under way."""
+        return len(self._flights)
+
+    async def share(self, key: Hashable, start: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """What came of the work, and whether somebody else ran it.
+
+        If the first is cancelled, the next in line runs its own `start`. An exception goes to all.
+        """
+        while (flight := self._flights.get(key)) is not None:
+            if _leads.get():
+                return await start(), False
+            await flight.ended.wait()
+            match flight.outcome:
+                case _Value(value):
+                    return value, True
+                case _Raised(error):
+                    raise error
+        return await self._lead(key, start), False
+
+    async def _lead(self, key: Hashable, start: Callable[[], Awaitable[T]]) -> T:
+        flight = self._flights[key] = _Flight[T]()
+        leads = _leads.set(True)
+        try:
+            value = await start()
+        except Exception as error:
+            flight.outcome = _Raised(error)
+            raise
+        else:
+            flight.outcome = _Value(value)
+            return value
+        finally:
+            _leads.reset(leads)
+            del self._flights[key]
+            flight.ended.set()

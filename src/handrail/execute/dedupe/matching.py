@@ -1,0 +1,165 @@
+"""The one memory behind every strategy: bounded, with a matcher that says which calls are the same.
+
+It lives in the process and holds whole results. A window is an option of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from handrail.core.calls import ToolResult
+from handrail.core.canonical import canonical
+from handrail.core.errors import UsageError
+from handrail.core.ports import Clock, SystemClock
+from handrail.execute.dedupe.base import detached
+
+MAX_ENTRIES = 128
+"""Results kept in one scope; the one unused for longest goes first."""
+MAX_SCOPES = 64
+"""Scopes kept; the one unused for longest goes first, with all its results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    digest: bytes
+    """The same for equal calls and for no others."""
+
+
+K = TypeVar("K", bound=Key)
+
+
+class Matcher(Protocol[K]):
+    def key(self, name: str, arguments: dict[str, Any]) -> K: ...
+
+    def nearest(self, key: K, others: Iterable[K]) -> K | None:
+        """Which of the calls, none of them equal to this one, has the same answer. Later ones win a draw."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[K]):
+    key: K
+    resource: Hashable | None
+    result: ToolResult | None
+    """None for a call that was recorded without its result: it is known, and answers nothing."""
+    at: float
+
+
+_Entries = OrderedDict[bytes, _Entry[K]]
+
+
+class MatchingDeduplicator(Generic[K]):
+    """A `Deduplicator` over any matcher. It may be shared between threads, as the tool that owns it may be."""
+
+    def __init__(
+        self,
+        matcher: Matcher[K],
+        *,
+        seconds: float | None = None,
+        clock: Clock | None = None,
+        max_entries: int = MAX_ENTRIES,
+        max_scopes: int = MAX_SCOPES,
+    ) -> None:
+        if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+            raise UsageError(f"a window of {seconds!r} seconds cannot be used; give a number above 0, or None for ever")
+        if max_entries < 1 or max_scopes < 1:
+            raise UsageError(
+                f"max_entries={max_entries!r} and max_scopes={max_scopes!r} must be at least 1; "
+                "to remember nothing, leave the deduplicator out"
+            )
+        self._matcher = matcher
+        self._seconds = seconds
+        self._clock = clock or SystemClock()
+        self._max_entries = max_entries
+        self._max_scopes = max_scopes
+        self._scopes: OrderedDict[str, _Entries[K]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None) -> ToolResult | None:
+        entry = self._lookup(scope, name, arguments)
+        # A result for another resource is not this call's, whatever the arguments look like.
+        if entry is None or entry.result is None or entry.resource != resource:
+            return None
+        return detached(entry.result)
+
+    def remember(
+        self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None, result: ToolResult
+    ) -> None:
+        if not result.is_error:
+            self._keep(scope, name, arguments, resource, detached(result))
+
+    def forget(self, scope: str, resource: Hashable | None = None) -> None:
+        with self._lock:
+            if resource is None:
+                self._scopes.pop(scope, None)
+                return
+            entries = self._scopes.get(scope, OrderedDict())
+            for digest in [d for d, entry in entries.items() if entry.resource is None or entry.resource == resource]:
+                del entries[digest]
+
+    def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:
+        return self._lookup("", name, arguments) is not None
+
+    def record(self, name: str, arguments: dict[str, Any], result: ToolResult | None = None) -> None:
+        if result is None:
+            self._keep("", name, arguments, None, None)
+        else:
+            self.remember("", name, arguments, None, result)
+
+    def _lookup(self, scope: str, name: str, arguments: dict[str, Any]) -> _Entry[K] | None:
+        key = self._matcher.key(name, arguments)
+        with self._lock:
+            entries = self._scopes.get(scope)
+            if entries is None:
+                return None
+            self._scopes.move_to_end(scope)
+            entry = self._match(key, entries)
+            if entry is not None:
+                entries.move_to_end(entry.key.digest)
+            return entry
+
+    def _match(self, key: K, entries: _Entries[K]) -> _Entry[K] | None:
+        same = entries.get(key.digest)
+        if same is not None:
+            if self._fresh(same):
+                return same
+            del entries[key.digest]
+        near = self._matcher.nearest(key, (entry.key for entry in entries.values() if self._fresh(entry)))
+        return None if near is None else entries[near.digest]
+
+    def _keep(
+        self,
+        scope: str,
+        name: str,
+        arguments: dict[str, Any],
+        resource: Hashable | None,
+        result: ToolResult | None,
+    ) -> None:
+        key = self._matcher.key(name, arguments)
+        with self._lock:
+            entries = self._scopes.setdefault(scope, OrderedDict())
+            entries[key.digest] = _Entry(key, resource, result, self._clock.monotonic())
+            entries.move_to_end(key.digest)
+            self._scopes.move_to_end(scope)
+            if len(entries) > self._max_entries:
+                entries.popitem(last=False)
+            if len(self._scopes) > self._max_scopes:
+                self._scopes.popitem(last=False)
+
+    def _fresh(self, entry: _Entry[K]) -> bool:
+        return self._seconds is None or self._clock.monotonic() - entry.at < self._seconds
+
+
+def call_digest(name: str, arguments: dict[str, Any]) -> bytes:
+    """What identifies a call: the tool and the canonical arguments, so that the order of keys does not matter.
+
+    Raises:
+        TypeError: The arguments are not JSON.
+    """
+    return hashlib.sha256(canonical([name, arguments])).digest()

@@ -1,0 +1,298 @@
+"""The executor: the only thing that runs a tool.
+
+The runner, the MCP server, the bus worker, the HTTP server and the REPL all hold
+it as an `Invoker`. The order of its steps is the product, so it is written out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, Self
+
+import msgspec
+
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import Cancelled, Forbidden, JournalError, LimitReached, ToolError, UsageError
+from handrail.core.events import (
+    CallAmended,
+    CallSettled,
+    ConfirmationAnswered,
+    Emit,
+    RunFinished,
+    RunStarted,
+    ToolsOffered,
+    ignore,
+)
+from handrail.core.ids import NewId, new_id
+from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock
+from handrail.execute.arguments import read_arguments
+from handrail.execute.attempt import Attempt, refused
+from handrail.execute.authorise import ScopeAuthoriser
+from handrail.execute.confirm import Confirmer, DeferAll
+from handrail.execute.dedupe.create import create
+from handrail.execute.dedupe.memory import Reuse
+from handrail.execute.doubt import reconciled
+from handrail.execute.ledger import Ledger
+from handrail.execute.perform import Performer
+from handrail.execute.policy import Policy
+from handrail.execute.recorder import Recorder
+from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.tool import Tool
+
+
+class Executor:
+    """Settles calls: each gets exactly one honest answer."""
+
+    def __init__(
+        self,
+        tools: RegisteredTools | Iterable[Any],
+        *,
+        policy: Policy = Policy(),
+        approver: Approver | None = None,
+        authoriser: Authoriser | None = None,
+        journal: Journal | None = None,
+        spill: Spill | None = None,
+        embedder: Embedder | None = None,
+        clock: Clock | None = None,
+        new_id: NewId = new_id,
+    ) -> None:
+        self.tools = tools if isinstance(tools, RegisteredTools) else registered(*tools)
+        self.policy = policy
+        self.run = new_id("run")
+        """The run of calls whose context names none."""
+        self._authoriser = authoriser or ScopeAuthoriser()
+        self._confirmer = Confirmer(approver or DeferAll())
+        self._journal = journal
+        self._clock = clock or SystemClock()
+        self._new_id = new_id
+        self._reuse = Reuse()
+        self._deduplicators = {
+            tool.name: create(tool.deduplicator or policy.deduplicator, embedder=embedder, clock=self._clock)
+            for tool in self.tools
+        }
+        self._performer = Performer(policy, spill, self._clock, self._nested, self._amend)
+        self._ledgers: dict[str, Ledger] = {}
+        self._opening = asyncio.Lock()
+
+    async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
+        """Settle one call. What the model or the tool does wrong is in the result.
+
+        Raises:
+            JournalError: The record cannot be kept, so nothing more may run.
+            LeaseHeld: Another process works on this run.
+        """
+        if not call.id:
+            call = msgspec.structs.replace(call, id=self._new_id("call"))
+        ledger = await self._open(context.run or self.run, context)
+        attempt = Attempt(call, context, self._recorder(ledger, emit))
+        try:
+            return await ledger.once(call, lambda: self._settle(attempt))
+        except ToolError as error:
+            return refused(call, error)
+
+    async def invoke_all(
+        self, calls: Iterable[ToolCall], context: Context = Context(), emit: Emit = ignore
+    ) -> list[ToolResult]:
+        """Settle several calls at once, as many as the policy allows; the results are in the order of the calls."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.invoke(call, context, emit)) for call in calls]
+        except* JournalError as failed:
+            raise failed.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _settle(self, attempt: Attempt) -> ToolResult:
+        """Whatever happens to the call, it ends in one result and one entry."""
+        started = self._clock.monotonic()
+        try:
+            result = await self._answer(attempt)
+        except ToolError as error:
+            result = attempt.refused(error)
+        except asyncio.CancelledError:
+            attempt.cancelled = True
+            result = attempt.result or attempt.refused(Cancelled("cancelled before it started; it did nothing"))
+        result = msgspec.structs.replace(result, duration_us=int((self._clock.monotonic() - started) * 1e6))
+        if result.outcome != "needs_confirmation":
+            recording = self._record(attempt, result)
+            await (recording if attempt.recorder.instant else _to_the_end(recording))
+        if attempt.cancelled:
+            raise asyncio.CancelledError
+        return result
+
+    async def _answer(self, attempt: Attempt) -> ToolResult:
+        call, context = attempt.call, attempt.context
+        tool = attempt.tool = self._resolve(call, context)
+        arguments, warnings = read_arguments(call, tool, lenient=tool.repair or self.policy.repair)
+        attempt.take(arguments)
+        await self._authoriser.authorise(context, tool.names)
+        known = await reconciled(attempt, self.policy)
+        if known is not None:
+            return known
+        if not tool.reads and self.policy.confirm_side_effects and attempt.grant is None:
+            granted = await self._confirmer.confirm(tool, call, arguments, attempt.recorder)
+            attempt.grant = granted.request
+            attempt.take(granted.arguments)
+            warnings += granted.warnings
+        result, _ = await self._reuse.run(
+            call_id=call.id,
+            deduplicator=self._deduplicators[tool.name],
+            scope=attempt.scope,
+            name=tool.scoped_name,
+            arguments=attempt.arguments,
+            resource=attempt.resource,
+            reads=tool.reads,
+            may_reuse=tool.reusable,
+            share=tool.share,
+            execute=lambda: self._performer.perform(attempt),
+        )
+        return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
+
+    def _resolve(self, call: ToolCall, context: Context) -> Tool:
+        tool = self.tools.find(call.name)
+        if context.depth > self.policy.max_depth:
+            raise LimitReached(f"tools call tools {context.depth} deep; the limit is {self.policy.max_depth}")
+        models = tool.definition.models
+        if models is not None and context.model is not None and context.model not in models:
+            raise Forbidden(f"{tool.name!r} is not offered to the model {context.model!r}")
+        return tool
+
+    async def _record(self, attempt: Attempt, result: ToolResult) -> None:
+        tool = attempt.tool
+        await attempt.recorder.record(
+            CallSettled(
+                run=attempt.recorder.run,
+                at=self._clock.now(),
+                call_id=attempt.call.id,
+                tool=attempt.call.name if tool is None else tool.scoped_name,
+                outcome=result.outcome,
+                duration_us=result.duration_us,
+                ran=attempt.ran,
+                result=result,
+            ),
+            durable=attempt.ran and tool is not None and not tool.reads,
+        )
+
+    async def _nested(
+        self, attempt: Attempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None
+    ) -> ToolResult:
+        """A call made by a running tool: the same caller, the same run, no more rights."""
+        call = ToolCall(self._new_id("call"), name, arguments)
+        context = attempt.context.nested(scopes, attempt.resource)
+        return await self.invoke(call, context, attempt.recorder.emit)
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────
+
+    async def _open(self, run: str, context: Context) -> Ledger:
+        if (ledger := self._ledgers.get(run)) is not None:
+            return ledger
+        async with self._opening:
+            if run not in self._ledgers:
+                self._ledgers[run] = await self._begin(run, context)
+            return self._ledgers[run]
+
+    async def _begin(self, run: str, context: Context) -> Ledger:
+        if self._journal is None:
+            return Ledger(run)
+        lease = await self._journal.lease(run)
+        try:
+            history = await self._journal.history(run)
+            if not history:
+                started = RunStarted(
+                    run=run, at=self._clock.now(), tools=self.tools.digest, principal=context.principal.id
+                )
+                await self._journal.append(started)
+        except BaseException:
+            lease.release()
+            raise
+        return Ledger(run, lease, history)
+
+    async def offered(self, context: Context, tools: tuple[str, ...], emit: Emit = ignore) -> None:
+        """Note which tools a model was shown in a turn."""
+        ledger = await self._open(context.run or self.run, context)
+        await self._recorder(ledger, emit).record(ToolsOffered(run=ledger.run, at=self._clock.now(), tools=tools))
+
+    async def answer(self, run: str, request: str, *, allow: bool, by: str, reason: str = "") -> None:
+        """Give a person's word on a call that waits for it. Ask for the call again to have it run.
+
+        Raises:
+            UsageError: No such request waits in this run.
+        """
+        ledger = await self._open(run, Context(run=run))
+        asked = next((entry for entry in ledger.requests.values() if entry.request == request), None)
+        if asked is None or asked.binds in ledger.answers:
+            raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
+        await self._recorder(ledger).record(
+            ConfirmationAnswered(
+                run=run,
+                at=self._clock.now(),
+                request=request,
+                call_id=asked.call_id,
+                binds=asked.binds,
+                decision="allow" if allow else "deny",
+                by=by,
+                reason=reason,
+            )
+        )
+
+    async def amend(self, run: str, result: ToolResult) -> None:
+        """Say what became of a call that was in doubt, on a person's word."""
+        ledger = await self._open(run, Context(run=run))
+        await self._recorder(ledger).record(self._amendment(run, result.name, result, "person"), durable=True)
+
+    async def _amend(self, attempt: Attempt, result: ToolResult) -> None:
+        """Work that outlived its answer has ended: note how."""
+        tool = attempt.tool
+        name = attempt.call.name if tool is None else tool.scoped_name
+        self._reuse.wrote(attempt.scope, attempt.resource)
+        await attempt.recorder.record(self._amendment(attempt.recorder.run, name, result, "late"))
+
+    def _amendment(self, run: str, tool: str, result: ToolResult, why: Any) -> CallAmended:
+        return CallAmended(
+            run=run,
+            at=self._clock.now(),
+            call_id=result.tool_call_id,
+            tool=tool,
+            outcome=result.outcome,
+            why=why,
+            result=result,
+        )
+
+    def _recorder(self, ledger: Ledger, emit: Emit = ignore) -> Recorder:
+        return Recorder(ledger, self._journal, self._clock, self._new_id, emit)
+
+    async def finish(self, run: str | None = None, reason: str = "done") -> None:
+        """Close a run: its last entry is written and others may work on it."""
+        ledger = self._ledgers.pop(run or self.run, None)
+        if ledger is None:
+            return
+        try:
+            if self._journal is not None:
+                await self._journal.append(RunFinished(run=ledger.run, at=self._clock.now(), reason=reason))
+        finally:
+            ledger.release()
+
+    async def aclose(self) -> None:
+        """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""
+        await self._performer.aclose()
+        await self.finish()
+        for ledger in self._ledgers.values():
+            ledger.release()
+        self._ledgers.clear()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do it even if the caller is cancelled meanwhile; then pass the cancellation on."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

@@ -1,0 +1,1 @@
+"""Where a handler runs: in the loop, in a thread, in a process that can be killed."""

@@ -1,0 +1,280 @@
+"""The host's ends of its children: the fork server, and the workers that it forked.
+
+Everything here runs in callbacks of one event loop. It holds no policy: when to
+fork, whom to stop and what to tell the caller is the pool's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import handrail
+from handrail.execute.isolation.frames import CHUNK, Answer, FrameError, Frames, Progress, read_reply
+from handrail.execute.isolation.records import EXITED, FORK, FORKED, RECORD, SIGNAL
+
+Report = Callable[[float | None, float | None, str], None]
+
+_START = (
+    "import sys; sys.path.append(sys.argv[2]); import handrail.execute.isolation.zygote as z; z.main(int(sys.argv[1]))"
+)
+_HOME = str(Path(handrail.__file__).parent.parent)
+_SECONDS_TO_END = 2.0
+
+
+class WorkerLost(Exception):
+    """The worker's end of the socket has closed."""
+
+
+class Worker:
+    """One worker process: send it a job, get its answer."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+        self.pid = 0
+        self.gone: asyncio.Future[int | None] = loop.create_future()
+        """Its exit code; of a signal, the number negated; None if nobody can say any more."""
+        self._loop = loop
+        self._sock = sock
+        self._frames = Frames()
+        self._unsent = memoryview(b"")
+        self._number = 0
+        self._answer: asyncio.Future[Answer] | None = None
+        self._report: Report | None = None
+        sock.setblocking(False)
+        loop.add_reader(sock, self._read)
+
+    async def ask(self, number: int, job: bytes, report: Report) -> Answer:
+        """
+        Raises:
+            WorkerLost: It ended without an answer.
+            FrameError: It sent something that is no answer.
+        """
+        if self._sock.fileno() < 0:
+            raise WorkerLost
+        self._number, self._report, self._unsent = number, report, memoryview(job)
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._answer = answer
+        self._write()
+        try:
+            return await answer
+        finally:
+            self._answer = self._report = None
+
+    def ended(self, code: int | None) -> None:
+        """Its parent has reaped it: take what it still had to say, then let go."""
+        while self._read():
+            continue
+        self.close()
+        if not self.gone.done():
+            self.gone.set_result(code)
+
+    def close(self, error: Exception | None = None) -> None:
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock)
+            self._loop.remove_writer(self._sock)
+            self._sock.close()
+        self._fail(error or WorkerLost())
+
+    def _read(self) -> bool:
+        """Take in what has come; False when there is no more for now."""
+        try:
+            data = self._sock.recv(CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return False
+        try:
+            for body in self._frames.feed(data):
+                self._take(read_reply(body))
+        except FrameError as error:
+            self.close(error)
+        return True
+
+    def _write(self) -> None:
+        try:
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            self._loop.add_writer(self._sock, self._write)
+            return
+        except OSError as error:
+            self.close(WorkerLost(str(error)))
+            return
+        if self._unsent:
+            self._loop.add_writer(self._sock, self._write)
+        else:
+            self._loop.remove_writer(self._sock)
+
+    def _take(self, reply: Progress | Answer) -> None:
+        if self._answer is None or self._answer.done() or reply.number != self._number:
+            return  # a thread that an earlier call left behind still speaks
+        if not isinstance(reply, Progress):
+            self._answer.set_result(reply)
+        elif self._report is not None:
+            try:
+                self._report(reply.current, reply.total, reply.stage)
+            except Exception as error:
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+
+class Owner(Protocol):
+    """Who is told what becomes of the children."""
+
+    def forked(self, worker: Worker) -> None: ...
+
+    def not_forked(self, error: OSError) -> None: ...
+
+    def exited(self, worker: Worker) -> None: ...
+
+    def died(self, zygote: Zygote) -> None:
+        """The fork server has ended unasked, and its workers were killed."""
+        ...
+
+
+class Zygote:
+    """The fork server, seen from the host."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
+        self._loop = loop
+        self._owner = owner
+        self._tickets: dict[int, Worker] = {}
+        self._next_ticket = 0
+        self._workers: dict[int, Worker] = {}
+        self._unsent: deque[tuple[bytes, socket.socket | None]] = deque()
+        self._received = b""
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self._closing = False
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, str(theirs.fileno()), _HOME],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._control.setblocking(False)
+        loop.add_reader(self._control, self._read)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fork(self) -> None:
+        """Ask for one more worker; the owner is told when it is there."""
+        ours, theirs = socket.socketpair()
+        self._next_ticket += 1
+        self._tickets[self._next_ticket] = Worker(self._loop, ours)
+        self._send(RECORD.pack(FORK, self._next_ticket, 0), theirs)
+
+    def signal(self, worker: Worker, number: int) -> None:
+        """Send a signal to a worker and all that it has started. One that has ended is left alone."""
+        self._send(RECORD.pack(SIGNAL, worker.pid, number), None)
+
+    async def aclose(self) -> None:
+        """Kill and reap every worker, then the server."""
+        if self._ended.done():
+            return
+        self._closing = True
+        self._control.shutdown(socket.SHUT_WR)
+        done, _ = await asyncio.wait({self._ended}, timeout=_SECONDS_TO_END)
+        if not done:
+            self._process.kill()
+            await self._ended
+
+    def _send(self, record: bytes, sock: socket.socket | None) -> None:
+        if self._ended.done() or self._closing:
+            if sock is not None:
+                sock.close()
+            return
+        self._unsent.append((record, sock))
+        self._write()
+
+    def _write(self) -> None:
+        while self._unsent:
+            record, sock = self._unsent[0]
+            try:
+                sent = socket.send_fds(self._control, [record], [sock.fileno()] if sock else [])
+            except (BlockingIOError, InterruptedError):
+                self._loop.add_writer(self._control, self._write)
+                return
+            except OSError:
+                break  # it has died; reading says so too, and that is where it is dealt with
+            if sock is not None:
+                sock.close()
+            self._unsent.popleft()
+            if sent < len(record):
+                self._unsent.appendleft((record[sent:], None))
+        self._loop.remove_writer(self._control)
+
+    def _read(self) -> None:
+        try:
+            data = self._control.recv(CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end()
+            return
+        self._received += data
+        while len(self._received) >= RECORD.size:
+            kind, first, second = RECORD.unpack_from(self._received)
+            self._received = self._received[RECORD.size :]
+            self._take(kind, first, second)
+
+    def _take(self, kind: int, first: int, second: int) -> None:
+        if kind == EXITED:
+            worker = self._workers.pop(first)
+            worker.ended(second)
+            self._owner.exited(worker)
+            return
+        assert kind == FORKED
+        worker = self._tickets.pop(first)
+        if second < 0:
+            worker.ended(None)
+            self._owner.not_forked(OSError(-second, os.strerror(-second)))
+        else:
+            worker.pid = second
+            self._workers[second] = worker
+            self._owner.forked(worker)
+
+    def _end(self) -> None:
+        """The server has ended. If it was asked to, its workers went before it."""
+        self._loop.remove_reader(self._control)
+        self._loop.remove_writer(self._control)
+        self._control.close()
+        for _, sock in self._unsent:
+            if sock is not None:
+                sock.close()
+        self._unsent.clear()
+        if not self._closing:
+            for pid in self._workers:
+                _kill_group(pid)
+        for worker in (*self._workers.values(), *self._tickets.values()):
+            worker.ended(None)
+        self._process.wait()
+        self._ended.set_result(None)
+        if not self._closing:
+            self._owner.died(self)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # it has ended already

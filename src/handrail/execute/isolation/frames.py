@@ -1,0 +1,168 @@
+"""What crosses between the host and a worker process: JSON, in frames of four length bytes and a body.
+
+Nothing here opens or reads a socket. Code, pickles and live objects never cross.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.calls import Output
+from handrail.core.context import Context
+from handrail.core.errors import Outcome
+from handrail.execute.isolation.target import Target
+from handrail.tools.handlers import Style
+
+FRAME_LIMIT = 64 * 2**20
+CHUNK = 2**18
+_HEADER = 4
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One call, and the place to run it in."""
+
+    number: int
+    target: Target
+    style: Style
+    typed: bool
+    """The handler's own signature says what its arguments are; the worker converts them to its types."""
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    context: Context
+    idempotency_key: str
+    path: tuple[str, ...]
+    directory: str | None
+    memory_bytes: int | None
+    cpu_seconds: float | None
+    frame_limit: int
+
+
+class Progress(Struct, frozen=True, tag="progress"):
+    number: int
+    current: float | None
+    total: float | None
+    stage: str
+
+
+class Done(Struct, frozen=True, tag="done"):
+    number: int
+    output: Output
+
+
+class Failed(Struct, frozen=True, tag="failed"):
+    """The tool, or a check on its way, said why there is no value."""
+
+    number: int
+    outcome: Outcome
+    code: str
+    message: str
+    problems: tuple[str, ...] = ()
+
+
+class Crashed(Struct, frozen=True, tag="crashed"):
+    """The tool raised something it did not mean to."""
+
+    number: int
+    text: str
+    trace: str
+    out_of_memory: bool = False
+
+
+Answer = Done | Failed | Crashed
+
+
+class FrameError(Exception):
+    """Bytes that are no frame, or a frame that is too large."""
+
+
+def frame(message: Struct, limit: int = FRAME_LIMIT) -> bytes:
+    """A message as bytes.
+
+    Raises:
+        FrameError: It is not JSON, or larger than the limit.
+    """
+    try:
+        body = msgspec.json.encode(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FrameError(f"it is not JSON: {error}") from error
+    if len(body) > limit:
+        raise FrameError(f"it is {len(body)} bytes long, and at most {limit} can cross between processes")
+    return len(body).to_bytes(_HEADER, "big") + body
+
+
+class Frames:
+    """Cuts a stream of bytes into the bodies of its frames, however the bytes arrive."""
+
+    def __init__(self, limit: int = FRAME_LIMIT) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take bytes in and give out every frame that is now whole.
+
+        Raises:
+            FrameError: A frame says that it is larger than the limit. Its body is not waited for.
+        """
+        self._buffer += data
+        while len(self._buffer) >= _HEADER:
+            length = int.from_bytes(self._buffer[:_HEADER], "big")
+            if length > self._limit:
+                raise FrameError(f"a frame of {length} bytes was announced, and at most {self._limit} can cross")
+            if len(self._buffer) < _HEADER + length:
+                return
+            body = bytes(self._buffer[_HEADER : _HEADER + length])
+            del self._buffer[: _HEADER + length]
+            yield body
+
+
+_jobs = msgspec.json.Decoder(Job)
+_replies: msgspec.json.Decoder[Progress | Answer] = msgspec.json.Decoder(Progress | Answer)
+
+
+def read_job(body: bytes) -> Job:
+    return _jobs.decode(body)
+
+
+def read_reply(body: bytes) -> Progress | Answer:
+    """
+    Raises:
+        FrameError: The body is not a reply.
+    """
+    try:
+        return _replies.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise FrameError(f"a reply could not be read: {error}") from error
+
+
+def foreign(value: Any, where: str) -> str | None:
+    """The place and type of the first thing in a value that is not JSON; None if it all is."""
+    match value:
+        case None | bool() | int():
+            return None
+        case str():
+            return None if value.isascii() or _encodable(value) else f"{where} is text that is not Unicode"
+        case float():
+            return None if math.isfinite(value) else f"{where} is {value}"
+        case list() | tuple():
+            found = (foreign(item, f"{where}[{index}]") for index, item in enumerate(value))
+            return next(filter(None, found), None)
+        case dict():
+            if (odd := next((key for key in value if not isinstance(key, str)), None)) is not None:
+                return f"{where} has the key {odd!r}, which is not text"
+            found = (foreign(item, f"{where}.{key}") for key, item in value.items())
+            return next(filter(None, found), None)
+    return f"{where} is a {type(value).__name__}"
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

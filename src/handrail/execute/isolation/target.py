@@ -1,0 +1,117 @@
+"""Where a handler lives, in words that another process can follow: its module and its name there.
+
+A function defined in the program's main file is found by loading that file again
+under another name, so that its `if __name__ == "__main__"` part does not run.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.errors import InvalidDefinition
+from handrail.tools.tool import Tool
+
+MAIN = "__handrail_main__"
+"""What the program's main file is called inside a worker."""
+
+
+class Target(Struct, frozen=True):
+    module: str
+    qualname: str
+    file: str | None = None
+    """The main file of the program, if the handler is defined there."""
+
+
+def check_importable(tool: Tool) -> None:
+    """Make sure that a worker process will find the handler.
+
+    Raises:
+        InvalidDefinition: It cannot be imported by name.
+    """
+    target_of(tool)
+
+
+def target_of(tool: Tool) -> Target:
+    """
+    Raises:
+        InvalidDefinition: The handler cannot be imported by name.
+    """
+    handler = tool.handler
+    module, qualname = getattr(handler, "__module__", None), getattr(handler, "__qualname__", None)
+    if module is None or qualname is None or isinstance(handler, functools.partial):
+        raise _refused(tool, f"a {type(handler).__name__} object has no name to import it by")
+    if "<lambda>" in qualname:
+        raise _refused(tool, "a lambda cannot be imported by name")
+    if "<locals>" in qualname:
+        raise _refused(tool, f"{qualname!r} is defined inside a function")
+    if inspect.ismethod(handler) and not inspect.isclass(handler.__self__):
+        raise _refused(tool, f"{qualname!r} is bound to an instance, which cannot cross")
+    try:
+        found = _walk(sys.modules[module], qualname)
+    except (KeyError, AttributeError):
+        raise _refused(tool, f"there is no {qualname!r} in the module {module!r}") from None
+    if found != handler:
+        raise _refused(tool, f"{qualname!r} in the module {module!r} is something else by now")
+    return _in_main(tool, qualname) if module == "__main__" else Target(module, qualname)
+
+
+def find(target: Target) -> Callable[..., Any]:
+    """Import the handler, in a worker.
+
+    Raises:
+        Exception: Whatever the module raises when it is imported.
+    """
+    module = importlib.import_module(target.module) if target.file is None else _load_main(target.file)
+    found: Callable[..., Any] = _walk(module, target.qualname)
+    if not callable(found):
+        raise TypeError(f"{target.qualname!r} in the module {target.module!r} is not a function")
+    return found
+
+
+def _walk(module: ModuleType, qualname: str) -> Any:
+    found = functools.reduce(getattr, qualname.split("."), module)
+    return found.handler if isinstance(found, Tool) else found
+
+
+def _in_main(tool: Tool, qualname: str) -> Target:
+    main = sys.modules["__main__"]
+    if (spec := getattr(main, "__spec__", None)) is not None:
+        return Target(spec.name, qualname)
+    file = getattr(main, "__file__", None)
+    if file is None or not os.path.isfile(file):
+        raise _refused(tool, "it is defined in a session or notebook that has no file")
+    return Target(MAIN, qualname, os.path.abspath(file))
+
+
+def _load_main(file: str) -> ModuleType:
+    if MAIN in sys.modules:
+        return sys.modules[MAIN]
+    spec = importlib.util.spec_from_file_location(MAIN, file, loader=SourceFileLoader(MAIN, file))
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file!r} cannot be loaded as a module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MAIN] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[MAIN]
+        raise
+    return module
+
+
+def _refused(tool: Tool, why: str) -> InvalidDefinition:
+    return InvalidDefinition(
+        f"{tool.name!r} cannot run in a worker process: {why}; define the function at the top level of a module, "
+        "or use isolation='thread'"
+    )

@@ -1,0 +1,78 @@
+"""Plain functions, off the event loop, in daemon threads that a finished program does not wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from handrail.execute.isolation.work import HandlerRaised, Work
+
+_Job = tuple[Callable[[], Any], asyncio.Future[Any], contextvars.Context]
+
+
+class Threads:
+    """Grows by a thread when none is idle; how many run at once is the executor's business, not ours."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads = 0
+
+    def start(self, function: Callable[[], Any]) -> Work:
+        """Run a function in a thread. It cannot be stopped from outside: Python has no safe way to."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            grow = self._idle == 0
+            if not grow:
+                self._idle -= 1
+        self._jobs.put((function, future, contextvars.copy_context()))
+        if grow:
+            with self._lock:
+                self._threads += 1
+            threading.Thread(target=self._serve, name="handrail-tool", daemon=True).start()
+        return Work(future, stoppable=False)
+
+    def close(self) -> None:
+        """Let idle threads end. One that is still in a function ends after it."""
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            function, future, context = job
+            value, error = _outcome(function, context)
+            with self._lock:
+                self._idle += 1
+            _deliver(future, value, error)
+            del job, function, future, context, value, error  # keep nothing alive while idle
+        with self._lock:
+            self._threads -= 1
+
+
+def _outcome(function: Callable[[], Any], context: contextvars.Context) -> tuple[Any, BaseException | None]:
+    try:
+        return context.run(function), None
+    except Exception as error:
+        return None, error
+    except BaseException as error:  # SystemExit and its like end a call here, not the program
+        return None, HandlerRaised(error)
+
+
+def _deliver(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    def settle() -> None:
+        if future.cancelled():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    try:
+        future.get_loop().call_soon_threadsafe(settle)
+    except RuntimeError:
+        return  # the loop is closed: the program has gone on without this answer

@@ -1,0 +1,134 @@
+"""A handler under way, and the one way to wait for it: the answer is on time whether or not the work gives in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from handrail.core.errors import LimitReached, describe
+
+Ending = Literal["done", "timeout", "cancelled"]
+
+PATIENCE = 0.05
+"""Seconds that timed-out work gets to end after it was told to, so that the answer can say it has."""
+
+
+class HandlerRaised(Exception):
+    """A handler raised what must not travel through a task: `SystemExit`, `KeyboardInterrupt`, `CancelledError`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(describe(error))
+
+
+class Work:
+    """A future for the handler's value, and whether it heeds being cancelled."""
+
+    __slots__ = ("_told", "future", "stoppable")
+
+    def __init__(self, future: asyncio.Future[Any], *, stoppable: bool) -> None:
+        self.future = future
+        self.stoppable = stoppable
+        self._told = False
+
+    @classmethod
+    def of(cls, start: Callable[[], Awaitable[Any]]) -> Work:
+        """Start an async handler in a task of its own."""
+        work = cls.__new__(cls)
+        work.stoppable = True
+        work._told = False
+        work.future = asyncio.ensure_future(work._contain(start))
+        return work
+
+    @property
+    def running(self) -> bool:
+        return not self.future.done()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to an end of its own, in a value or an error."""
+        return self.future.done() and not self.future.cancelled()
+
+    async def watch(self, timeout: float | None, grace: float) -> Ending:
+        """Wait until it is done, time is up, or the caller is cancelled. Never raises.
+
+        On `timeout` and `cancelled` the work was told to stop and got a moment to;
+        `finished` and `running` say what became of it. The caller passes its own
+        cancellation on when it has recorded that.
+        """
+        try:
+            if await done_within(self.future, timeout):
+                return "done"
+            ending: Ending = "timeout"
+        except asyncio.CancelledError:
+            ending = "cancelled"
+        await self._stop(PATIENCE if ending == "timeout" else grace)
+        return ending
+
+    async def _stop(self, seconds: float) -> None:
+        if not self.stoppable:
+            return
+        self._told = True
+        self.future.cancel()
+        try:
+            await asyncio.wait({self.future}, timeout=seconds)
+        except asyncio.CancelledError:
+            return  # cancelled once more: whoever calls is in more of a hurry than the work
+
+    async def _contain(self, start: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            return await start()
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+            raise HandlerRaised(error) from error
+        except asyncio.CancelledError as error:
+            if self._told:
+                raise
+            raise HandlerRaised(error) from error
+
+
+class Stragglers:
+    """Work that was answered for and goes on. It cannot be stopped, so there may only be so much of it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: set[asyncio.Future[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def add(self, work: Work, on_end: Callable[[asyncio.Future[Any]], None]) -> None:
+        self._running.add(work.future)
+        work.future.add_done_callback(self._running.discard)
+        work.future.add_done_callback(on_end)
+
+    def check(self, tool: str) -> None:
+        """Refuse one more that might join them.
+
+        Raises:
+            LimitReached: With what to do about it.
+        """
+        if len(self._running) >= self._most:
+            raise LimitReached(
+                f"{tool!r} was not started: {len(self._running)} timed-out calls are still running and cannot be "
+                "stopped; give such tools isolation='process', where they can be"
+            )
+
+
+async def done_within(future: asyncio.Future[Any], timeout: float | None) -> bool:
+    """Wait for a future without owning it; cheaper than `asyncio.wait` on the path that every call takes."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = None if timeout is None else loop.call_later(timeout, wake)
+    future.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        if timer is not None:
+            timer.cancel()
+        future.remove_done_callback(wake)
+    return future.done()

@@ -1,0 +1,222 @@
+"""A worker process: runs one job at a time for the host, and ends with its whole group when the host goes.
+
+It imports a tool's module when the first job names it, and keeps it. It does not
+defend against the tool: a tool here has the rights of its user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Awaitable
+from typing import Any, NoReturn
+
+from handrail.core.calls import Output, ToolCall, ToolResult
+from handrail.core.errors import InvalidArguments, ToolError, describe
+from handrail.core.invocation import Invocation
+from handrail.execute.isolation.frames import (
+    CHUNK,
+    Answer,
+    Crashed,
+    Done,
+    Failed,
+    FrameError,
+    Frames,
+    Job,
+    Progress,
+    frame,
+    read_job,
+)
+from handrail.execute.isolation.target import Target, find
+from handrail.execute.output import normal
+from handrail.tools.handlers import Style
+from handrail.tools.tool import Tool
+
+STOPPED = 128 + signal.SIGTERM
+"""The exit code of a worker that SIGTERM has ended."""
+
+
+class Stopped(SystemExit):
+    """SIGTERM came: unwind, so that the tool's own clean-up runs. A `SystemExit`, since asyncio lets that through."""
+
+
+def serve(sock: socket.socket) -> NoReturn:
+    """Run the jobs that come over a socket until it closes."""
+    worker = Worker(sock)
+    signal.signal(signal.SIGTERM, worker.stop)
+    threading.Thread(target=_watch, args=(sock.fileno(),), name="handrail-watch", daemon=True).start()
+    try:
+        worker.serve()
+    except Stopped:
+        _flush()
+    os._exit(STOPPED)
+
+
+class Worker:
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._sending = threading.Lock()
+        self._pid = os.getpid()
+        self._tools: dict[tuple[Target, str, Style, bool], Tool] = {}
+        self._bounded = False
+        self._stopping = False
+
+    def serve(self) -> None:
+        frames = Frames()
+        while not self._stopping:
+            data = self._sock.recv(CHUNK)
+            if not data:
+                _end_group()
+            for body in frames.feed(data):
+                job = read_job(body)
+                answer = self._answer(job)
+                if os.getpid() != self._pid:
+                    os._exit(0)  # the tool has forked, and this is the copy
+                _flush()
+                self._send_answer(answer, job)
+
+    def stop(self, number: int, stack: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._stopping = True
+        raise Stopped(STOPPED)
+
+    def _answer(self, job: Job) -> Answer:
+        """Run a job. Whatever the tool does, there is an answer, unless it ends the process or is stopped."""
+        try:
+            self._prepare(job)
+            return Done(job.number, self._run(job))
+        except Stopped:
+            raise
+        except InvalidArguments as error:
+            return Failed(job.number, error.outcome, error.code, error.message, error.problems)
+        except ToolError as error:
+            return Failed(job.number, error.outcome, error.code, error.message)
+        except MemoryError as error:
+            return Crashed(job.number, describe(error), "", out_of_memory=True)
+        except BaseException as error:
+            return Crashed(job.number, describe(error), "".join(traceback.format_exception(error)))
+
+    def _prepare(self, job: Job) -> None:
+        if sys.path != list(job.path):
+            sys.path[:] = job.path
+        if job.directory is not None:
+            os.chdir(job.directory)
+        if not self._bounded and job.memory_bytes is not None:
+            _limit_memory(job.memory_bytes)
+        self._bounded = True
+        if job.cpu_seconds is not None:
+            _limit_cpu(job.cpu_seconds)
+
+    def _run(self, job: Job) -> Output:
+        tool = self._tool(job)
+        invocation = Invocation(
+            ToolCall(job.call_id, job.tool_name, job.arguments),
+            job.arguments,
+            job.context,
+            job.idempotency_key,
+            report=lambda current, total, stage: self._report(job, current, total, stage),
+            nested=_no_nested,
+        )
+        value = tool.start(invocation, tool.convert(job.arguments))
+        return normal(asyncio.run(_value_of(value)) if inspect.isawaitable(value) else value, job.style)
+
+    def _tool(self, job: Job) -> Tool:
+        key = (job.target, job.tool_name, job.style, job.typed)
+        if key not in self._tools:
+            handler = _found(job.target)
+            # The host has validated the arguments: here the schema only has to be one.
+            self._tools[key] = (
+                Tool.from_function(handler)
+                if job.typed
+                else Tool.from_function(handler, name=job.tool_name, schema={"type": "object"}, style=job.style)
+            )
+        return self._tools[key]
+
+    def _report(self, job: Job, current: float | None, total: float | None, stage: str) -> None:
+        self._send(frame(Progress(job.number, current, total, str(stage)), job.frame_limit))
+
+    def _send_answer(self, answer: Answer, job: Job) -> None:
+        try:
+            data = frame(answer, job.frame_limit)
+        except FrameError as error:
+            message = f"the tool ran, but its result cannot be sent: {error}"
+            data = frame(Failed(job.number, "failed", "invalid_output", message))
+        self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        if os.getpid() == self._pid:
+            with self._sending:
+                self._sock.sendall(data)
+
+
+def _found(target: Target) -> Any:
+    try:
+        return find(target)
+    except Stopped:
+        raise
+    except BaseException as error:
+        where = target.file or target.module
+        why = f"{target.qualname!r} of {where!r} could not be imported in a worker process: {describe(error)}"
+        raise ToolError("not_importable", why) from error
+
+
+async def _value_of(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None) -> ToolResult:
+    raise ToolError(
+        "not_available", f"{name!r} cannot be called from a tool with isolation='process'; use isolation='thread'"
+    )
+
+
+def _limit_memory(allowed: int) -> None:
+    """Let the address space grow by so much over what the bare worker has; without /proc there is no limit."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            now = int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except FileNotFoundError:
+        return
+    _lower(resource.RLIMIT_AS, now + allowed)
+
+
+def _limit_cpu(allowed: float) -> None:
+    """Only the soft limit: it can be moved on for the next job. Linux counts whole seconds."""
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    _lower(resource.RLIMIT_CPU, math.ceil(time.process_time() + allowed))
+
+
+def _lower(limit: int, value: int) -> None:
+    _, hard = resource.getrlimit(limit)
+    resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _watch(fd: int) -> None:
+    """End when the host has gone, even in the middle of a job."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    poll.poll()
+    _end_group()
+
+
+def _end_group() -> NoReturn:
+    os.killpg(0, signal.SIGKILL)
+    os._exit(STOPPED)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue  # the tool has closed or replaced it

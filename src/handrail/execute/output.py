@@ -1,0 +1,151 @@
+"""What a handler returned, as JSON that everybody can read."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from handrail.core.calls import Attachment, Output, ToolResult, encode_data
+from handrail.core.errors import InvalidOutput, ToolError, describe
+from handrail.tools.handlers import Style
+from handrail.tools.schema import Validator
+
+_NRV_KEYS = frozenset({"output", "warnings", "attachments"})
+_DEEPEST = 100
+
+
+def normal(value: Any, style: Style) -> Output:
+    """Read any return value: a plain one, an `Output`, a `ToolResult`, nrv's result object, a `ToolError`.
+
+    Raises:
+        ToolError: The handler returned one, or the failed result of another call.
+        InvalidOutput: The value has no JSON form.
+    """
+    if type(value) is str and value.isascii():
+        return Output(value)
+    match value:
+        case ToolError():
+            raise value
+        case Output():
+            return _output(value.output, value.warnings, value.attachments)
+        case ToolResult():
+            if value.error is not None:
+                raise ToolError(value.error.code, value.error.message)
+            return _output(value.content, value.warnings, value.attachments)
+        case dict() if style == "invocation" and "output" in value and value.keys() <= _NRV_KEYS:
+            attachments = map(_attachment, value.get("attachments") or ())
+            return _output(value["output"], value.get("warnings") or (), attachments)
+    return _output(value, (), ())
+
+
+def check(output: Output, validator: Validator | None) -> None:
+    """Hold a result to the schema that its tool declares.
+
+    Raises:
+        InvalidOutput: It does not fit.
+    """
+    if validator is not None and (problems := validator.problems(output.output)):
+        raise InvalidOutput("; ".join(problems))
+
+
+def _output(value: Any, warnings: Iterable[str], attachments: Iterable[Attachment]) -> Output:
+    plain, found = _json(value)
+    return Output(plain, (*map(str, warnings), *found), tuple(attachments))
+
+
+def _attachment(value: Any) -> Attachment:
+    if isinstance(value, Attachment):
+        return value
+    try:
+        return Attachment.from_dict(value)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise InvalidOutput(f"an attachment needs name, media_type and data: {error}") from error
+
+
+def _json(value: Any) -> tuple[Any, tuple[str, ...]]:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _text_or_base64(bytes(value))
+    try:
+        plain = msgspec.to_builtins(_ordered(value), str_keys=True, enc_hook=_hook)
+        encoded = msgspec.json.encode(plain)
+    except RecursionError:
+        raise InvalidOutput(f"it is nested deeper than {_DEEPEST} levels, or refers to itself") from None
+    except UnicodeEncodeError:
+        return _mended(plain)
+    except InvalidOutput:
+        raise
+    except Exception as error:  # a value may run any code of its own while it is read
+        raise InvalidOutput(describe(error)) from error
+    # msgspec writes NaN and infinities as null: only then is a closer look needed.
+    return _mended(plain) if b"null" in encoded and _has_odd_number(plain) else (plain, ())
+
+
+def _hook(value: Any) -> Any:
+    """Types that msgspec does not know."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, datetime.tzinfo):
+        return str(value)
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json")
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise InvalidOutput(
+        f"it holds {type(value).__name__!r}, which has no JSON form; return text, numbers, lists, dicts or dataclasses"
+    )
+
+
+def _ordered(value: Any) -> Any:
+    """A set has no order of its own; the record needs one."""
+    if not isinstance(value, set | frozenset):
+        return value
+    try:
+        return sorted(value)
+    except TypeError:
+        return sorted(value, key=repr)
+
+
+def _text_or_base64(data: bytes) -> tuple[str, tuple[str, ...]]:
+    try:
+        return data.decode(), ()
+    except UnicodeDecodeError:
+        return encode_data(data), (f"the tool returned {len(data)} bytes that are not text; they are sent as base64",)
+
+
+def _has_odd_number(value: Any) -> bool:
+    match value:
+        case float():
+            return not math.isfinite(value)
+        case dict():
+            return any(map(_has_odd_number, value.values()))
+        case list() | tuple():
+            return any(map(_has_odd_number, value))
+    return False
+
+
+def _mended(value: Any) -> tuple[Any, tuple[str, ...]]:
+    """Spell out what JSON cannot hold, and say so."""
+    warnings: set[str] = set()
+
+    def mend(item: Any) -> Any:
+        match item:
+            case float() if not math.isfinite(item):
+                warnings.add("a number that JSON has not (NaN or infinity) is sent as text")
+                return str(item)
+            case str():
+                safe = item.encode("utf-8", "backslashreplace").decode()
+                if safe != item:
+                    warnings.add("characters that are not valid Unicode are sent as \\u escapes")
+                return safe
+            case dict():
+                return {mend(key): mend(sub) for key, sub in item.items()}
+            case list() | tuple():
+                return [mend(sub) for sub in item]
+        return item
+
+    return mend(value), tuple(sorted(warnings))

@@ -1,0 +1,205 @@
+"""Running one checked and permitted call: place, intent, handler, result."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from handrail.core.calls import Output, ToolResult
+from handrail.core.errors import Cancelled, TimedOut, ToolError
+from handrail.core.events import CallIntended
+from handrail.core.invocation import Invocation
+from handrail.core.ports import Clock, Spill
+from handrail.core.redact import mask_fields
+from handrail.execute.attempt import Attempt, failure
+from handrail.execute.bound import bound
+from handrail.execute.isolation.process import ProcessPool
+from handrail.execute.isolation.threads import Threads
+from handrail.execute.isolation.work import Stragglers, Work
+from handrail.execute.limits import Gate
+from handrail.execute.output import check, normal
+from handrail.execute.policy import Policy
+from handrail.execute.progress import Progress
+from handrail.tools.tool import Tool
+
+Nested = Callable[[Attempt, str, dict[str, Any], tuple[str, ...] | None], Awaitable[ToolResult]]
+Amend = Callable[[Attempt, ToolResult], Awaitable[None]]
+
+
+class Performer:
+    """Has the places where handlers run, and ends them all when it is closed."""
+
+    def __init__(self, policy: Policy, spill: Spill | None, clock: Clock, nested: Nested, amend: Amend) -> None:
+        self._policy = policy
+        self._spill = spill
+        self._clock = clock
+        self._nested = nested
+        self._amend = amend
+        self._gate = Gate(policy.concurrency)
+        self._threads = Threads()
+        self._processes: ProcessPool | None = None
+        self._stragglers = Stragglers(policy.max_left_running)
+        self._amendments: set[asyncio.Task[None]] = set()
+
+    async def perform(self, attempt: Attempt) -> ToolResult:
+        """Run the call and give its result; a failure is a result too. Raises only if it was cancelled."""
+        tool = _tool(attempt)
+        resource = None if attempt.resource in attempt.context.held else attempt.resource
+        try:
+            async with self._gate.enter(tool, resource, nested=attempt.context.depth > 0):
+                await self._intend(attempt, tool)
+                return await self._result(attempt, tool, await self._try(attempt, tool))
+        except ToolError as error:
+            return attempt.refused(error)
+
+    async def _intend(self, attempt: Attempt, tool: Tool) -> None:
+        if tool.isolation != "process":
+            self._stragglers.check(tool.name)
+        attempt.key = attempt.key or attempt.recorder.new_id("key")
+        await attempt.recorder.record(
+            CallIntended(
+                run=attempt.recorder.run,
+                at=attempt.recorder.now(),
+                call_id=attempt.call.id,
+                tool=tool.scoped_name,
+                side_effects=not tool.reads,
+                idempotent=tool.definition.idempotent,
+                key=attempt.key,
+                principal=attempt.context.principal.id,
+                depth=attempt.context.depth,
+                grant=attempt.grant,
+                arguments=mask_fields(attempt.arguments, tool.secrets),
+            ),
+            durable=not tool.reads,
+        )
+        attempt.ran = True
+
+    async def _try(self, attempt: Attempt, tool: Tool) -> Output:
+        """Once; again only by a policy, and only what may run again."""
+        retry = tool.retry or self._policy.retry
+        tries = retry.attempts if retry is not None and tool.reusable else 1
+        delay = retry.first_delay if retry is not None else 0.0
+        for left in range(tries - 1, -1, -1):
+            try:
+                return await self._run(attempt, tool)
+            except ToolError as error:
+                if not left or attempt.still_running or error.outcome not in ("failed", "timeout"):
+                    raise
+            await self._clock.sleep(delay)
+            delay *= retry.factor if retry is not None else 1.0
+        raise AssertionError("the last try returns or raises")
+
+    async def _run(self, attempt: Attempt, tool: Tool) -> Output:
+        timeout = self._time_left(attempt, tool)
+        progress = Progress(attempt.call, attempt.recorder)
+        invocation = Invocation(
+            attempt.call,
+            attempt.arguments,
+            attempt.context,
+            attempt.key,
+            report=progress.report,
+            nested=partial(self._nested, attempt),
+        )
+        work = self._start(tool, invocation, attempt.converted, timeout)
+        ending = await work.watch(None if tool.isolation == "process" else timeout, self._policy.cancel_grace)
+        await progress.drain()
+        if work.finished:
+            attempt.cancelled = ending == "cancelled"
+            return _output(work.future, tool)
+        if work.running:
+            attempt.still_running = True
+            self._stragglers.add(work, partial(self._ended_late, attempt, tool))
+        if ending == "cancelled":
+            attempt.result = attempt.refused(Cancelled(_after("was cancelled", tool, attempt)))
+            raise asyncio.CancelledError
+        raise TimedOut(_after(f"timed out after {timeout:g} s", tool, attempt))
+
+    def _start(self, tool: Tool, invocation: Invocation, arguments: dict[str, Any], timeout: float) -> Work:
+        match tool.isolation:
+            case "process":
+                if self._processes is None:
+                    self._processes = ProcessPool(self._policy.process)
+                pool = self._processes
+                return Work.of(lambda: pool.run(tool, invocation, invocation.arguments, timeout))
+            case "thread":
+                return self._threads.start(partial(_in_thread, tool, invocation, arguments))
+        return Work.of(lambda: tool.start(invocation, arguments))
+
+    def _time_left(self, attempt: Attempt, tool: Tool) -> float:
+        timeout = tool.definition.timeout or self._policy.timeout
+        if attempt.context.deadline is None:
+            return timeout
+        left = attempt.context.deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            raise TimedOut("the deadline of the caller had passed before the tool could run")
+        return min(timeout, left)
+
+    async def _result(self, attempt: Attempt, tool: Tool, output: Output) -> ToolResult:
+        check(output, tool.output_validator)
+        limit = tool.max_output or self._policy.max_output
+        content, spilled, warnings = await bound(output.output, limit, self._spill)
+        return ToolResult(
+            attempt.call.id,
+            attempt.call.name,
+            content,
+            warnings=output.warnings + warnings,
+            attachments=output.attachments,
+            spilled=spilled,
+        )
+
+    def _ended_late(self, attempt: Attempt, tool: Tool, future: asyncio.Future[Any]) -> None:
+        if future.cancelled() or future.get_loop().is_closed():
+            return
+        task = future.get_loop().create_task(self._note_late(attempt, tool, future))
+        self._amendments.add(task)
+        task.add_done_callback(self._amendments.discard)
+
+    async def _note_late(self, attempt: Attempt, tool: Tool, future: asyncio.Future[Any]) -> None:
+        try:
+            result = await self._result(attempt, tool, _output(future, tool))
+        except ToolError as error:
+            result = msgspec.structs.replace(attempt.refused(error), still_running=False)
+        await self._amend(attempt, result)
+
+    async def aclose(self) -> None:
+        self._threads.close()
+        if self._processes is not None:
+            await self._processes.aclose()
+        if self._amendments:
+            await asyncio.wait(self._amendments)
+
+
+def _output(future: asyncio.Future[Any], tool: Tool) -> Output:
+    try:
+        return normal(future.result(), tool.style or "arguments")
+    except Exception as error:
+        raise failure(error) from error
+
+
+def _in_thread(tool: Tool, invocation: Invocation, arguments: dict[str, Any]) -> Any:
+    value = tool.start(invocation, arguments)
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def _tool(attempt: Attempt) -> Tool:
+    if attempt.tool is None:
+        raise AssertionError("a call is resolved before it is performed")
+    return attempt.tool
+
+
+def _after(what: str, tool: Tool, attempt: Attempt) -> str:
+    """The truth about what a call that gave no result may have done."""
+    if attempt.still_running:
+        return f"{tool.name!r} {what}, but it cannot be stopped and is still running; it may yet take effect"
+    if tool.reads:
+        return f"{tool.name!r} {what} and was stopped"
+    return f"{tool.name!r} {what} and was stopped; what it had done by then may have taken effect: check, do not repeat"

@@ -1,0 +1,43 @@
+"""How calls are treated where their tools say nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from handrail.core.errors import UsageError
+from handrail.execute.bound import SMALLEST
+from handrail.execute.isolation.process import ProcessLimits
+from handrail.tools.tool import Retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """One value for code and for the `[policy]` table of a file."""
+
+    timeout: float = 30.0
+    """Seconds that a tool may take."""
+    max_output: int = 10_000
+    """Characters of a result that the model is sent."""
+    concurrency: int = 8
+    """Calls that run at once, over all tools."""
+    max_depth: int = 6
+    """How deep tools may call tools."""
+    confirm_side_effects: bool = True
+    repair: bool = False
+    """Read arguments leniently, for every tool; each repair leaves a warning."""
+    retry: Retry | None = None
+    deduplicator: Any = None
+    """For tools that have none of their own."""
+    max_left_running: int = 32
+    """Timed-out calls that could not be stopped; past this many, calls that might join them are refused."""
+    cancel_grace: float = 0.5
+    """Seconds that a cancelled call gets to end, so that its real result is known."""
+    process: ProcessLimits = field(default_factory=ProcessLimits)
+
+    def __post_init__(self) -> None:
+        if self.max_output < SMALLEST:
+            raise UsageError(f"max_output must be at least {SMALLEST} characters, not {self.max_output}")
+        for name in ("timeout", "concurrency", "max_depth", "max_left_running"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} must be more than 0, not {getattr(self, name)!r}")

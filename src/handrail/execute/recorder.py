@@ -1,0 +1,54 @@
+"""The record of one run as the steps of a call see it: journal, ledger, clock and listeners in one place."""
+
+from __future__ import annotations
+
+from handrail.core.events import ConfirmationAnswered, Emit, Event, Recorded, ignore
+from handrail.core.ids import NewId
+from handrail.core.ports import Clock, Journal
+from handrail.execute.ledger import Ledger
+
+
+class Recorder:
+    """Writes an event down before anybody is told of it."""
+
+    __slots__ = ("_clock", "_emit", "_journal", "ledger", "new_id")
+
+    def __init__(self, ledger: Ledger, journal: Journal | None, clock: Clock, new_id: NewId, emit: Emit) -> None:
+        self.ledger = ledger
+        self.new_id = new_id
+        self._journal = journal
+        self._clock = clock
+        self._emit = emit
+
+    @property
+    def run(self) -> str:
+        return self.ledger.run
+
+    @property
+    def instant(self) -> bool:
+        """Whether recording never waits: nothing to write to, nobody listening."""
+        return self._journal is None and self._emit is ignore
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    async def record(self, event: Recorded, *, durable: bool = False) -> None:
+        """Raises:
+        JournalError: It is not written, so what depends on it must not happen.
+        """
+        if self._journal is not None:
+            await self._journal.append(event, durable=durable)
+        self.ledger.note(event)
+        await self.emit(event)
+
+    async def emit(self, event: Event) -> None:
+        if self._emit is not ignore:
+            await self._emit(event)
+
+    async def refresh(self) -> None:
+        """Take in the answers that other processes wrote."""
+        if self._journal is None:
+            return
+        for event in await self._journal.history(self.run):
+            if isinstance(event, ConfirmationAnswered) and event.binds not in self.ledger.answers:
+                self.ledger.note(event)

@@ -1,0 +1,57 @@
+"""Whole outputs, kept in memory up to a size, and the tool that reads them in pieces."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Annotated
+
+from handrail.core.errors import ToolError
+from handrail.core.ids import NewId, new_id
+from handrail.core.ports import Spill
+from handrail.tools.tool import Tool
+
+LONGEST_PIECE = 8_000
+
+
+class MemorySpill:
+    """Keeps the newest outputs up to so many characters in all; the oldest go first."""
+
+    def __init__(self, most: int = 64_000_000, new_id: NewId = new_id) -> None:
+        self._most = most
+        self._new_id = new_id
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._size = 0
+
+    async def put(self, text: str) -> str:
+        id = self._new_id("out")
+        self._texts[id] = text
+        self._size += len(text)
+        while self._size > self._most and len(self._texts) > 1:
+            self._size -= len(self._texts.popitem(last=False)[1])
+        return id
+
+    async def read(self, id: str, start: int, length: int) -> tuple[str, int]:
+        text = self._texts[id]
+        return text[start : start + length], len(text)
+
+
+def read_output_tool(spill: Spill) -> Tool:
+    """The tool `read_output`, for a model that was sent the beginning of a long output."""
+
+    async def read_output(
+        id: Annotated[str, "The id in the note of the cut output."],
+        start: Annotated[int, "The first character to read, from 0."] = 0,
+        length: Annotated[int, f"How many characters, at most {LONGEST_PIECE}."] = LONGEST_PIECE,
+    ) -> str:
+        """Read a further piece of an output that was too long to send whole."""
+        try:
+            piece, total = await spill.read(id, max(start, 0), min(max(length, 1), LONGEST_PIECE))
+        except KeyError:
+            raise ToolError("not_found", f"no output {id!r} is kept; it may have made room for newer ones") from None
+        return f"{piece}\n[characters {start:,} to {start + len(piece):,} of {total:,}]"
+
+    return Tool.from_function(read_output, max_output=LONGEST_PIECE + SPARE)
+
+
+SPARE = 200
+"""Characters for the line under a piece, so that a piece is never cut again."""

@@ -1,0 +1,161 @@
+"""The journal's tables, how its file is opened, and what its errors mean to a person.
+
+Salt and data of a body stand in the row of their entry. A table of their own would
+be one more page in every commit, which costs 8 % of the appends per second.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from pathlib import Path
+from typing import Literal
+
+from handrail.core.errors import JournalError
+from handrail.proof.keys import Signer
+
+FORMAT = 1
+"""Of the tables. The leaves carry a version of their own."""
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE entry (
+    seq INTEGER PRIMARY KEY, run TEXT NOT NULL, n INTEGER NOT NULL, call TEXT, type TEXT NOT NULL, at INTEGER NOT NULL,
+    leaf BLOB NOT NULL, hash BLOB NOT NULL, salt BLOB, data BLOB
+);
+CREATE UNIQUE INDEX entry_of_run ON entry (run, n);
+CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL, frontier BLOB NOT NULL);
+"""
+
+FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+_WAYS_OUT = {
+    sqlite3.SQLITE_FULL: "the disk is full; make room, then try again",
+    sqlite3.SQLITE_READONLY: "it cannot be written; give the user write permission on the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that its folder exists and can be written",
+    sqlite3.SQLITE_BUSY: "another process keeps it locked; end that process, then try again",
+    sqlite3.SQLITE_IOERR: "reading or writing failed; check the disk, then open the journal anew",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; keep a copy, and run: handrail proof verify",
+    sqlite3.SQLITE_NOTADB: "it is not a journal; choose another path",
+}
+
+
+class Busy(Exception):
+    """Another process is writing. Nothing was written, and trying again is right: it never leaves this package."""
+
+
+def connect(
+    path: Path, signer: Signer | None, origin: str | None, patience: float
+) -> tuple[sqlite3.Connection, Signer]:
+    """Open or make the file of a journal, for writing.
+
+    Raises:
+        JournalError: It cannot be opened, is not a journal, a later version made it, or another key signs it.
+    """
+    try:
+        # SQLite gives its other files the mode of this one.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise explained(path, error) from error
+    try:
+        _configure(connection, path)
+        name = read_meta(connection).get("origin") or origin or default_origin(path)
+        signer = signer or Signer.load_or_create(path.with_suffix(".key"), name)
+        _create(connection, name, signer)
+        _check_format(connection, path)
+        _check_key(connection, path, signer)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise explained(path, error) from error
+        raise
+    return connection, signer
+
+
+def connect_existing(path: Path, mode: Literal["ro", "rw"], patience: float = 10) -> sqlite3.Connection:
+    """Open the file of a journal that is there, without its key: to read it, or to erase bodies.
+
+    Raises:
+        JournalError: There is no journal there, or a later version made it.
+    """
+    if not path.is_file():
+        raise JournalError(f"there is no journal at {str(path)!r}; check the path")
+    try:
+        address = f"{path.absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+    try:
+        _check_tables(connection, path)
+        _check_format(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise explained(path, error) from error
+        raise
+    return connection
+
+
+def explained(path: Path, error: sqlite3.Error | OSError) -> JournalError:
+    """A failure of the file as an error that says what to do."""
+    if isinstance(error, OSError):
+        way_out, what = _WAYS_OUT[sqlite3.SQLITE_CANTOPEN], error.strerror or str(error)
+    else:
+        way_out, what = _WAYS_OUT.get(primary_code(error), "SQLite refused"), str(error)
+    return JournalError(f"the journal {str(path)!r}: {way_out} ({what})")
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """What kind of failure it was; errors of the sqlite3 module itself have no code."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def default_origin(path: Path) -> str:
+    return "handrail/" + (re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem) or "journal")
+
+
+def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        return {}
+    return dict(connection.execute("SELECT key, value FROM meta"))
+
+
+def _configure(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        _check_tables(connection, path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer does it, when nobody waits
+    connection.execute("PRAGMA fullfsync = 1")  # on a Mac a plain sync does not reach the disk
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {"meta", "entry", "checkpoint"} <= tables:
+        raise JournalError(f"{str(path)!r} is a database, but not a journal; choose another path")
+
+
+def _create(connection: sqlite3.Connection, origin: str, signer: Signer) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    if not read_meta(connection):
+        for statement in _TABLES.split(";"):
+            connection.execute(statement)
+        meta = {"format": str(FORMAT), "origin": origin, "key": signer.verifier_key}
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+    connection.execute("COMMIT")
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    found = read_meta(connection).get("format", "")
+    if not found.isdecimal() or int(found) > FORMAT:
+        raise JournalError(
+            f"the journal {str(path)!r} has format {found!r}, and this handrail reads up to {FORMAT}; upgrade handrail"
+        )
+
+
+def _check_key(connection: sqlite3.Connection, path: Path, signer: Signer) -> None:
+    key = read_meta(connection).get("key")
+    if key != signer.verifier_key:
+        raise JournalError(f"the journal {str(path)!r} is signed with another key ({key!r}); put its key file back")

@@ -1,0 +1,103 @@
+"""Values that JSON has no spelling for, written so that they come back as they were.
+
+A lone surrogate becomes `{"$text": hex}`, NaN and the infinities `{"$float": …}`,
+and a key that begins with `$` gets one more `$`, so that no other object can be
+mistaken for these. Most values hold nothing of the kind and are not touched.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from handrail.core.redact import MASK, Secret
+
+_plain = msgspec.json.Encoder()
+
+
+def encode(value: Any) -> bytes:
+    """Any value as JSON. What is not data at all is written as the name of its type, in angle brackets."""
+    try:
+        data = _plain.encode(value)
+    except (UnicodeEncodeError, TypeError):
+        return _plain.encode(escape(value))
+    # msgspec writes NaN as null, and keys with `$` are ours: only then is the walk needed.
+    return _plain.encode(escape(value)) if b"null" in data or b'"$' in data else data
+
+
+def decode(data: bytes) -> Any:
+    value = msgspec.json.decode(data)
+    return unescape(value) if b'"$' in data else value
+
+
+def escape(value: Any) -> Any:
+    return _escape(msgspec.to_builtins(value, str_keys=True, enc_hook=foreign))
+
+
+def unescape(value: Any) -> Any:
+    match value:
+        case {"$text": str(code)} if len(value) == 1:
+            return _from_hex(code)
+        case {"$float": str(text)} if len(value) == 1:
+            return float(text)
+        case dict():
+            return {_bare_key(key): unescape(item) for key, item in value.items()}
+        case list():
+            return [unescape(item) for item in value]
+    return value
+
+
+def column(text: str) -> str:
+    """Text as SQLite can hold it: the same text unless it has a lone surrogate or looks as if it had been escaped."""
+    return text if encodable(text) and not text.startswith("$text:") else "$text:" + _to_hex(text)
+
+
+def uncolumn(text: str) -> str:
+    return _from_hex(text.removeprefix("$text:")) if text.startswith("$text:") else text
+
+
+def encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escape(value: Any) -> Any:
+    match value:
+        case str():
+            return value if encodable(value) else {"$text": _to_hex(value)}
+        case float():
+            return value if math.isfinite(value) else {"$float": str(value)}
+        case dict():
+            return {_escaped_key(key): _escape(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_escape(item) for item in value]
+    return value
+
+
+def _escaped_key(key: str) -> str:
+    if not encodable(key):
+        return "$text:" + _to_hex(key)
+    return "$" + key if key.startswith("$") else key
+
+
+def _bare_key(key: str) -> str:
+    return _from_hex(key.removeprefix("$text:")) if key.startswith("$text:") else key.removeprefix("$")
+
+
+def foreign(value: Any) -> str:
+    if isinstance(value, Secret):
+        return MASK
+    return str(value) if isinstance(value, str) else f"<{type(value).__name__}>"
+
+
+def _to_hex(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").hex()
+
+
+def _from_hex(code: str) -> str:
+    return bytes.fromhex(code).decode("utf-8", "surrogatepass")

@@ -1,0 +1,334 @@
+"""The journal in SQLite, as the port asks for it: `append` returns when the entry is kept.
+
+Entries that are asked for in one turn of the event loop, or while a commit is under
+way, share a transaction. Who commits was decided by measuring (`bench/bench_journal.py`):
+a durable commit takes 0.12 ms here and passing it to a thread and back another 0.08 ms,
+so the event loop commits by itself while commits are quick. One that took longer than
+`Timing.stall` sends the next ones to the thread, until the disk is quick again. A task
+that appends again and again, alone, does not even wait for the next turn, but it lets
+the others have theirs as soon as it has held the loop for that long.
+
+The thread does what nobody waits for: signing checkpoints, moving the write-ahead log
+into the file in time (one that grows makes every sync twice as slow), and waiting for
+other processes. Whoever commits, a durable entry is synced before `append` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from msgspec import Struct
+
+from handrail.core.errors import JournalError, describe
+from handrail.core.events import Recorded
+from handrail.core.ports import Clock, SystemClock
+from handrail.proof import lease, read
+from handrail.proof.database import Busy
+from handrail.proof.entry import SALT_SIZE, Draft, draft
+from handrail.proof.keys import Signer
+from handrail.proof.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+_MOST_PAGES = 1000
+_PAUSE = 0.002
+_T = TypeVar("_T")
+
+
+class Timing(Struct, frozen=True, kw_only=True):
+    """How long the journal waits, in seconds."""
+
+    idle: float = 1.0
+    """Without a new entry, until the last ones are signed."""
+    stall: float = 0.001
+    """For which commits may hold the event loop at a stretch; with 0 they all go through the thread."""
+    patience: float = 10.0
+    """For another process that is writing."""
+
+
+class _Waiting(Struct, frozen=True, eq=False):
+    """An entry in the queue and the one who waits for it."""
+
+    draft: Draft
+    durable: bool
+    future: asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop
+
+
+class SqliteJournal:
+    """One file, many runs, any number of processes. `open` makes one."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        clock: Clock,
+        checkpoint_every: int,
+        timing: Timing,
+        publish: Callable[[str], None] | None,
+        random: Callable[[int], bytes],
+    ) -> None:
+        self.path = writer.path
+        self.verifier_key = writer.signer.verifier_key
+        self._writer = writer
+        self._clock = clock
+        self._checkpoint_every = checkpoint_every
+        self._timing = timing
+        self._publish = publish
+        self._random = random
+        self._waiting: deque[_Waiting] = deque()
+        self._lock = threading.Lock()
+        """Held by whoever uses the writer or takes from the queue; so entries keep their order."""
+        self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._cost = 0.0
+        """What a commit takes, about."""
+        self._held = 0.0
+        """For how long the task that appended last has kept the loop to itself."""
+        self._task = 0
+        self._last = clock.monotonic()
+        self._closing = False
+        self._unsigned_because: JournalError | None = None
+        self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        signer: Signer | None = None,
+        origin: str | None = None,
+        clock: Clock = SystemClock(),
+        checkpoint_every: int = 256,
+        timing: Timing = Timing(),
+        publish: Callable[[str], None] | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> SqliteJournal:
+        """Open or make a journal. If no signer is given, the key in the file beside it (`.key`) signs.
+
+        `publish` gets every checkpoint that is signed, in the journal's thread. A copy kept
+        elsewhere is what shows that a whole file was rewritten by someone who had the key.
+
+        Raises:
+            JournalError: It cannot be opened, with what to do about it.
+        """
+        patience = timing.patience
+        writer = await asyncio.to_thread(Writer.open, Path(path), signer=signer, origin=origin, patience=patience)
+        return cls(
+            writer, clock=clock, checkpoint_every=checkpoint_every, timing=timing, publish=publish, random=random
+        )
+
+    async def __aenter__(self) -> SqliteJournal:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def append(self, event: Recorded, *, durable: bool = False) -> None:
+        if self._closing:
+            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        entry = draft(event, self._random(SALT_SIZE))
+        if not self._commit_at_once(entry, durable):
+            loop = asyncio.get_running_loop()
+            waiting = _Waiting(entry, durable, loop.create_future(), loop)
+            self._waiting.append(waiting)
+            # Whoever else is ready now gets to join the same commit.
+            loop.call_soon(self._commit_here, loop)
+            await waiting.future
+
+    async def history(self, run: str) -> list[Recorded]:
+        return await asyncio.to_thread(read.history, self.path, run)
+
+    async def lease(self, run: str) -> lease.FileLease:
+        return lease.acquire(self.path, run)
+
+    async def aclose(self) -> None:
+        """Write what waits, sign it and close the file. A second call does nothing.
+
+        Raises:
+            JournalError: The end could not be signed. Every entry that was answered for is kept.
+        """
+        self._closing = True
+        self._signals.put(None)
+        await asyncio.to_thread(self._thread.join)
+        failure, self._unsigned_because = self._unsigned_because, None
+        if failure is not None:
+            raise failure
+
+    def _commit_at_once(self, entry: Draft, durable: bool) -> bool:
+        """Whether the entry could be written for a task that is alone, without giving up its turn."""
+        before, self._task = self._task, id(asyncio.current_task())
+        if before != self._task or self._held + self._cost >= self._timing.stall or self._waiting:
+            self._held = 0.0
+            return False
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._write([entry], durable)
+        except Busy:
+            return False
+        finally:
+            self._lock.release()
+        self._held += self._cost
+        return True
+
+    def _commit_here(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the event loop: commit what waits if that is quick, else leave it to the thread."""
+        if not self._waiting:
+            return
+        quick = self._cost < self._timing.stall or not self._thread.is_alive()
+        if not quick or not self._lock.acquire(blocking=False):
+            self._signals.put(None)
+            return
+        try:
+            self._commit(loop)
+        except Busy:
+            self._signals.put(None)
+        finally:
+            self._lock.release()
+
+    def _commit(self, here: asyncio.AbstractEventLoop | None = None) -> None:
+        """With the lock held: write all that waits and answer for it.
+
+        Raises:
+            Busy: Another process is in the way; everything waits as before.
+        """
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if not batch:
+            return
+        failure = None
+        try:
+            self._write([each.draft for each in batch], any(each.durable for each in batch))
+        except Busy:
+            self._waiting.extendleft(reversed(batch))
+            raise
+        except JournalError as error:
+            failure = error
+        _answer(batch, failure, here)
+
+    def _write(self, drafts: list[Draft], durable: bool) -> None:
+        started, all_signed = self._clock.monotonic(), self._writer.unsigned == 0
+        try:
+            self._writer.commit(drafts, durable)
+        except (Busy, JournalError):
+            raise
+        except Exception as error:
+            self._writer.failure = JournalError(f"the journal {str(self.path)!r} failed: {describe(error)}")
+            raise self._writer.failure from error
+        self._last = self._clock.monotonic()
+        # A slow commit counts at once and is forgotten slowly.
+        self._cost = max(self._last - started, 0.9 * self._cost)
+        # While everything is signed the thread sleeps without end: tell it that the time runs now.
+        if all_signed or self._is_due():
+            self._signals.put(None)
+
+    def _is_due(self) -> bool:
+        """Whether there is something to do that nobody waits for."""
+        unsigned = self._writer.unsigned
+        return self._writer.pages >= _MOST_PAGES or (
+            unsigned > 0
+            and (unsigned >= self._checkpoint_every or self._writer.run_ended or self._quiet() >= self._timing.idle)
+        )
+
+    def _quiet(self) -> float:
+        return self._clock.monotonic() - self._last
+
+    def _work(self) -> None:
+        """The thread: commits that take long, and upkeep."""
+        while not self._closing or self._waiting:
+            self._rest()
+            with self._lock:
+                try:
+                    self._patiently(self._commit)
+                except JournalError as error:
+                    _answer([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
+                if self._writer.failure is None and self._is_due():
+                    self._keep_up()
+        with self._lock:
+            try:
+                if self._writer.failure is None:
+                    self._patiently(self._sign)
+            except JournalError as error:
+                self._unsigned_because = error
+            finally:
+                self._writer.close()
+
+    def _rest(self) -> None:
+        """Until there is something to do."""
+        if self._waiting or self._closing:
+            return
+        left = None
+        if self._writer.unsigned and self._writer.failure is None:
+            left = max(_PAUSE, self._timing.idle - self._quiet())
+        try:
+            self._signals.get(timeout=left)
+            while True:
+                self._signals.get_nowait()
+        except queue.Empty:
+            return
+
+    def _patiently(self, attempt: Callable[[], _T]) -> _T:
+        for _ in range(max(1, int(self._timing.patience / _PAUSE))):
+            try:
+                return attempt()
+            except Busy:
+                time.sleep(_PAUSE)
+        raise JournalError(
+            f"another process has kept the journal {str(self.path)!r} locked for {self._timing.patience:g} seconds;"
+            " end it, then try again"
+        )
+
+    def _keep_up(self) -> None:
+        try:
+            if self._writer.pages >= _MOST_PAGES:
+                self._writer.move_pages()
+            self._sign()
+        except Busy:
+            logger.debug("the journal %s is in use; its checkpoint comes later", self.path)
+        except JournalError as error:
+            logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
+        self._last = self._clock.monotonic()
+
+    def _sign(self) -> None:
+        note = self._writer.checkpoint()
+        if note is None or self._publish is None:
+            return
+        try:
+            self._publish(note)
+        except Exception:
+            logger.exception("a checkpoint of the journal %s could not be published", self.path)
+
+
+def _answer(batch: Iterable[_Waiting], failure: JournalError | None, here: asyncio.AbstractEventLoop | None) -> None:
+    for loop, group in groupby(batch, key=lambda each: each.loop):
+        futures = [each.future for each in group]
+        if loop is here:
+            _settle(futures, failure)
+            continue
+        try:
+            loop.call_soon_threadsafe(_settle, futures, failure)
+        except RuntimeError:
+            logger.debug("nobody waits for %d entries any more: their event loop is closed", len(futures))
+
+
+def _settle(futures: list[asyncio.Future[None]], failure: JournalError | None) -> None:
+    for future in futures:
+        if future.done():
+            continue
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)

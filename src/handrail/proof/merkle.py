@@ -1,0 +1,208 @@
+"""The Merkle tree of RFC 9162 (the same tree as RFC 6962), over leaf hashes.
+
+Everything here takes and gives hashes of 32 bytes; `leaf_hash` makes one from the
+bytes of an entry. It stores nothing and knows nothing of journals or signatures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+SIZE = 32
+EMPTY = hashlib.sha256().digest()
+"""The root of a tree without leaves."""
+
+
+def leaf_hash(data: bytes) -> bytes:
+    return hashlib.sha256(b"\x00" + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+class Frontier:
+    """The right edge of a growing tree: enough to add leaves and to know the root, and no more.
+
+    It holds one hash for each set bit of its size, so a million leaves need at most twenty.
+    """
+
+    __slots__ = ("_peaks", "_size")
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._peaks: list[bytes] = []
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def append(self, leaf: bytes) -> None:
+        """Add a leaf hash."""
+        if len(leaf) != SIZE:
+            raise ValueError(f"a leaf hash has {SIZE} bytes, not {len(leaf)}; pass leaf_hash(data)")
+        full = self._size
+        while full & 1:
+            leaf = node_hash(self._peaks.pop(), leaf)
+            full >>= 1
+        self._peaks.append(leaf)
+        self._size += 1
+
+    def root(self) -> bytes:
+        if not self._peaks:
+            return EMPTY
+        found = self._peaks[-1]
+        for peak in reversed(self._peaks[:-1]):
+            found = node_hash(peak, found)
+        return found
+
+    def save(self) -> bytes:
+        """The hashes it holds, largest subtree first; with the size, all there is to it."""
+        return b"".join(self._peaks)
+
+    @classmethod
+    def load(cls, size: int, data: bytes) -> Frontier:
+        """Take up what `save` gave.
+
+        Raises:
+            ValueError: The data cannot be that of a tree of this size.
+        """
+        if size < 0 or len(data) != SIZE * size.bit_count():
+            raise ValueError(f"{len(data)} bytes are not the frontier of a tree of {size} leaves")
+        frontier = cls()
+        frontier._size = size
+        frontier._peaks = [data[at : at + SIZE] for at in range(0, len(data), SIZE)]
+        return frontier
+
+
+def root(leaves: Iterable[bytes]) -> bytes:
+    frontier = Frontier()
+    for leaf in leaves:
+        frontier.append(leaf)
+    return frontier.root()
+
+
+def inclusion_proof(leaves: Sequence[bytes], index: int, size: int) -> list[bytes]:
+    """Show that leaf `index` is in the tree of the first `size` leaves."""
+    return inclusion_proofs(leaves, [index], size)[0]
+
+
+def inclusion_proofs(leaves: Sequence[bytes], indexes: Iterable[int], size: int) -> list[list[bytes]]:
+    """One proof for each index. The tree is hashed once, so many proofs cost little more than one."""
+    _check_size(size, leaves)
+    levels = _levels(leaves[:size])
+    return [_path(levels, index, size) for index in indexes]
+
+
+def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
+    """Whether a leaf hash stands at `index` in the tree of `size` leaves that has this root."""
+    if not 0 <= index < size:
+        return False
+    node, last, found = index, size - 1, leaf
+    for step in proof:
+        if last == 0:
+            return False
+        if node & 1 or node == last:
+            found = node_hash(step, found)
+            while node and not node & 1:
+                node, last = node >> 1, last >> 1
+        else:
+            found = node_hash(found, step)
+        node, last = node >> 1, last >> 1
+    return last == 0 and found == root
+
+
+def consistency_proof(leaves: Sequence[bytes], old: int, new: int) -> list[bytes]:
+    """Show that the tree of the first `old` leaves is the beginning of that of the first `new`."""
+    _check_size(new, leaves)
+    if not 0 <= old <= new:
+        raise ValueError(f"a tree of {new} leaves has no earlier state of {old}")
+    if old == 0:
+        return []
+    levels, path = _levels(leaves[:new]), []
+    start, end, known = 0, new, True
+    while end != old:
+        middle = start + _split(end - start)
+        if old <= middle:
+            path.append(_subtree(levels, middle, end))
+            end = middle
+        else:
+            path.append(_subtree(levels, start, middle))
+            start, known = middle, False
+    if not known:
+        path.append(_subtree(levels, start, end))
+    return path[::-1]
+
+
+def verify_consistency(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:
+    """Whether the tree of `new` leaves begins with the tree of `old` leaves. Everything begins with the empty tree."""
+    if not 0 <= old <= new:
+        return False
+    if old == new:
+        return not proof and old_root == new_root
+    if old == 0:
+        return not proof and old_root == EMPTY
+    # A whole subtree is its own first step, and the proof leaves it out.
+    steps = list(proof) if old & (old - 1) else [old_root, *proof]
+    if not steps:
+        return False
+    return _consistent(old - 1, new - 1, old_root, new_root, steps)
+
+
+def _consistent(node: int, last: int, old_root: bytes, new_root: bytes, steps: list[bytes]) -> bool:
+    while node & 1:
+        node, last = node >> 1, last >> 1
+    old_found = new_found = steps[0]
+    for step in steps[1:]:
+        if last == 0:
+            return False
+        if node & 1 or node == last:
+            old_found, new_found = node_hash(step, old_found), node_hash(step, new_found)
+            while node and not node & 1:
+                node, last = node >> 1, last >> 1
+        else:
+            new_found = node_hash(new_found, step)
+        node, last = node >> 1, last >> 1
+    return last == 0 and old_found == old_root and new_found == new_root
+
+
+def _check_size(size: int, leaves: Sequence[bytes]) -> None:
+    if not 0 <= size <= len(leaves):
+        raise ValueError(f"a tree of {size} leaves cannot be made of {len(leaves)}")
+
+
+def _levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
+    """The whole subtrees: of 1 leaf, of 2, of 4 and so on."""
+    levels = [list(leaves)]
+    while len(below := levels[-1]) > 1:
+        levels.append([node_hash(below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)])
+    return levels
+
+
+def _split(width: int) -> int:
+    """The largest power of two below `width`: how many leaves go to the left."""
+    return 1 << ((width - 1).bit_length() - 1)
+
+
+def _subtree(levels: list[list[bytes]], start: int, end: int) -> bytes:
+    width = end - start
+    if width & (width - 1) == 0:
+        return levels[width.bit_length() - 1][start // width]
+    middle = start + _split(width)
+    return node_hash(_subtree(levels, start, middle), _subtree(levels, middle, end))
+
+
+def _path(levels: list[list[bytes]], index: int, size: int) -> list[bytes]:
+    if not 0 <= index < size:
+        raise ValueError(f"a tree of {size} leaves has no leaf {index}")
+    path, start, end = [], 0, size
+    while end - start > 1:
+        middle = start + _split(end - start)
+        if index < middle:
+            path.append(_subtree(levels, middle, end))
+            end = middle
+        else:
+            path.append(_subtree(levels, start, middle))
+            start = middle
+    return path[::-1]

@@ -1,0 +1,206 @@
+"""The journal as people and commands look at it: runs, calls, what waits for an answer. And `erase`.
+
+Nothing here verifies: that is `audit`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.errors import JournalError, UsageError
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.proof.database import connect_existing, explained, read_meta
+from handrail.proof.entry import decode
+from handrail.proof.escape import column, uncolumn
+from handrail.proof.views import CallRecord, RunSummary, Tally, records
+
+RING = 10_000
+"""How many entries count as recent."""
+
+_ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry "
+
+
+class Entry(Struct, frozen=True):
+    """A row of the journal."""
+
+    seq: int
+    run: str
+    n: int
+    call: str | None
+    type: str
+    at: int
+    leaf: bytes
+    hash: bytes
+    salt: bytes | None
+    data: bytes | None
+
+    @property
+    def event(self) -> Recorded:
+        return decode(self.leaf, self.data)
+
+
+class Reader:
+    """A look into a journal that others may be writing. Close it, or use it in a `with` block.
+
+    Raises:
+        JournalError: There is no journal there, or it cannot be read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._connection = connect_existing(self.path, "ro")
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def origin(self) -> str:
+        return read_meta(self._connection).get("origin", "")
+
+    @property
+    def verifier_key(self) -> str:
+        """The key that the journal says it is signed with."""
+        return read_meta(self._connection).get("key", "")
+
+    def size(self) -> int:
+        return int(next(self._each("SELECT count(*) FROM entry"))[0])
+
+    def entry(self, seq: int) -> Entry:
+        for found in self._entries("WHERE seq = ?", seq):
+            return found
+        raise JournalError(f"the journal {str(self.path)!r} has no entry {seq}")
+
+    def entries(self, run: str | None = None) -> Iterator[Entry]:
+        """The rows in order, of one run or of all."""
+        if run is None:
+            return self._entries("ORDER BY seq")
+        return self._entries("WHERE run = ? ORDER BY n", column(run))
+
+    def events(self, run: str | None = None) -> Iterator[Recorded]:
+        return (entry.event for entry in self.entries(run))
+
+    def recent(self, n: int = RING) -> list[Recorded]:
+        """The last events of all runs, oldest first: the ring that telemetry is made from."""
+        return [entry.event for entry in self._entries("ORDER BY seq DESC LIMIT ?", n)][::-1]
+
+    def runs(self) -> list[RunSummary]:
+        """Every run, oldest first."""
+        tallies: dict[str, Tally] = {}
+        for run, kind, call, at, leaf in self._each("SELECT run, type, call, at, leaf FROM entry ORDER BY seq"):
+            if run not in tallies:
+                tallies[run] = Tally(at)
+            tallies[run].feed(kind, call, at, leaf)
+        return [tally.summary(uncolumn(run)) for run, tally in tallies.items()]
+
+    def calls(self, run: str) -> list[CallRecord]:
+        """Every call of a run, in the order in which they began."""
+        return records(self.events(run))
+
+    def find_call(self, call_id: str, run: str | None = None) -> CallRecord | None:
+        """What is known of a call; of several with this id, the last. Without its run every entry is looked at."""
+        if run is None:
+            entries = self._entries("WHERE call = ? ORDER BY seq", column(call_id))
+        else:
+            entries = self._entries("WHERE run = ? AND call = ? ORDER BY n", column(run), column(call_id))
+        found = records(entry.event for entry in entries)
+        return found[-1] if found else None
+
+    def pending(self, run: str | None = None) -> list[ConfirmationRequested]:
+        """The questions to a person that nobody has answered."""
+        asked: dict[str, ConfirmationRequested] = {}
+        for entry in self.entries(run):
+            if not entry.type.startswith("confirmation."):
+                continue
+            match entry.event:
+                case ConfirmationRequested() as question:
+                    asked[question.request] = question
+                case ConfirmationAnswered(request=request):
+                    asked.pop(request, None)
+        return list(asked.values())
+
+    def body(self, seq: int) -> bytes | None:
+        """The body of an entry as it is kept; None if it has none or it was erased."""
+        return self.entry(seq).data
+
+    def hashes(self, size: int | None = None) -> list[bytes]:
+        """The leaf hashes of the first entries, for proofs."""
+        limit = -1 if size is None else size
+        return [row[0] for row in self._each("SELECT hash FROM entry ORDER BY seq LIMIT ?", limit)]
+
+    def checkpoints(self) -> list[tuple[int, str, bytes]]:
+        """Size, signed note and tree frontier of every checkpoint, smallest first."""
+        rows = self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size")
+        return [(size, note, frontier) for size, note, frontier in rows]
+
+    def _entries(self, rest: str, *values: str | int) -> Iterator[Entry]:
+        for seq, run, n, call, *others in self._each(_ENTRIES + rest, *values):
+            yield Entry(seq, uncolumn(run), n, None if call is None else uncolumn(call), *others)
+
+    def _each(self, statement: str, *values: str | int) -> Iterator[tuple[Any, ...]]:
+        try:
+            with closing(self._connection.execute(statement, values)) as rows:
+                yield from rows
+        except sqlite3.Error as error:
+            raise explained(self.path, error) from error
+
+
+def history(path: Path, run: str) -> list[Recorded]:
+    """Every event of a run in order."""
+    with Reader(path) as reader:
+        return list(reader.events(run))
+
+
+def erase(path: str | Path, *, run: str | None = None, call_id: str | None = None, before: int | None = None) -> int:
+    """Remove bodies: of a run, of a call, from before a time (ms since 1970), or of what fits all that is given.
+
+    The entries stay, and so do their proofs. Returns how many bodies are gone; copies of the file are not touched.
+
+    Raises:
+        UsageError: Nothing says what to erase.
+        JournalError: It could not be done.
+    """
+    chosen: list[tuple[str, str | int]] = []
+    if run is not None:
+        chosen.append(("run = ?", column(run)))
+    if call_id is not None:
+        chosen.append(("call = ?", column(call_id)))
+    if before is not None:
+        chosen.append(("at < ?", before))
+    if not chosen:
+        raise UsageError("say what to erase: a run, a call_id, or everything before a time")
+    where = Path(path)
+    condition = " AND ".join(["data IS NOT NULL", *(test for test, _ in chosen)])
+    with closing(connect_existing(where, "rw")) as connection:
+        try:
+            return _erase(connection, where, condition, [value for _, value in chosen])
+        except sqlite3.Error as error:
+            raise explained(where, error) from error
+
+
+def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[str | int]) -> int:
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")
+    count = connection.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
+    # The old pages are in the write-ahead log too, until it is emptied.
+    (in_the_way, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if in_the_way:
+        raise JournalError(
+            f"{count} bodies are erased, but a reader of {str(path)!r} keeps old pages of them on disk;"
+            " end it and erase again"
+        )
+    return count

@@ -1,0 +1,124 @@
+"""What a list of entries says about runs and calls. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.events import CallAmended, CallIntended, CallSettled, Recorded
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    run: str
+    started: int
+    last: int
+    entries: int
+    calls: int
+    """Answered calls."""
+    errors: int
+    """Answers that were not `ok`."""
+    in_doubt: int
+    """Answered calls of which nobody knows yet whether they took effect."""
+    open: int
+    """Calls that began and have no answer: at work now, or cut off."""
+    finished: str | None
+    """Why the run ended; None if it goes on or was cut off."""
+
+
+class CallRecord(Struct, frozen=True, kw_only=True):
+    """All that is known of one call."""
+
+    run: str
+    call_id: str
+    tool: str
+    intent: CallIntended | None = None
+    answer: CallSettled | None = None
+    amendments: tuple[CallAmended, ...] = ()
+
+
+class _Said(Struct, frozen=True, gc=False):
+    """The two fields of a leaf that a summary needs."""
+
+    outcome: str = ""
+    reason: object = ""
+
+
+_said = msgspec.json.Decoder(_Said)
+
+
+class Tally:
+    """Counts the entries of one run, without reading more of a leaf than it needs."""
+
+    __slots__ = ("calls", "doubtful", "entries", "errors", "finished", "last", "open", "started")
+
+    def __init__(self, started: int) -> None:
+        self.started = self.last = started
+        self.entries = self.calls = self.errors = 0
+        self.open: set[str | None] = set()
+        self.doubtful: set[str | None] = set()
+        self.finished: str | None = None
+
+    def feed(self, kind: str, call: str | None, at: int, leaf: bytes) -> None:
+        self.entries += 1
+        self.last = at
+        match kind:
+            case "call.intended":
+                self.open.add(call)
+            case "call.settled":
+                outcome = _said.decode(leaf).outcome
+                self.open.discard(call)
+                self.calls += 1
+                self.errors += outcome != "ok"
+                if outcome == "in_doubt":
+                    self.doubtful.add(call)
+            case "call.amended":
+                self.doubtful.discard(call)
+            case "run.started":
+                self.finished = None
+            case "run.finished":
+                self.finished = str(_said.decode(leaf).reason)
+
+    def summary(self, run: str) -> RunSummary:
+        return RunSummary(
+            run=run,
+            started=self.started,
+            last=self.last,
+            entries=self.entries,
+            calls=self.calls,
+            errors=self.errors,
+            in_doubt=len(self.doubtful),
+            open=len(self.open),
+            finished=self.finished,
+        )
+
+
+def records(events: Iterable[Recorded]) -> list[CallRecord]:
+    """The calls in the order in which they began. An intent after an answer is another call, whatever its id."""
+    found: list[CallRecord] = []
+    latest: dict[tuple[str, str], int] = {}
+    for event in events:
+        if not isinstance(event, CallIntended | CallSettled | CallAmended):
+            continue
+        key = (event.run, event.call_id)
+        at = latest.get(key)
+        if at is None or _begins(event, found[at]):
+            at = latest[key] = len(found)
+            found.append(CallRecord(run=event.run, call_id=event.call_id, tool=event.tool))
+        found[at] = _with(found[at], event)
+    return found
+
+
+def _begins(event: CallIntended | CallSettled | CallAmended, record: CallRecord) -> bool:
+    return record.answer is not None and not isinstance(event, CallAmended)
+
+
+def _with(record: CallRecord, event: CallIntended | CallSettled | CallAmended) -> CallRecord:
+    match event:
+        case CallIntended():
+            return msgspec.structs.replace(record, intent=event)
+        case CallSettled():
+            return msgspec.structs.replace(record, answer=event)
+        case CallAmended():
+            return msgspec.structs.replace(record, amendments=(*record.amendments, event))

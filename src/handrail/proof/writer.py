@@ -1,0 +1,245 @@
+"""Entries into the journal's file, by one thread at a time.
+
+It keeps the order of entries, their chain and their tree; it knows no threads and
+no event loop. Other processes may write to the same file. A row that is already
+there when ours arrives tells of them: theirs are then checked and taken in, under
+the write lock, and ours are written behind them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from handrail.core.errors import BrokenProof, JournalError
+from handrail.proof.database import FATAL, Busy, connect, explained, primary_code, read_meta
+from handrail.proof.entry import NO_PREVIOUS, Draft, place, seal
+from handrail.proof.keys import Signer
+from handrail.proof.merkle import Frontier, leaf_hash
+from handrail.proof.note import Checkpoint, open_note, sign
+
+_INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+Row = tuple[int, str, int, str | None, str, int, bytes, bytes, bytes | None, bytes | None]
+"""As in the table: seq, run, n, call, type, at, leaf, hash, salt, data."""
+
+
+class Writer:
+    """Appends entries and signs checkpoints."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, signer: Signer) -> None:
+        self.path = path
+        self.signer = signer
+        self.failure: JournalError | None = None
+        """Set once the file can no longer be trusted to hold what it was given. There is no way back."""
+        self.pages = 0
+        """Roughly how many pages of the write-ahead log wait to be moved into the file."""
+        self.run_ended = False
+        """Whether a run has ended that no checkpoint covers yet."""
+        self._connection = connection
+        self._origin = read_meta(connection)["origin"]
+        self._durable = True
+        self._frontier = Frontier()
+        self._unfolded: list[bytes] = []
+        self._head = NO_PREVIOUS
+        self._positions: dict[str, int] = {}
+        self._signed = 0
+
+    @classmethod
+    def open(
+        cls, path: Path, *, signer: Signer | None = None, origin: str | None = None, patience: float = 10
+    ) -> Writer:
+        """Open or make a journal, and check its end against its last checkpoint.
+
+        Raises:
+            JournalError: It cannot be opened, is not a journal, or a later version wrote it.
+            BrokenProof: Its end is not what was signed.
+        """
+        connection, signer = connect(path, signer, origin, patience)
+        try:
+            writer = cls(path, connection, signer)
+            writer._take_up()
+            # From here on whoever is in a hurry must not wait for other processes.
+            connection.execute("PRAGMA busy_timeout = 0")
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise explained(path, error) from error
+            raise
+        return writer
+
+    @property
+    def size(self) -> int:
+        return self._frontier.size + len(self._unfolded)
+
+    @property
+    def unsigned(self) -> int:
+        """How many entries no checkpoint covers yet."""
+        return self.size - self._signed
+
+    def commit(self, drafts: Sequence[Draft], durable: bool) -> None:
+        """Write these entries, all or none. With `durable` they have reached the disk.
+
+        Raises:
+            Busy: Another process is writing; nothing was written.
+            JournalError: They are not written.
+        """
+        self._check()
+        try:
+            if durable is not self._durable:
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            rows = self._rows(drafts)
+            try:
+                self._insert(rows)
+            except sqlite3.IntegrityError:
+                rows = self._insert_behind_others(drafts)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self._advance(rows)
+
+    def checkpoint(self) -> str | None:
+        """Sign the journal as it stands and return the note; None if it is signed already.
+
+        Raises:
+            Busy: Another process is writing.
+            JournalError: It could not be kept, or the entries of another process are not in order.
+        """
+        self._check()
+        try:
+            with self._transaction():
+                self._fold()
+                note = self._sign()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self._signed, self.run_ended = self.size, False
+        return note
+
+    def move_pages(self) -> None:
+        """Move the write-ahead log into the file, as far as nobody reads the old pages."""
+        self._check()
+        self.pages = 0
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise JournalError(f"the journal failed before and takes no more entries: {self.failure}")
+
+    def _explained(self, error: sqlite3.Error) -> JournalError | Busy:
+        code = primary_code(error)
+        if code == sqlite3.SQLITE_BUSY:
+            return Busy()
+        found = explained(self.path, error)
+        if code in FATAL:
+            self.failure = found
+        return found
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _insert(self, rows: list[Row]) -> None:
+        if len(rows) == 1:
+            self._connection.execute(_INSERT, rows[0])  # a transaction by itself, without two more statements
+            return
+        with self._transaction():
+            self._connection.executemany(_INSERT, rows)
+
+    def _insert_behind_others(self, drafts: Sequence[Draft]) -> list[Row]:
+        with self._transaction():
+            self._fold()
+            rows = self._rows(drafts)
+            self._connection.executemany(_INSERT, rows)
+        return rows
+
+    def _rows(self, drafts: Sequence[Draft]) -> list[Row]:
+        seq, prev = self.size, self._head
+        positions: dict[str, int] = {}
+        rows: list[Row] = []
+        for each in drafts:
+            n = positions[each.run] if each.run in positions else self._position(each.run)
+            leaf = seal(each, seq, n, prev)
+            hashed = leaf_hash(leaf)
+            rows.append((seq, each.run, n, each.call, each.type, each.at, leaf, hashed, each.salt, each.data))
+            seq, prev, positions[each.run] = seq + 1, hashed.hex(), n + 1
+        return rows
+
+    def _position(self, run: str) -> int:
+        if run in self._positions:
+            return self._positions[run]
+        found = self._connection.execute("SELECT max(n) FROM entry WHERE run = ?", (run,)).fetchone()[0]
+        return 0 if found is None else int(found) + 1
+
+    def _advance(self, rows: list[Row]) -> None:
+        for _, run, n, _, kind, _, _, hashed, _, data in rows:
+            self._unfolded.append(hashed)
+            if kind == "run.finished":
+                self._positions.pop(run, None)
+                self.run_ended = True
+            else:
+                self._positions[run] = n + 1
+            # A page of the table, one of the index, and what a long body takes.
+            self.pages += 2 + len(data or b"") // 4096
+        self._head = hashed.hex()
+
+    def _fold(self) -> None:
+        """Take in the entries that others wrote since."""
+        rows = self._connection.execute("SELECT seq, run, n, leaf, hash FROM entry WHERE seq >= ?", (self.size,))
+        for seq, run, n, leaf, hashed in rows:
+            said = place(leaf)
+            if (said.seq, said.n, said.prev) != (seq, n, self._head) or seq != self.size or leaf_hash(leaf) != hashed:
+                self.failure = BrokenProof(self.size, "it is not what was written; run: handrail proof verify")
+                raise self.failure
+            self._unfolded.append(hashed)
+            self._head = hashed.hex()
+            if run in self._positions:
+                self._positions[run] = n + 1
+
+    def _sign(self) -> str | None:
+        for hashed in self._unfolded:
+            self._frontier.append(hashed)
+        self._unfolded.clear()
+        size = self._frontier.size
+        if size == 0 or self._connection.execute("SELECT 1 FROM checkpoint WHERE size = ?", (size,)).fetchone():
+            return None
+        note = sign(Checkpoint(self._origin, size, self._frontier.root()), self.signer)
+        self._connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (size, note, self._frontier.save()))
+        return note
+
+    def _take_up(self) -> None:
+        """Go on from the last checkpoint, and check that the journal does."""
+        last = self._connection.execute("SELECT size, note, frontier FROM checkpoint ORDER BY size DESC").fetchone()
+        if last is not None:
+            size, note, frontier = last
+            signed = open_note(note, [self.signer.verifier])
+            self._frontier = _loaded(size, frontier)
+            if (signed.size, signed.root) != (size, self._frontier.root()):
+                raise BrokenProof(None, f"the checkpoint at {size} entries was changed; run: handrail proof verify")
+            head = self._connection.execute("SELECT leaf FROM entry WHERE seq = ?", (size - 1,)).fetchone()
+            if head is None:
+                raise BrokenProof(size - 1, "it is signed, and missing; run: handrail proof verify")
+            self._head = leaf_hash(head[0]).hex()
+            self._signed = size
+        self._fold()
+
+
+def _loaded(size: int, data: bytes) -> Frontier:
+    try:
+        return Frontier.load(size, data)
+    except ValueError as error:
+        raise BrokenProof(None, f"the checkpoint at {size} entries is damaged: {error}") from error

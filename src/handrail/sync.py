@@ -1,0 +1,134 @@
+"""Blocking faces for programs without an event loop. Thin: one loop in one thread does the work.
+
+They also work inside a running loop (a notebook, a web handler), because the
+loop they wait for is their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Self, TypeVar
+
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import InvalidArguments, ToolError
+from handrail.core.events import Emit, ignore
+from handrail.execute.executor import Executor
+from handrail.execute.policy import Policy
+from handrail.tools.registry import registered
+from handrail.tools.tool import Tool
+
+T = TypeVar("T")
+
+
+class Portal:
+    """An event loop in a thread of its own, and a way to wait for what runs there."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="handrail-loop", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it; Ctrl-C here cancels it there."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class BlockingExecutor:
+    """An `Executor` whose calls block.
+
+        with BlockingExecutor([get_weather]) as executor:
+            result = executor.invoke(ToolCall("1", "get_weather", {"location": "Lisbon"}))
+    """
+
+    def __init__(self, tools: Any, **options: Any) -> None:
+        self._portal = Portal()
+        self._executor = self._portal.call(_made(tools, options))
+
+    def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
+        return self._portal.call(self._executor.invoke(call, context, emit))
+
+    def invoke_all(
+        self, calls: Iterable[ToolCall], context: Context = Context(), emit: Emit = ignore
+    ) -> list[ToolResult]:
+        return self._portal.call(self._executor.invoke_all(calls, context, emit))
+
+    def close(self) -> None:
+        self._portal.call(self._executor.aclose())
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+async def _made(tools: Any, options: dict[str, Any]) -> Executor:
+    return Executor(tools, **options)
+
+
+def execute_tools(
+    tool_calls: Iterable[ToolCall], tool_functions: Mapping[str, Callable[..., Any]]
+) -> list[dict[str, Any]]:
+    """Run calls with the functions of those names; id, name and result of each, in the order of the calls.
+
+    Errors are results. Who passes a function here has confirmed it: side effects run.
+    """
+    tools = registered(*(_named(name, function) for name, function in tool_functions.items()))
+    with BlockingExecutor(tools, policy=Policy(confirm_side_effects=False)) as executor:
+        results = executor.invoke_all(tool_calls)
+    return [{"tool_call_id": each.tool_call_id, "name": each.name, "result": _result(each)} for each in results]
+
+
+def execute_tool_securely(
+    func: Callable[..., Any], arguments: Mapping[str, Any], timeout: float = 5, max_output_size: int = 10_000
+) -> Any:
+    """Run one function on arguments that fit its signature, for so long and with so much output.
+
+    Raises:
+        ToolError: It was refused, failed, or took too long.
+    """
+    policy = Policy(timeout=timeout, max_output=max_output_size, confirm_side_effects=False)
+    tool = _named(getattr(func, "__name__", "tool"), func)
+    with BlockingExecutor([tool], policy=policy) as executor:
+        result = executor.invoke(ToolCall("", tool.name, dict(arguments)))
+    if result.error is None:
+        return result.content
+    if result.outcome == "invalid_arguments":
+        raise InvalidArguments(result.error.message)
+    raise ToolError(result.error.code, result.error.message)
+
+
+def _named(name: str, function: Callable[..., Any]) -> Tool:
+    if isinstance(function, Tool):
+        return function.changed(name=name)
+    return Tool.from_function(function, name=name)
+
+
+def _result(result: ToolResult) -> Any:
+    """A result in AbstractLLM's words."""
+    match result.outcome:
+        case "ok":
+            return result.content
+        case "unknown_tool":
+            return f"Tool {result.name!r} not found"
+    return f"Error executing tool: {result.error.message if result.error else result.text}"

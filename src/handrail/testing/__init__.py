@@ -1,0 +1,1 @@
+"""Doubles for tests of programs that use handrail: public, and held to the same contracts as the real parts."""

@@ -1,0 +1,1 @@
+"""What a tool is: function, schema or TOML → Tool → Ensemble → ToolRegistry → RegisteredTools."""

@@ -1,0 +1,104 @@
+"""What a model is told about a tool, and how its calls must be treated."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from handrail.core.errors import InvalidDefinition
+from handrail.tools.spellings import respell
+from handrail.tools.types.signature import read_function
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class Binding(Struct, frozen=True, omit_defaults=True):
+    """How arguments become the body of a call to a capability on the bus."""
+
+    capability: str
+    version: tuple[int, int] = (1, 0)
+    params: tuple[str, ...] = ()
+    """The arguments that go to the capability's `params`; the others go to its `input`."""
+    renames: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> str:
+        return f"{self.capability}@{self.version[0]}.{self.version[1]}"
+
+
+class ToolDefinition(Struct, frozen=True, omit_defaults=True):
+    """One tool as everybody but its handler sees it. It is a value: two equal ones are equal."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+    output_schema: dict[str, Any] | None = None
+    side_effects: bool = False
+    """It changes something: it needs a confirmation, is recorded before it runs, and never runs twice."""
+    idempotent: bool = False
+    """With the same idempotency key it may run again and changes nothing more."""
+    timeout: float | None = None
+    """Seconds; None takes the ensemble's or the policy's."""
+    binding: Binding | None = None
+    models: tuple[str, ...] | None = None
+    """The models that may call it; None is all."""
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise InvalidDefinition(
+                f"tool name {self.name!r} cannot be used; take 1 to 128 of A-Z a-z 0-9 _ . - and no other first than a "
+                "letter, digit or _"
+            )
+        if not isinstance(self.input_schema, dict) or self.input_schema.get("type", "object") != "object":
+            raise InvalidDefinition(f"the input schema of {self.name!r} must describe an object: arguments have names")
+        if self.timeout is not None and not self.timeout > 0:
+            raise InvalidDefinition(f"the timeout of {self.name!r} must be more than 0 seconds, not {self.timeout!r}")
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], **changes: Any) -> ToolDefinition:
+        """Read name, description and schemas off a function; `changes` override what it says."""
+        shape = read_function(function)
+        read = {
+            "name": shape.name,
+            "description": shape.description,
+            "input_schema": shape.input_schema,
+            "output_schema": shape.output_schema,
+        }
+        return cls(**{**read, **changes})
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ToolDefinition:
+        """Read a definition in any spelling the seeds and the providers use.
+
+        Raises:
+            InvalidDefinition: A key is unknown or missing; the message names it.
+        """
+        try:
+            return msgspec.convert(copy.deepcopy(respell(data)), cls)
+        except msgspec.ValidationError as error:
+            raise InvalidDefinition(f"tool {data.get('name', '(unnamed)')!r}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """The one spelling we write. What is not set is left out."""
+        written: dict[str, Any] = msgspec.to_builtins(self)
+        return {**written, "description": self.description, "input_schema": self.input_schema}
+
+    @property
+    def parameters_schema(self) -> dict[str, Any]:
+        return self.input_schema
+
+    @property
+    def returns(self) -> dict[str, Any] | None:
+        return self.output_schema
+
+    @property
+    def timeout_ms(self) -> int | None:
+        return None if self.timeout is None else round(self.timeout * 1000)

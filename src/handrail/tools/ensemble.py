@@ -1,0 +1,138 @@
+"""A named group of tools with defaults and a life of its own: a TOML file, an MCP server, a Python module."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from handrail.core.errors import DuplicateTool, UsageError
+from handrail.tools.tool import Retry, Tool, as_tool
+
+State = Literal["new", "prepared", "closed"]
+Hook = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What its tools get where they say nothing."""
+
+    timeout: float | None = None
+    max_retries: int | None = None
+    deduplicator: Any = None
+    max_output: int | None = None
+
+    def applied(self, tool: Tool, ensemble: str) -> Tool:
+        changes: dict[str, Any] = {"ensemble": ensemble}
+        if tool.definition.timeout is None and self.timeout is not None:
+            changes["timeout"] = self.timeout
+        if tool.retry is None and self.max_retries:
+            changes["retry"] = Retry(attempts=self.max_retries + 1)
+        if tool.deduplicator is None and self.deduplicator is not None:
+            changes["deduplicator"] = self.deduplicator
+        if tool.max_output is None and self.max_output is not None:
+            changes["max_output"] = self.max_output
+        return tool.changed(**changes)
+
+
+class Ensemble:
+    """Tools that belong together. `ensemble:tool` names one of them exactly."""
+
+    def __init__(
+        self,
+        name: str,
+        tools: Iterable[Any] = (),
+        *,
+        enabled: bool = True,
+        defaults: Defaults = Defaults(),
+        on_prepare: Hook | None = None,
+        on_close: Hook | None = None,
+    ) -> None:
+        if not name or ":" in name:
+            raise UsageError(f"ensemble name {name!r} cannot be used: it must not be empty or contain ':'")
+        self.name = name
+        self.enabled = enabled
+        self.defaults = defaults
+        self.state: State = "new"
+        self._on_prepare = on_prepare
+        self._on_close = on_close
+        self._tools: dict[str, Tool] = {}
+        self._disabled: set[str] = set()
+        for item in tools:
+            self.register(item)
+
+    def register(self, item: Any) -> Tool:
+        """Add a tool or a function, with this group's defaults where it has none of its own."""
+        tool = self.defaults.applied(as_tool(item), self.name)
+        if tool.name in self._tools:
+            raise DuplicateTool(tool.scoped_name)
+        self._tools[tool.name] = tool
+        return tool
+
+    add_invoker = register
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Those that may be offered now: none while the group is disabled or closed."""
+        if not self.enabled or self.state == "closed":
+            return ()
+        return tuple(tool for tool in self._tools.values() if tool.name not in self._disabled)
+
+    @property
+    def all_tools(self) -> Mapping[str, Tool]:
+        """Every tool by name, enabled or not."""
+        return dict(self._tools)
+
+    def enable(self, tool: str | None = None) -> None:
+        """The whole group, or one tool of it."""
+        if tool is None:
+            self.enabled = True
+        else:
+            self._disabled.discard(self._known(tool))
+
+    def disable(self, tool: str | None = None) -> None:
+        if tool is None:
+            self.enabled = False
+        else:
+            self._disabled.add(self._known(tool))
+
+    async def prepare(self) -> None:
+        """Get ready to be used: connect, load. Once; after `close()` it may be prepared again."""
+        if self.state == "prepared":
+            return
+        if self._on_prepare is not None:
+            await self._on_prepare()
+        self.state = "prepared"
+
+    async def close(self) -> None:
+        if self.state != "prepared":
+            self.state = "closed"
+            return
+        self.state = "closed"
+        if self._on_close is not None:
+            await self._on_close()
+
+    async def prepare_invokers(self, descriptors: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
+        """Make the tools that descriptors describe, with these defaults, and prepare."""
+        from handrail.tools.files.build import build_tool, read_defaults  # they build on Ensemble's own module
+
+        if defaults is not None:
+            self.defaults = read_defaults(defaults)
+        for name, descriptor in descriptors.items():
+            self.register(build_tool({"name": name, **descriptor}))
+        await self.prepare()
+
+    async def __aenter__(self) -> Self:
+        await self.prepare()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def _known(self, tool: str) -> str:
+        if tool not in self._tools:
+            raise UsageError(f"ensemble {self.name!r} has no tool {tool!r}; it has {', '.join(self._tools) or 'none'}")
+        return tool
+
+    def __repr__(self) -> str:
+        return f"Ensemble({self.name!r}, {len(self._tools)} tools, {self.state})"

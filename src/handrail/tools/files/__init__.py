@@ -1,0 +1,1 @@
+"""Tools and ensembles that are written down in TOML files."""

@@ -1,0 +1,200 @@
+"""A tool from a descriptor: the table that a TOML file, or a program, writes about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
+
+import msgspec
+
+from handrail.core.errors import InvalidDefinition, InvalidSchema
+from handrail.tools.definition import NAME, ToolDefinition
+from handrail.tools.ensemble import Defaults
+from handrail.tools.files.bodies import BODIES, Body, read_body
+from handrail.tools.files.table import Place, Table
+from handrail.tools.handlers import style_of
+from handrail.tools.schema import Validator
+from handrail.tools.tool import Isolation, Retry, Tool
+
+Handlers = Mapping[str, Callable[..., Any]]
+NO_HANDLERS: Handlers = MappingProxyType({})
+
+DEDUPLICATORS = ("exact", "window", "semantic")
+_DEFAULTS = ("timeout", "max_retries", "deduplicator", "max_output")
+_KEYS = (
+    "name",
+    "enabled",
+    "description",
+    "arguments",
+    "returns",
+    "side_effects",
+    "idempotent",
+    *_DEFAULTS,
+    "isolation",
+    "concurrency",
+    "repair",
+    "tags",
+    "models",
+    "resource",
+    *BODIES,
+)
+_NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def build_tool(descriptor: Mapping[str, Any], *, handlers: Handlers = NO_HANDLERS, base: Path | None = None) -> Tool:
+    """Make the tool that a descriptor describes. Paths in it are relative to `base`.
+
+    Raises:
+        ConfigError: Something in it is wrong; the error names the key.
+        MissingExtra: Its body needs a library that is not installed.
+    """
+    named = descriptor.get("name") or descriptor.get("invoker", {}).get("name") or "(unnamed)"
+    return make_tool(unwrapped(Table(descriptor, Place(f"descriptor of {named!r}", folder=base))), handlers)
+
+
+def read_defaults(table: Mapping[str, Any]) -> Defaults:
+    """What the tools of an ensemble get where they say nothing.
+
+    Raises:
+        ConfigError: A key is unknown or its value is wrong.
+    """
+    return defaults_in(Table(table, Place("defaults")))
+
+
+def defaults_in(table: Table) -> Defaults:
+    table.only(_DEFAULTS)
+    return Defaults(
+        timeout=table.seconds("timeout"),
+        max_retries=table.count("max_retries", 0),
+        deduplicator=_deduplicator(table),
+        max_output=table.count("max_output", 1),
+    )
+
+
+def unwrapped(table: Table) -> Table:
+    """A descriptor whose facts stand in a table `invoker` of their own, as one table."""
+    facts = table.table("invoker")
+    if facts is None:
+        return table
+    outer = table.without("invoker")
+    for key, value in facts.values.items():
+        if key in outer and outer.values[key] != value:
+            raise outer.error(key, f"is given here and in [invoker] at {facts.at(key)}; keep one")
+    return facts.over(outer)
+
+
+def make_tool(table: Table, handlers: Handlers = NO_HANDLERS) -> Tool:
+    """As `build_tool`, for a table that knows its place."""
+    table.only(_KEYS)
+    name = name_of(table)
+    table.flag("enabled")
+    schema = _schema(table, name)
+    body = read_body(table, name, schema or _NO_ARGUMENTS, handlers)
+    try:
+        tool = _assembled(name, body, schema, _facts(table, body))
+    except InvalidSchema as error:
+        raise table.error("returns", error.why) from error
+    except InvalidDefinition as error:
+        key = next(key for key in ("isolation", *BODIES, "name") if key in table)
+        raise table.error(key, str(error)) from error
+    _check_resource(table, tool)
+    return tool
+
+
+def name_of(table: Table) -> str:
+    name = table.text("name")
+    if not name:
+        raise table.place.error("a tool needs a name")
+    if not NAME.fullmatch(name):
+        raise table.error(
+            "name", f"{name!r} cannot be used; take 1 to 128 of A-Z a-z 0-9 _ . - and begin with none of . -"
+        )
+    return name
+
+
+def _schema(table: Table, name: str) -> dict[str, Any] | None:
+    schema = table.json("arguments")
+    if schema is None:
+        return None
+    try:
+        Validator(schema, f"the arguments of {name!r}")
+    except InvalidSchema as error:
+        raise table.error("arguments", error.why) from error
+    if schema.get("type", "object") != "object":
+        raise table.at("arguments").at("type").error("must be 'object': arguments have names")
+    return schema
+
+
+def _facts(table: Table, body: Body) -> dict[str, Any]:
+    """Every fact that the descriptor or the kind of its body states, as `Tool.changed` takes it."""
+    retries = table.count("max_retries", 0)
+    resource = table.text("resource")
+    effects = table.flag("side_effects")
+    stated = {
+        "description": table.text("description"),
+        "output_schema": table.json("returns"),
+        "side_effects": body.side_effects if effects is None else effects,
+        "idempotent": table.flag("idempotent"),
+        "timeout": table.seconds("timeout"),
+        "tags": table.texts("tags"),
+        "models": table.texts("models"),
+        "retry": None if retries is None else Retry(attempts=retries + 1),
+        "deduplicator": _deduplicator(table),
+        "max_output": table.count("max_output", 1),
+        "isolation": _isolation(table, body),
+        "concurrency": table.count("concurrency", 1),
+        "repair": table.flag("repair"),
+        "resource": None if resource is None else ByArgument(resource),
+    }
+    return {key: value for key, value in stated.items() if value is not None}
+
+
+def _assembled(name: str, body: Body, schema: dict[str, Any] | None, facts: dict[str, Any]) -> Tool:
+    handler = body.handler
+    if isinstance(handler, Tool):
+        return handler.changed(name=name, **facts, **({} if schema is None else {"input_schema": schema}))
+    if schema is None and body.from_signature and style_of(handler, name) == "arguments":
+        return Tool.from_function(handler).changed(name=name, **facts)
+    definition = {key: facts[key] for key in facts if key in ToolDefinition.__struct_fields__}
+    treatment = {key: facts[key] for key in facts if key not in definition}
+    schema = schema or msgspec.json.decode(msgspec.json.encode(_NO_ARGUMENTS))
+    return Tool(ToolDefinition(name=name, input_schema=schema, **definition), handler, **treatment)
+
+
+@dataclass(frozen=True, slots=True)
+class ByArgument:
+    """Names the resource of a call by the value of one argument."""
+
+    name: str
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Hashable:
+        value = arguments.get(self.name)
+        return value if isinstance(value, Hashable) else msgspec.json.encode(value, order="sorted")
+
+
+def _check_resource(table: Table, tool: Tool) -> None:
+    name = table.text("resource")
+    known = tool.definition.input_schema.get("properties", {})
+    if name is not None and name not in known:
+        raise table.error("resource", f"{name!r} is not an argument; the arguments are {', '.join(known) or 'none'}")
+
+
+def _isolation(table: Table, body: Body) -> str | None:
+    isolation = table.choice("isolation", get_args(Isolation))
+    if isolation not in (None, "loop") and not body.from_signature:
+        raise table.error("isolation", "only a python body can be isolated; a command is a process of its own already")
+    return isolation
+
+
+def _deduplicator(table: Table) -> Any:
+    """A name, or a table with `kind`; the executor makes one of it."""
+    value = table.values.get("deduplicator")
+    if isinstance(value, dict):
+        inner = Table(value, table.at("deduplicator"))
+        if inner.choice("kind", DEDUPLICATORS) is None:
+            raise inner.error("kind", f"must be one of {', '.join(map(repr, DEDUPLICATORS))}")
+        return dict(value)
+    return table.choice("deduplicator", DEDUPLICATORS)

@@ -1,0 +1,47 @@
+"""The ways a handler may be written, found from its signature.
+
+arguments     f(**arguments)           plain Python, AbstractLLM
+context       f(context, arguments)    converser; the context is the `Invocation`
+invocation    f(invocation)            nrv
+named         f(name, args)            RLM
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+from handrail.core.errors import InvalidDefinition
+from handrail.core.invocation import Invocation
+
+Style = Literal["arguments", "context", "invocation", "named"]
+
+
+def style_of(handler: Callable[..., Any], tool: str) -> Style:
+    """Which style a handler has. Names decide, since a schema and not the signature says what the arguments are."""
+    if not callable(handler):
+        raise InvalidDefinition(f"the handler of {tool!r} is not callable: {handler!r}")
+    try:
+        parameters = list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError):
+        return "arguments"
+    names = tuple(parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty)
+    match names:
+        case ("context" | "ctx", "arguments" | "args"):
+            return "context"
+        case ("name" | "tool_name", "arguments" | "args"):
+            return "named"
+        case ("invocation",):
+            return "invocation"
+        case (_,) if parameters[0].annotation in (Invocation, "Invocation"):
+            return "invocation"
+    return "arguments"
+
+
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Whether calling it gives an awaitable, seen through partials and callable objects."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)

@@ -1,0 +1,138 @@
+"""The open set of tools at start-up, and the closed set that runs.
+
+Nothing registers itself by being imported, and no name wins by coming last.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, Self
+
+from handrail.core.canonical import digest
+from handrail.core.errors import DuplicateTool, InvalidDefinition, RegistryFrozen, UnknownTool
+from handrail.tools.definition import KEBAB, ToolDefinition
+from handrail.tools.ensemble import Ensemble
+from handrail.tools.tool import Tool, as_tool
+
+Names = Literal["any", "kebab"]
+"""`kebab` holds every name to nrv's rule: lowercase words joined by `-`."""
+
+
+class ToolRegistry:
+    """Collects tools, refuses what is wrong at once, then freezes."""
+
+    def __init__(self, *, names: Names = "any") -> None:
+        self._names = names
+        self._tools: dict[str, Tool] = {}
+        self._look_alikes: dict[str, str] = {}
+        self._frozen = False
+
+    def register(
+        self,
+        what: Tool | ToolDefinition | Mapping[str, Any] | Ensemble | Callable[..., Any],
+        handler: Callable[..., Any] | None = None,
+        *,
+        replace: bool = False,
+    ) -> Self:
+        """Add a tool, a function, an ensemble, or a definition (ours or a dict) with its handler.
+
+        Raises:
+            DuplicateTool: The name, or one that looks the same, is taken; `replace=True` means it.
+            InvalidDefinition: The name breaks the rule, or a definition has no handler.
+            InvalidSchema: A schema is wrong, reaches outside, or is too large.
+            RegistryFrozen: `freeze()` was called before.
+        """
+        for added in _tools_in(what, handler):
+            self._add(added, replace)
+        return self
+
+    def freeze(self) -> RegisteredTools:
+        """The closed set. The registry takes nothing more."""
+        self._frozen = True
+        return RegisteredTools(self._tools.values())
+
+    def _add(self, tool: Tool, replace: bool) -> None:
+        if self._frozen:
+            raise RegistryFrozen(tool.name)
+        if self._names == "kebab" and not KEBAB.fullmatch(tool.name):
+            raise InvalidDefinition(f"tool name {tool.name!r} is not kebab-case, as in 'read-file'")
+        look = tool.name.casefold().replace("-", "_").replace(".", "_")
+        taken = self._look_alikes.get(look)
+        if taken is not None and not (replace and taken == tool.name):
+            raise DuplicateTool(tool.name, taken)
+        self._look_alikes[look] = tool.name
+        self._tools[tool.name] = tool
+
+
+class RegisteredTools:
+    """A fixed set of tools; `digest` names exactly what models were offered."""
+
+    __slots__ = ("_by_name", "_tools", "digest")
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = tuple(tools)
+        self._by_name = {name: tool for tool in self._tools for name in (tool.scoped_name, tool.name)}
+        self.digest = digest(sorted((_described(tool) for tool in self._tools), key=lambda item: item["name"]))
+
+    def find(self, name: str) -> Tool:
+        """The tool of that name, plain or as `ensemble:tool`.
+
+        Raises:
+            UnknownTool: There is none; near names are in the message, and never taken for it.
+        """
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UnknownTool(name, difflib.get_close_matches(name, self._by_name, n=5)) from None
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return tuple(tool.definition for tool in self._tools)
+
+    def for_model(self, model: str) -> RegisteredTools:
+        """Those that this model may call."""
+        return RegisteredTools(tool for tool in self._tools if _open_to(tool, model))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        return f"RegisteredTools({', '.join(tool.scoped_name for tool in self._tools)})"
+
+
+def registered(*tools: Any) -> RegisteredTools:
+    """Tools, functions, ensembles and registered sets as one closed set, in one step."""
+    if len(tools) == 1 and isinstance(tools[0], RegisteredTools):
+        return tools[0]
+    registry = ToolRegistry()
+    for item in tools:
+        for tool in item if isinstance(item, RegisteredTools) else (item,):
+            registry.register(tool)
+    return registry.freeze()
+
+
+def _tools_in(what: Any, handler: Callable[..., Any] | None) -> Iterable[Tool]:
+    if isinstance(what, Ensemble):
+        return what.tools
+    if isinstance(what, Mapping):
+        what = ToolDefinition.from_dict(what)
+    if isinstance(what, ToolDefinition):
+        if handler is None:
+            raise InvalidDefinition(f"tool {what.name!r} has no handler; register(definition, handler)")
+        return (Tool(what, handler),)
+    return (as_tool(what),)
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    return {**tool.definition.to_dict(), "name": tool.scoped_name}
+
+
+def _open_to(tool: Tool, model: str) -> bool:
+    return tool.definition.models is None or model in tool.definition.models

@@ -1,0 +1,219 @@
+"""A tool: a definition, the handler that does it, and how the executor treats its calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypedDict, Unpack, overload
+
+import msgspec
+
+from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
+from handrail.core.invocation import Invocation
+from handrail.core.redact import secret_fields
+from handrail.tools.definition import Binding, ToolDefinition
+from handrail.tools.handlers import Style, is_async, style_of
+from handrail.tools.schema import Validator
+from handrail.tools.types.signature import FunctionShape, read_function
+
+Isolation = Literal["loop", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a failed or timed-out call is tried again. Never applied to a side effect that is not idempotent."""
+
+    attempts: int = 3
+    """In all, the first included."""
+    first_delay: float = 0.1
+    factor: float = 2.0
+
+
+class Options(TypedDict, total=False):
+    """What `@tool(...)` takes: facts of the definition, then how calls are treated."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    side_effects: bool
+    idempotent: bool
+    timeout: float | None
+    binding: Binding | None
+    models: tuple[str, ...] | None
+    tags: tuple[str, ...]
+    style: Style | None
+    isolation: Isolation | None
+    concurrency: int | None
+    resource: Callable[[Mapping[str, Any]], Hashable] | None
+    retry: Retry | None
+    max_output: int | None
+    repair: bool
+    deduplicator: Any
+    share: bool
+    reconcile: Callable[[Invocation], Any] | None
+
+
+_OF_DEFINITION = frozenset(ToolDefinition.__struct_fields__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """Everything about one tool, checked and compiled when it is made."""
+
+    definition: ToolDefinition
+    handler: Callable[..., Any]
+    style: Style | None = None
+    """How the handler is called; found from its signature unless given."""
+    isolation: Isolation | None = None
+    """Where it runs. By default async handlers in the loop and plain ones in a thread."""
+    concurrency: int | None = None
+    """At most so many calls of this tool at once."""
+    resource: Callable[[Mapping[str, Any]], Hashable] | None = None
+    """Names what a call touches: two writers of one resource never overlap, and a write forgets its reads."""
+    retry: Retry | None = None
+    max_output: int | None = None
+    """Characters sent to the model; None takes the policy's."""
+    repair: bool = False
+    """Read arguments that are not quite JSON, or numbers written as text; each repair leaves a warning."""
+    deduplicator: Any = None
+    share: bool = True
+    """Identical read-only calls in flight share one execution. Say False where each call must differ, as for dice."""
+    reconcile: Callable[[Invocation], Any] | None = None
+    """Finds out what became of a call that was under way when the process died: its result, or None if it never ran."""
+    ensemble: str | None = None
+    shape: FunctionShape | None = field(default=None, repr=False)
+
+    validator: Validator = field(init=False, repr=False)
+    output_validator: Validator | None = field(init=False, repr=False)
+    secrets: frozenset[str] = field(init=False, repr=False)
+    defaults: dict[str, Any] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        definition = self.definition
+        compiled: dict[str, Any] = {
+            "style": self.style or style_of(self.handler, definition.name),
+            "isolation": self.isolation or ("loop" if is_async(self.handler) else "thread"),
+            "validator": Validator(definition.input_schema, f"the arguments of {definition.name!r}"),
+            "output_validator": None
+            if definition.output_schema is None
+            else Validator(definition.output_schema, f"the result of {definition.name!r}", root="(result)"),
+            "secrets": secret_fields(definition.input_schema),
+            "defaults": {} if self.shape else _defaults(definition.input_schema),
+        }
+        for name, value in compiled.items():
+            object.__setattr__(self, name, value)
+        if self.isolation == "loop" and not is_async(self.handler):
+            raise InvalidDefinition(
+                f"{self.name!r} is a plain function and would stop the event loop; make it async, or use "
+                "isolation='thread' or 'process'"
+            )
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
+        """Make a tool of a function; with `schema`, of any handler whose arguments that schema describes."""
+        facts: dict[str, Any] = {key: value for key, value in options.items() if key in _OF_DEFINITION}
+        treatment: dict[str, Any] = {
+            key: value for key, value in options.items() if key not in _OF_DEFINITION and key != "schema"
+        }
+        if (schema := options.get("schema")) is not None:
+            name = facts.pop("name", None) or getattr(function, "__name__", "tool")
+            description = facts.pop("description", None) or inspect.getdoc(function) or ""
+            return cls(ToolDefinition(name, description, schema, **facts), function, **treatment)
+        shape = read_function(function)
+        read = {field: getattr(shape, field) for field in ("name", "description", "input_schema", "output_schema")}
+        return cls(ToolDefinition(**{**read, **facts}), function, style="arguments", shape=shape, **treatment)
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def scoped_name(self) -> str:
+        return f"{self.ensemble}:{self.name}" if self.ensemble else self.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that a scope may call it by."""
+        bound = self.definition.binding
+        return (self.name, self.scoped_name, *((bound.scope,) if bound else ()))
+
+    @property
+    def reads(self) -> bool:
+        return not self.definition.side_effects
+
+    @property
+    def reusable(self) -> bool:
+        """Whether a call may be answered by the result of another, or run again."""
+        return self.reads or self.definition.idempotent
+
+    def changed(self, **changes: Any) -> Tool:
+        """The same tool with other facts or other treatment."""
+        facts = {key: value for key, value in changes.items() if key in _OF_DEFINITION}
+        treatment = {key: value for key, value in changes.items() if key not in _OF_DEFINITION}
+        definition = msgspec.structs.replace(self.definition, **facts) if facts else self.definition
+        return replace(self, definition=definition, **treatment)
+
+    def complete(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the schema's defaults for what is absent."""
+        return {**self.defaults, **arguments} if self.defaults else arguments
+
+    def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Checked JSON as the types that the handler declares.
+
+        Raises:
+            InvalidArguments: A type refused the value for a reason its schema cannot say.
+        """
+        if self.shape is None or not self.shape.converters:
+            return arguments
+        converted = dict(arguments)
+        for name, convert in self.shape.converters.items():
+            if name in converted:
+                try:
+                    converted[name] = convert(converted[name])
+                except Exception as error:
+                    raise InvalidArguments(f"{name}: {describe(error)}") from error
+        return converted
+
+    def start(self, invocation: Invocation, arguments: dict[str, Any]) -> Any:
+        """Call the handler in its style: the value, or the awaitable that gives it. Only the executor does this."""
+        match self.style:
+            case "invocation":
+                return self.handler(invocation)
+            case "context":
+                return self.handler(invocation, arguments)
+            case "named":
+                return self.handler(invocation.tool_name, arguments)
+        if self.shape is not None and self.shape.injected is not None:
+            return self.handler(**arguments, **{self.shape.injected: invocation})
+        return self.handler(**arguments)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain function, as it was before it became a tool."""
+        return self.handler(*args, **kwargs)
+
+
+def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    return {name: sub["default"] for name, sub in properties.items() if isinstance(sub, dict) and "default" in sub}
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(side_effects=True, timeout=5)`."""
+    if function is not None:
+        return Tool.from_function(function)
+    return lambda decorated: Tool.from_function(decorated, **options)
+
+
+def as_tool(value: Any) -> Tool:
+    """A tool from whatever names one: a `Tool` or a function."""
+    if isinstance(value, Tool):
+        return value
+    if callable(value):
+        return Tool.from_function(value)
+    raise InvalidDefinition(f"{value!r} is not a tool; give a function, a Tool, or a definition with its handler")

@@ -1,0 +1,1 @@
+"""Python types and JSON: their schemas, and JSON values as those types."""

@@ -1,0 +1,234 @@
+"""JSON Schema 2020-12 from Python types. Self-contained: every `$ref` points into the schema's own `$defs`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, assert_never
+
+import msgspec
+
+from handrail.core.redact import Secret
+from handrail.tools.types.docstring import Docstring, read_docstring
+from handrail.tools.types.keywords import limit_keywords, tighten
+from handrail.tools.types.nodes import (
+    Alias,
+    Anything,
+    Array,
+    Choice,
+    Either,
+    Model,
+    Node,
+    Record,
+    Remarked,
+    Row,
+    Scalar,
+    Table,
+    leaves,
+    read_type,
+)
+from handrail.tools.types.records import MISSING, RecordField, read_record
+from handrail.tools.types.scalars import SCALARS
+
+_JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def schema_of(annotation: Any) -> dict[str, Any]:
+    """The schema of the JSON values that stand for this type.
+
+    Raises:
+        InvalidDefinition: The type has no JSON form.
+    """
+    return schema_of_node(read_type(annotation))
+
+
+def schema_of_node(node: Node) -> dict[str, Any]:
+    builder = SchemaBuilder()
+    return builder.finish(builder.of(node))
+
+
+def shown_default(node: Node, value: Any) -> dict[str, Any]:
+    """`{"default": …}` if the value has a JSON form and is no secret, else nothing."""
+    if value is MISSING or _is_named_tuple(value) or any(leaf == Scalar(Secret) for leaf in leaves(node)):
+        return {}
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return {"default": plain}
+
+
+class SchemaBuilder:
+    """Builds the schemas of several types that share their definitions."""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, str] = {}
+        self._bodies: dict[str, dict[str, Any]] = {}
+        self._references: dict[str, list[dict[str, Any]]] = {}
+        self._foreign: dict[str, dict[str, Any]] = {}
+
+    def of(self, node: Node) -> dict[str, Any]:
+        """The schema of a type, complete once `finish` has run. It may be added to, but not copied before."""
+        match node:
+            case Anything():
+                return {}
+            case Scalar(kind):
+                return dict(SCALARS[kind].schema)
+            case Choice(members, enum):
+                return _enumeration(json for json, _ in members) if enum is None else self._enum(enum, members)
+            case Array(item, make):
+                unique = {"uniqueItems": True} if make in (set, frozenset) else {}
+                return {"type": "array", "items": self.of(item), **unique}
+            case Row(items):
+                return _row([self.of(item) for item in items])
+            case Table(key, value):
+                values = {} if value == Anything() else {"additionalProperties": self.of(value)}
+                return {"type": "object", **self._property_names(key), **values}
+            case Either(members):
+                return {"anyOf": [self.of(member) for member in members]}
+            case Record(cls, arguments):
+                suffix = "".join(f"_{getattr(argument, '__name__', argument)}" for argument in arguments)
+                return self._named(node, cls.__name__ + suffix, lambda _: self._record(cls, arguments))
+            case Model(cls):
+                return self._named(cls, cls.__name__, lambda name: self._model(cls, name))
+            case Alias(name, key, target):
+                return self._named(key, name, lambda _: self.of(read_type(target)))
+            case Remarked(base, remarks):
+                schema = self.of(base)
+                tighten(schema, {**limit_keywords(base, remarks.limits), **(remarks.annotations or {})})
+                return schema
+        assert_never(node)
+
+    def finish(self, root: dict[str, Any]) -> dict[str, Any]:
+        """Put what is used once where it is used, and the rest into `$defs`.
+
+        A definition that contains itself is used at least twice, so it stays.
+        """
+        kept = dict(self._foreign)
+        for name, body in self._bodies.items():  # inner ones were completed first, so they come first
+            match self._references[name]:
+                case [only]:
+                    added = {key: value for key, value in only.items() if key != "$ref"}
+                    only.clear()
+                    only.update(body)
+                    tighten(only, added)
+                case _:
+                    kept[name] = body
+        return {**root, "$defs": kept} if kept else root
+
+    def _named(self, key: Any, wanted: str, build: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+        """A reference to the definition of a named type, which is built the first time."""
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = self._free_name(wanted)
+            self._references[name] = []
+            self._bodies[name] = build(name)
+        reference = {"$ref": f"#/$defs/{name}"}
+        self._references[name].append(reference)
+        return reference
+
+    def _free_name(self, wanted: str) -> str:
+        wanted = re.sub(r"[^A-Za-z0-9_.-]+", "_", wanted).strip("_")
+        name, count = wanted, 2
+        while name in self._references or name in self._foreign:
+            name, count = f"{wanted}_{count}", count + 1
+        return name
+
+    def _enum(self, enum: type[Enum], members: tuple[tuple[Any, Any], ...]) -> dict[str, Any]:
+        return self._named(enum, enum.__name__, lambda _: _described(enum, _enumeration(json for json, _ in members)))
+
+    def _record(self, cls: type, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        shape = read_record(cls, arguments)
+        words = _class_docstring(cls)
+        properties = {
+            field.key: self.field(field, read_type(field.hint), words.parameters.get(field.name))
+            for field in shape.fields
+        }
+        required = [field.key for field in shape.fields if field.required]
+        if shape.tag is not None:
+            key, value = shape.tag
+            properties = {key: _enumeration([value]), **properties}
+            required = [key, *required]
+        return {
+            **({"description": words.description} if words.description else {}),
+            "type": "object",
+            "properties": properties,
+            **({"required": required} if required else {}),
+            "additionalProperties": False,
+        }
+
+    def field(self, field: RecordField, node: Node, words: str | None) -> dict[str, Any]:
+        """The schema of a field or parameter, with its description and default."""
+        schema = self.of(node)
+        if words and not describes(node):
+            schema["description"] = words
+        tighten(schema, shown_default(node, field.default))
+        return schema
+
+    def _model(self, cls: Any, name: str) -> dict[str, Any]:
+        """A schema made elsewhere, its definitions moved to ours."""
+        schema: dict[str, Any] = cls.model_json_schema()
+        inner = schema.pop("$defs", {})
+        if schema == {"$ref": f"#/$defs/{name}"}:
+            schema = inner.pop(name)
+            self._references[name].append({})  # it refers to itself
+        if any(self._taken(other, body) for other, body in inner.items()):
+            schema = cls.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+            inner = {f"{name}.{other}": body for other, body in schema.pop("$defs").items()}
+        self._foreign |= inner
+        return schema
+
+    def _taken(self, name: str, body: dict[str, Any]) -> bool:
+        return name in self._references or self._foreign.get(name, body) != body
+
+    def _property_names(self, key: Node) -> dict[str, Any]:
+        if key == Scalar(str):
+            return {}
+        if key == Scalar(int):
+            return {"propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"}}
+        return {"propertyNames": self.of(key)}
+
+
+def describes(node: Node) -> bool:
+    """Whether the annotation itself holds a description."""
+    return isinstance(node, Remarked) and "description" in (node.remarks.annotations or {})
+
+
+def _enumeration(values: Iterable[Any]) -> dict[str, Any]:
+    listed = list(values)
+    kinds = {_JSON_TYPES[type(value)] for value in listed}
+    return {**({"type": kinds.pop()} if len(kinds) == 1 else {}), "enum": listed}
+
+
+def _row(items: list[dict[str, Any]]) -> dict[str, Any]:
+    prefix = {"prefixItems": items} if items else {}
+    return {"type": "array", **prefix, "minItems": len(items), "maxItems": len(items)}
+
+
+def _described(cls: type, schema: dict[str, Any]) -> dict[str, Any]:
+    words = _class_docstring(cls).description
+    return {"description": words, **schema} if words else schema
+
+
+def _class_docstring(cls: type) -> Docstring:
+    """What the author wrote under the class; not what dataclass and NamedTuple put there themselves."""
+    text = cls.__dict__.get("__doc__")
+    if not isinstance(text, str) or text.startswith(f"{cls.__name__}(") or text == "An enumeration.":
+        return Docstring()
+    return read_docstring(text)
+
+
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no JSON form")

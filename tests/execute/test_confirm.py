@@ -1,0 +1,189 @@
+"""Side effects wait for a person's word on exactly this call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from handrail import Executor, Invocation, Policy, ToolCall, tool
+from handrail.core.confirmation import Deny, Edit
+from handrail.core.errors import UsageError
+from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested
+from handrail.core.ports import Approver, Journal
+from handrail.execute.rules import Rules
+from handrail.testing.journal import MemoryJournal
+from handrail.tools.tool import Tool
+from tests.execute.approvers import Says, yes
+
+
+class Bank:
+    """A side effect one can count."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+        @tool(side_effects=True)
+        async def pay(amount: int) -> str:
+            """Pay someone."""
+            self.paid.append(amount)
+            return f"paid {amount}"
+
+        self.pay: Tool = pay
+
+    def executor(self, approver: Approver | None = None, journal: Journal | None = None) -> Executor:
+        return Executor([self.pay], approver=approver, journal=journal)
+
+
+async def waiting(journal: MemoryJournal) -> str:
+    return next(event.request for event in journal.events if isinstance(event, ConfirmationRequested))
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+async def test_a_side_effect_without_an_approver_waits_and_does_nothing() -> None:
+    bank = Bank()
+    async with bank.executor() as executor:
+        result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert (result.outcome, bank.paid) == ("needs_confirmation", [])
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+async def test_a_granted_call_runs_once_and_asking_again_gives_the_same_answer() -> None:
+    bank, journal = Bank(), MemoryJournal()
+    async with bank.executor(journal=journal) as executor:
+        call = ToolCall("1", "pay", {"amount": 5})
+        await executor.invoke(call)
+        await executor.answer(executor.run, await waiting(journal), allow=True, by="ada")
+        first = await executor.invoke(call)
+        again = await executor.invoke(call)
+
+    assert (first.content, again, bank.paid) == ("paid 5", first, [5])
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+async def test_a_grant_is_not_good_for_other_arguments_another_call_or_another_run() -> None:
+    bank, journal = Bank(), MemoryJournal()
+    async with bank.executor(journal=journal) as executor:
+        await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+        await executor.answer(executor.run, await waiting(journal), allow=True, by="ada")
+        other_call = await executor.invoke(ToolCall("2", "pay", {"amount": 5}))
+        other_arguments = await executor.invoke(ToolCall("1", "pay", {"amount": 500}))
+    async with bank.executor(journal=journal) as elsewhere:
+        other_run = await elsewhere.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert (other_call.outcome, other_arguments.outcome, other_run.outcome) == (
+        "needs_confirmation",
+        "failed",
+        "needs_confirmation",
+    )
+    assert bank.paid == []
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+async def test_a_grant_given_after_the_process_has_gone_lets_the_next_one_run_the_call() -> None:
+    bank, journal = Bank(), MemoryJournal()
+    call = ToolCall("1", "pay", {"amount": 5})
+    async with bank.executor(journal=journal) as first:
+        run = first.run
+        await first.invoke(call)
+    request = next(event for event in journal.events if isinstance(event, ConfirmationRequested))
+    await journal.append(
+        ConfirmationAnswered(
+            run=run, at=1, request=request.request, call_id="1", binds=request.binds, decision="allow", by="ada"
+        )
+    )
+
+    from handrail import Context
+
+    async with bank.executor(journal=journal) as second:
+        result = await second.invoke(call, Context(run=run))
+
+    assert (result.content, bank.paid) == ("paid 5", [5])
+    intent = next(event for event in journal.events if isinstance(event, CallIntended))
+    assert intent.grant == request.request
+
+
+async def test_the_approver_sees_exactly_what_will_run() -> None:
+    bank, approver = Bank(), yes()
+    async with bank.executor(approver) as executor:
+        await executor.invoke(ToolCall("1", "pay", '{"amount": 5}'))
+
+    (question,) = approver.questions
+    assert (question.tool, question.arguments, question.description) == ("pay", {"amount": 5}, "Pay someone.")
+    assert bank.paid == [5]
+
+
+async def test_a_denied_call_says_who_and_why_and_stays_denied() -> None:
+    bank = Bank()
+    async with bank.executor(Says(Deny("ada", "too much"))) as executor:
+        result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+        again = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert (result.outcome, again, bank.paid) == ("denied", result, [])
+    assert "ada" in result.text
+    assert "too much" in result.text
+
+
+async def test_edited_arguments_are_what_runs_and_the_caller_is_told() -> None:
+    bank, journal = Bank(), MemoryJournal()
+    async with bank.executor(Says(Edit("ada", {"amount": 3})), journal) as executor:
+        result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert (result.content, bank.paid) == ("paid 3", [3])
+    assert any("ada" in warning for warning in result.warnings)
+    intent = next(event for event in journal.events if isinstance(event, CallIntended))
+    assert intent.arguments == {"amount": 3}
+
+
+async def test_edited_arguments_that_do_not_fit_are_refused() -> None:
+    bank = Bank()
+    async with bank.executor(Says(Edit("ada", {"amount": "lots"}))) as executor:
+        result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert (result.outcome, bank.paid) == ("invalid_arguments", [])
+
+
+async def test_a_standing_rule_answers_in_advance_and_others_are_asked() -> None:
+    bank, approver, journal = Bank(), Says(Deny("ada")), MemoryJournal()
+    async with bank.executor(Rules(["allow pay amount=5"], approver), journal) as executor:
+        small = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+        large = await executor.invoke(ToolCall("2", "pay", {"amount": 500}))
+
+    assert (small.outcome, large.outcome, bank.paid) == ("ok", "denied", [5])
+    answers = [event.by for event in journal.events if isinstance(event, ConfirmationAnswered)]
+    assert answers == ["rule 'allow pay amount=5'", "ada"]
+
+
+async def test_a_side_effect_deep_inside_other_tools_is_asked_about_too() -> None:
+    bank, approver = Bank(), yes()
+
+    @tool
+    async def outer(invocation: Invocation) -> Any:
+        return await invocation.invoke("middle", {})
+
+    @tool
+    async def middle(invocation: Invocation) -> Any:
+        return await invocation.invoke("pay", {"amount": 7})
+
+    async with Executor([outer, middle, bank.pay], approver=approver) as executor:
+        result = await executor.invoke(ToolCall("1", "outer"))
+
+    assert (result.content, bank.paid) == ("paid 7", [7])
+    assert [question.arguments for question in approver.questions] == [{"amount": 7}]
+
+
+async def test_a_policy_may_do_without_confirmation() -> None:
+    bank = Bank()
+    async with Executor([bank.pay], policy=Policy(confirm_side_effects=False)) as executor:
+        result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert (result.outcome, bank.paid) == ("ok", [5])
+
+
+async def test_an_answer_to_a_question_nobody_asked_is_refused() -> None:
+    async with Bank().executor() as executor:
+        with pytest.raises(UsageError):
+            await executor.answer(executor.run, "confirm_9", allow=True, by="ada")
+
+

@@ -1,0 +1,210 @@
+"""A timeout or a cancellation is answered on time, and the answer is the truth about what may have happened."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from handrail import Executor, Policy, ToolCall, tool
+from handrail.core.events import CallAmended, CallSettled
+from handrail.testing.journal import MemoryJournal
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+@pytest.mark.requirement("nrv.timeout-code")
+async def test_an_async_tool_past_its_timeout_is_stopped() -> None:
+    stopped = asyncio.Event()
+
+    @tool(timeout=0.01)
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with Executor([hang]) as executor:
+        result = await executor.invoke(ToolCall("1", "hang"))
+
+    assert (result.outcome, result.still_running, stopped.is_set()) == ("timeout", False, True)
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+async def test_an_async_tool_that_ignores_being_stopped_is_answered_for_and_its_late_end_is_noted() -> None:
+    go = asyncio.Event()
+
+    @tool(timeout=0.01, side_effects=True)
+    async def stubborn() -> str:
+        while not go.is_set():
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                continue
+        return "paid after all"
+
+    journal = MemoryJournal()
+    async with Executor([stubborn], journal=journal, policy=Policy(confirm_side_effects=False)) as executor:
+        result = await executor.invoke(ToolCall("1", "stubborn"))
+        assert (result.outcome, result.still_running) == ("timeout", True)
+        assert "may yet take effect" in result.text
+        go.set()
+        while not any(isinstance(event, CallAmended) for event in journal.events):
+            await asyncio.sleep(0)
+
+    answers = [event for event in journal.events if isinstance(event, CallSettled)]
+    (late,) = [event for event in journal.events if isinstance(event, CallAmended)]
+    assert len(answers) == 1
+    assert late.result is not None
+    assert (late.why, late.outcome, late.result.content) == ("late", "ok", "paid after all")
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+async def test_a_plain_function_past_its_timeout_is_answered_for_and_said_to_go_on() -> None:
+    go, started = threading.Event(), threading.Event()
+
+    @tool(timeout=0.01)
+    def slow() -> str:
+        started.set()
+        go.wait(30)
+        return "late"
+
+    async with Executor([slow]) as executor:
+        result = await executor.invoke(ToolCall("1", "slow"))
+        go.set()
+
+    assert started.is_set()
+    assert (result.outcome, result.still_running) == ("timeout", True)
+
+
+async def test_calls_that_cannot_be_stopped_are_capped_with_a_clear_error_and_work_again_when_they_end() -> None:
+    go, started = threading.Event(), threading.Semaphore(0)
+
+    @tool(timeout=0.01)
+    def slow(n: int) -> int:
+        started.release()
+        go.wait(30)
+        return n
+
+    async with Executor([slow], policy=Policy(max_left_running=3)) as executor:
+        for n in range(3):
+            assert (await executor.invoke(ToolCall(f"{n}", "slow", {"n": n}))).outcome == "timeout"
+        refused = await executor.invoke(ToolCall("4", "slow", {"n": 4}))
+        assert refused.outcome == "limit"
+        assert "isolation='process'" in refused.text
+        go.set()
+        result = refused
+        for n in range(5, 1000):
+            result = await executor.invoke(ToolCall(f"{n}", "slow", {"n": n}))
+            if result.outcome == "ok":
+                break
+
+    assert result.outcome == "ok"
+
+
+async def test_a_tool_that_had_timed_out_is_not_said_to_have_failed_by_its_own_timeout_error() -> None:
+    @tool
+    async def fetch() -> None:
+        raise TimeoutError("the socket took too long")
+
+    async with Executor([fetch]) as executor:
+        result = await executor.invoke(ToolCall("1", "fetch"))
+
+    assert (result.outcome, result.error and result.error.code) == ("failed", "network")
+
+
+async def test_cancelling_the_caller_stops_the_tool_and_records_it() -> None:
+    started = asyncio.Event()
+
+    @tool
+    async def hang() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    journal = MemoryJournal()
+    async with Executor([hang], journal=journal) as executor:
+        task = asyncio.create_task(executor.invoke(ToolCall("1", "hang")))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        again = await executor.invoke(ToolCall("1", "hang"))
+
+    (settled,) = [event for event in journal.events if isinstance(event, CallSettled)]
+    assert (settled.outcome, settled.ran, again.outcome) == ("cancelled", True, "cancelled")
+
+
+async def test_a_call_that_finished_while_it_was_cancelled_keeps_its_real_result() -> None:
+    started = asyncio.Event()
+
+    @tool(side_effects=True)
+    async def pay() -> str:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "paid"
+        raise NotImplementedError
+
+    journal = MemoryJournal()
+    async with Executor([pay], journal=journal, policy=Policy(confirm_side_effects=False)) as executor:
+        task = asyncio.create_task(executor.invoke(ToolCall("1", "pay")))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        known = await executor.invoke(ToolCall("1", "pay"))
+
+    assert (known.outcome, known.content) == ("ok", "paid")
+
+
+async def test_of_two_parallel_calls_that_are_cancelled_the_finished_one_keeps_its_result() -> None:
+    running = asyncio.Event()
+
+    @tool
+    async def quick() -> str:
+        return "done"
+
+    @tool
+    async def slow() -> None:
+        running.set()
+        await asyncio.Event().wait()
+
+    journal = MemoryJournal()
+    async with Executor([quick, slow], journal=journal) as executor:
+        task = asyncio.create_task(executor.invoke_all([ToolCall("a", "quick"), ToolCall("b", "slow")]))
+        await running.wait()
+        while not any(isinstance(event, CallSettled) for event in journal.events):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    outcomes = {event.call_id: event.outcome for event in journal.events if isinstance(event, CallSettled)}
+    assert outcomes == {"a": "ok", "b": "cancelled"}
+
+
+async def test_a_call_cancelled_while_it_waits_for_a_place_did_nothing() -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+    ran: list[str] = []
+
+    @tool
+    async def hold(name: str) -> None:
+        ran.append(name)
+        started.set()
+        await go.wait()
+
+    async with Executor([hold], policy=Policy(concurrency=1)) as executor:
+        first = asyncio.create_task(executor.invoke(ToolCall("1", "hold", {"name": "first"})))
+        await started.wait()
+        second = asyncio.create_task(executor.invoke(ToolCall("2", "hold", {"name": "second"})))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        go.set()
+        await first
+        known = await executor.invoke(ToolCall("2", "hold", {"name": "second"}))
+
+    assert ran == ["first"]
+    assert "did nothing" in known.text

@@ -1,0 +1,1 @@
+"""Tests of tools and ensembles from TOML files."""

@@ -1,0 +1,225 @@
+"""JSON values arrive as the types that were asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import annotated_types
+import msgspec
+import pydantic
+import pytest
+
+from handrail.core.redact import Secret
+from handrail.tools.schema import Validator
+from handrail.tools.types.convert import converter
+from handrail.tools.types.schema import schema_of
+from tests.tools.types import samples
+
+NOON = "2025-01-31T12:00:00Z"
+IDENTITY = "12345678-1234-5678-1234-567812345678"
+
+
+def convert(annotation: Any, value: Any) -> Any:
+    """As the executor does it: the schema first."""
+    assert Validator(schema_of(annotation), "test").problems(value) == []
+    made = converter(annotation)
+    return value if made is None else made(value)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Any,
+        str,
+        bool,
+        None,
+        str | None,
+        list,
+        list[str],
+        Sequence[str],
+        Iterable[bool],
+        dict,
+        dict[str, Any],
+        Mapping[str, list[str]],
+        Literal["a", "b"],
+        Literal["a", True, None],
+        Annotated[str, annotated_types.MinLen(1)],
+        samples.T,
+    ],
+)
+def test_json_that_already_is_the_value_is_not_converted(annotation: Any) -> None:
+    assert converter(annotation) is None
+
+
+@pytest.mark.requirement("abstractllm.types")
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (int, 1.0, 1),
+        (float, 1, 1.0),
+        (samples.UserId, 7.0, 7),
+        (Secret, "hush", Secret("hush")),
+        (Path, "a/b", Path("a/b")),
+        (bytes, "aGk=", b"hi"),
+        (UUID, IDENTITY, UUID(IDENTITY)),
+        (Decimal, "1.10", Decimal("1.10")),
+        (Decimal, 0.1, Decimal("0.1")),
+        (datetime, NOON, datetime(2025, 1, 31, 12, tzinfo=UTC)),
+        (datetime, NOON.lower(), datetime(2025, 1, 31, 12, tzinfo=UTC)),
+        (datetime, "2025-01-31T12:00:00", datetime(2025, 1, 31, 12)),
+        (date, "2025-01-31", date(2025, 1, 31)),
+        (time, "12:30:00Z", time(12, 30, tzinfo=UTC)),
+        (timedelta, "P1DT2H30M1.5S", timedelta(days=1, hours=2, minutes=30, seconds=1.5)),
+        (timedelta, "P2W", timedelta(weeks=2)),
+        (Literal[1, True], 1.0, 1),
+        (Literal[1, True], True, True),
+        (samples.Colour, "red", samples.Colour.RED),
+        (samples.Colour, 7, samples.Colour.SEVEN),
+        (Literal[samples.Level.HIGH], 2, samples.Level.HIGH),
+        (list[int], [1, 2.0], [1, 2]),
+        (list[date], ["2025-01-31"], [date(2025, 1, 31)]),
+        (tuple[str, int], ["a", 1.0], ("a", 1)),
+        (tuple[str, bool], ["a", True], ("a", True)),
+        (tuple[str, ...], ["a"], ("a",)),
+        (tuple, ["a"], ("a",)),
+        (set[str], ["a", "b"], {"a", "b"}),
+        (frozenset[int], [1, 2], frozenset({1, 2})),
+        (deque[str], ["a"], deque(["a"])),
+        (dict[str, date], {"a": "2025-01-31"}, {"a": date(2025, 1, 31)}),
+        (dict[int, str], {"1": "a"}, {1: "a"}),
+        (dict[samples.Level, int], {"2": 1.0}, {samples.Level.HIGH: 1}),
+        (samples.Point, {"x": 1}, samples.Point(1.0)),
+        (samples.Scaled, {"factor": 3}, samples.Scaled(3)),
+        (samples.Box[date], {"content": "2025-01-31"}, samples.Box(date(2025, 1, 31))),
+        (samples.IntBox, {"content": 1.0, "label": "l"}, samples.IntBox(1, "l")),
+        (samples.Tree, {"value": 1, "children": [{"value": 2}]}, samples.Tree(1, [samples.Tree(2)])),
+        (samples.Movie, {"title": "M", "year": 1931.0}, {"title": "M", "year": 1931}),
+        (samples.Partial, {"seen": ["a"]}, {"seen": {"a"}}),
+        (samples.Partial, {}, {}),
+        (samples.Span, {"start": 1}, samples.Span(1)),
+        (samples.Cat, {"type": "cat", "livesLeft": 3}, samples.Cat(3)),
+        (
+            samples.Person,
+            {"name": "n", "home": {"street": "s"}},
+            samples.Person(name="n", home=samples.Address(street="s")),
+        ),
+        (samples.Holder, {"value": {"a": [1, None, "x"]}}, samples.Holder({"a": [1.0, None, "x"]})),
+    ],
+)
+def test_a_value_becomes_the_type_asked_for(annotation: Any, value: Any, expected: Any) -> None:
+    made = convert(annotation, value)
+    assert made == expected
+    assert type(made) is type(expected)
+
+
+@pytest.mark.requirement("abstractllm.types")
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (int | None, 1.0, 1),
+        (int | None, None, None),
+        (int | float, 1, 1),
+        (float | int, 1, 1),
+        (int | float, 1.0, 1.0),
+        (int | Decimal, 1.5, Decimal("1.5")),
+        (bool | int, True, True),
+        (int | bool, True, True),
+        (str | date, "2025-01-31", date(2025, 1, 31)),
+        (str | date, "tomorrow", "tomorrow"),
+        (date | datetime, NOON, datetime(2025, 1, 31, 12, tzinfo=UTC)),
+        (str | samples.Colour, "red", samples.Colour.RED),
+        (str | samples.Colour, "blue", "blue"),
+        (str | list[int], [1.0], [1]),
+        (list[int] | list[str], ["a"], ["a"]),
+        (list[date] | tuple[date, date], ["2025-01-31"] * 2, (date(2025, 1, 31),) * 2),
+        (dict[str, Any] | samples.Point, {"x": 1}, samples.Point(1.0)),
+        (dict[str, Any] | samples.Point, {"z": 1}, {"z": 1}),
+        (samples.Point | samples.Span, {"start": 1}, samples.Span(1)),
+        (samples.Cat | samples.Dog, {"type": "dog"}, samples.Dog()),
+        (samples.Person | samples.Address, {"street": "s"}, samples.Address(street="s")),
+        (Annotated[int, annotated_types.Ge(10)] | Path, "x", Path("x")),
+        (Any | date, "x", "x"),
+    ],
+)
+def test_a_union_gives_the_member_that_fits_best(annotation: Any, value: Any, expected: Any) -> None:
+    made = convert(annotation, value)
+    assert made == expected
+    assert type(made) is type(expected)
+
+
+def test_a_recursive_alias_converts_at_every_depth() -> None:
+    assert convert(samples.Nested, [["2025-01-31"], []]) == [[date(2025, 1, 31)], []]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (datetime, "yesterday"),
+        (date, "2025-02-30"),
+        (time, "noon"),
+        (timedelta, "P1Y"),
+        (timedelta, "P"),
+        (timedelta, "PT"),
+        (timedelta, "P999999999999D"),
+        (UUID, "x"),
+        (bytes, "*"),
+        (float, 10**400),
+        (Annotated[Decimal, annotated_types.Ge(0)], "-1"),
+        (Annotated[bytes, annotated_types.MinLen(3)], "aGk="),
+        (Annotated[date, annotated_types.Gt(date(2025, 1, 1))], "2024-12-31"),
+        (Annotated[int, annotated_types.Predicate(lambda value: value != 3)], 3),
+        (date | UUID, "x"),
+    ],
+)
+def test_what_only_the_type_can_refuse_is_a_value_error(annotation: Any, value: Any) -> None:
+    with pytest.raises(ValueError) as caught:
+        convert(annotation, value)
+    assert str(caught.value)
+
+
+def test_a_limit_on_an_optional_type_leaves_none_alone() -> None:
+    assert convert(Annotated[Decimal | None, annotated_types.Ge(0)], None) is None
+    assert convert(Annotated[Decimal | None, annotated_types.Ge(0)], "2") == 2
+
+
+def test_the_refusal_of_a_pydantic_validator_is_a_value_error() -> None:
+    class Even(pydantic.BaseModel):
+        number: int
+
+        @pydantic.field_validator("number")
+        @classmethod
+        def even(cls, number: int) -> int:
+            if number % 2:
+                raise ValueError("use an even number")
+            return number
+
+    with pytest.raises(ValueError, match="even number"):
+        convert(Even, {"number": 1})
+
+
+def test_an_unset_field_stays_unset() -> None:
+    class Patch(msgspec.Struct):
+        day: date | msgspec.UnsetType = msgspec.UNSET
+
+    assert convert(Patch, {}) == Patch()
+    assert convert(Patch, {"day": "2025-01-31"}) == Patch(date(2025, 1, 31))
+
+
+def test_a_post_init_runs() -> None:
+    @dataclass
+    class Checked:
+        number: int
+
+        def __post_init__(self) -> None:
+            if self.number < 0:
+                raise ValueError("below zero")
+
+    with pytest.raises(ValueError, match="below zero"):
+        convert(Checked, {"number": -1})
