@@ -1,1 +1,26 @@
-"""."""
+"""The command `handrail`: looking at a journal, and giving a person's word.
+
+This file is its door and imports nothing but what tells people how to install the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from handrail.core.errors import MissingExtra
+
+
+def main() -> int:
+    """Run the command line and return its exit code: 0 fine, 1 a problem, 2 wrong usage, 130 Ctrl-C."""
+    try:
+        import click  # noqa: F401
+        import rich  # noqa: F401
+    except ImportError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        print(MissingExtra("the command line", "cli"), file=sys.stderr)
+        return 1
+    from handrail.cli.root import root
+
+    root(prog_name="handrail")  # raises SystemExit, as click does
+    return 0

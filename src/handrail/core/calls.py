@@ -28,11 +28,14 @@ class ToolCall(Struct, frozen=True):
         """Read a call in any of the usual spellings: flat, OpenAI's, Anthropic's, nrv's."""
         source = data.get("function") if isinstance(data.get("function"), Mapping) else data
         name = _first(source, "name", "descriptor_name", "tool_name")
-        identity = _first(data, "id", "call_id", "invocation_id", "tool_call_id")
+        # OpenAI's Responses have both: `id` names the item, and only `call_id` can be answered.
+        identity = _first(data, "call_id", "id", "invocation_id", "tool_call_id")
         arguments = _first(source, "arguments", "input", "arguments_json", "args")
         if not isinstance(name, str):
             raise UsageError(f"a tool call needs a name; got the keys {sorted(data)}")
-        return cls(identity or "", name, {} if arguments is None else arguments)
+        if not isinstance(identity, str | int | None):
+            raise UsageError(f"the id of a tool call is text, not {type(identity).__name__}")
+        return cls("" if identity is None else str(identity), name, _object_or_text(arguments))
 
     def to_dict(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name, "arguments": self.arguments}
@@ -93,11 +96,18 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ToolResult:
-        """Read a result; `is_error` alone, as HearthNet writes it, is the outcome `failed`."""
+        """Read a result; `is_error` alone, as HearthNet writes it, is the outcome `failed`.
+
+        Raises:
+            UsageError: Something is missing or of the wrong type.
+        """
         fields = {key: value for key, value in data.items() if key != "is_error"}
         if data.get("is_error") and "outcome" not in data:
             fields["outcome"] = "failed"
-        return msgspec.convert(fields, cls)
+        try:
+            return msgspec.convert(fields, cls)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"not a tool result: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
         return {**msgspec.to_builtins(self), "content": self.content, "is_error": self.is_error}
@@ -114,6 +124,18 @@ class Output(Struct, frozen=True):
 def encode_data(data: bytes) -> str:
     """Bytes as they stand in JSON."""
     return base64.b64encode(data).decode()
+
+
+def _object_or_text(arguments: Any) -> dict[str, Any] | str:
+    """What is no object is kept as its JSON text, so that the model is told what it wrote."""
+    match arguments:
+        case None:
+            return {}
+        case dict() | str():
+            return arguments
+        case Mapping():
+            return dict(arguments)
+    return msgspec.json.encode(arguments).decode()
 
 
 def _first(data: Any, *keys: str) -> Any:

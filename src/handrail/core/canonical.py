@@ -63,7 +63,8 @@ def _tagged(value: Any) -> Any:
         case str():
             return value if _encodable(value) else {"$text": value.encode("utf-16-be", "surrogatepass").hex()}
         case int():
-            return int(value) if -_LARGEST < value < _LARGEST else {"$int": str(value)}
+            # In hex, because Python writes no decimals of more than 4,300 digits.
+            return int(value) if -_LARGEST < value < _LARGEST else {"$int": hex(value)}
         case float():
             return value if math.isfinite(value) else {"$float": str(value)}
         case list() | tuple():

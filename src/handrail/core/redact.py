@@ -26,7 +26,7 @@ class Secret(str):
 
 
 _PATTERNS = (
-    r"sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter
+    r"(?<![A-Za-z0-9])sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter; not "task-…"
     r"AIza[0-9A-Za-z_-]{35}",  # Google
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",  # AWS
     r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}",
@@ -35,12 +35,13 @@ _PATTERNS = (
     r"hf_[A-Za-z0-9]{30,}",
     r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}",
     r"hntoken://v1/[A-Za-z0-9_.-]+",
-    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",  # JWT
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----",
-    r"(?<=[Bb]earer )[A-Za-z0-9_.~+/-]{16,}=*",
-    r"(?<=://)[^/\s:@\"]{1,64}:[^/\s@\"]{1,256}(?=@)",  # user:password in a URL
+    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",  # JWT
+    # Up to its END or, where the text was cut, as far as it goes: half a key is a secret too.
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]++|-(?!----))*+(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    r"(?<=(?i:bearer) )[A-Za-z0-9_.~+/-]{16,}=*",
+    r"(?<=://)[^/\s:@\"]{0,64}:[^/\s\"]{1,256}(?=@)",  # user:password in a URL
 )
-_SECRET = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS), re.DOTALL)
+_SECRET = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
 
 
 def redact_text(text: str) -> str:
@@ -50,13 +51,25 @@ def redact_text(text: str) -> str:
 def redact(value: Any) -> Any:
     """The same JSON value with everything that looks like a secret masked, keys included."""
     match value:
+        case Secret():
+            return MASK
         case str():
             return redact_text(value)
         case list() | tuple():
             return [redact(item) for item in value]
         case dict():
-            return {redact_text(key): redact(item) for key, item in value.items()}
+            return _redacted_object(value)
     return value
+
+
+def _redacted_object(value: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        safe = redact_text(key)
+        while safe in found:  # two keys that were secrets are still two fields
+            safe = f"{safe} {len(found)}"
+        found[safe] = redact(item)
+    return found
 
 
 def secret_fields(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -68,7 +81,7 @@ def secret_fields(schema: Mapping[str, Any]) -> frozenset[str]:
         if isinstance(node, Mapping):
             properties = node.get("properties")
             if isinstance(properties, Mapping):
-                found.update(name for name, sub in properties.items() if _is_secret(sub))
+                found.update(name for name, sub in properties.items() if _holds_secret(sub, schema))
             stack.extend(node.values())
         elif isinstance(node, list):
             stack.extend(node)
@@ -81,10 +94,38 @@ def mask_fields(value: Any, names: frozenset[str]) -> Any:
         return value
     if isinstance(value, dict):
         return {key: MASK if key in names else mask_fields(item, names) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [mask_fields(item, names) for item in value]
     return value
 
 
-def _is_secret(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and (schema.get("writeOnly") is True or schema.get("format") == "password")
+_INSIDE = ("anyOf", "oneOf", "allOf", "prefixItems", "items", "additionalProperties", "patternProperties")
+
+
+def _holds_secret(schema: Any, root: Mapping[str, Any]) -> bool:
+    """Whether a field of this schema is a secret or a list, a choice or a map of them, references followed."""
+    stack, followed = [schema], set()
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack.extend(node)
+        if not isinstance(node, Mapping):
+            continue
+        if node.get("writeOnly") is True or node.get("format") == "password":
+            return True
+        for key in _INSIDE:
+            inner = node.get(key)
+            stack.extend(inner.values() if key == "patternProperties" and isinstance(inner, Mapping) else [inner])
+        reference = node.get("$ref")
+        if isinstance(reference, str) and reference not in followed:
+            followed.add(reference)
+            stack.append(_at(reference, root))
+    return False
+
+
+def _at(reference: str, root: Any) -> Any:
+    """The part of a schema that `#/a/b` points to, or None."""
+    path = reference.partition("#/")[2]
+    for step in path.split("/") if path else ():
+        root = root.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(root, Mapping) else None
+    return root if path else None

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.calls import Spilled
+from handrail.core.errors import describe
 from handrail.core.ports import Spill
 
 SMALLEST = 200
@@ -27,15 +28,26 @@ async def bound(content: Any, limit: int, spill: Spill | None) -> tuple[Any, Spi
         text = encoded.decode()
         if len(text) <= limit:
             return content, None, ()
-    kept = None if spill is None else Spilled(await spill.put(text), len(text))
+    kept, warnings = await _kept(text, spill)
     shown, note = cut(text, limit, kept.id if kept else None)
-    return shown + note, kept, (f"output cut: {len(shown):,} of {len(text):,} characters sent",)
+    return shown + note, kept, (f"output cut: {len(shown):,} of {len(text):,} characters sent", *warnings)
+
+
+async def _kept(text: str, spill: Spill | None) -> tuple[Spilled | None, tuple[str, ...]]:
+    if spill is None:
+        return None, ()
+    try:
+        return Spilled(await spill.put(text), len(text)), ()
+    except OSError as error:  # the tool ran: a full disk must not take its result away
+        return None, (f"the whole output could not be kept: {describe(error)}",)
 
 
 def cut(text: str, limit: int, id: str | None) -> tuple[str, str]:
     """The part that fits, and the note behind it. Together they are never longer than the limit."""
     room = limit - len(_note(len(text), len(text), id))
-    shown = text[: boundary(text, max(room, 0))]
+    if room < 0:
+        return text[: boundary(text, limit - 1)] if limit > 1 else "", "…" if limit > 0 else ""
+    shown = text[: boundary(text, room)]
     return shown, _note(len(shown), len(text), id)
 
 
@@ -47,15 +59,16 @@ def boundary(text: str, most: int) -> int:
     while at > 0 and _joins(text[at - 1], text[at]):
         at -= 1
     nearest = max(text.rfind("\n", at - at // 10, at), text.rfind(" ", at - at // 10, at))
-    return nearest + 1 if nearest >= 0 else at
+    found = nearest >= 0 and not _joins(text[nearest], text[nearest + 1])
+    return nearest + 1 if found else at
 
 
 def _joins(before: str, after: str) -> bool:
     return (
-        unicodedata.combining(after) != 0
-        or unicodedata.category(after) in ("Mn", "Me", "Sk")
+        unicodedata.category(after) in ("Mn", "Me", "Mc")
         or before == "\u200d"
         or after == "\u200d"
+        or "\U0001f3fb" <= after <= "\U0001f3ff"  # the colour of a skin
         or (before == "\r" and after == "\n")
     )
 

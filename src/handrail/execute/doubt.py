@@ -1,4 +1,4 @@
-"""A side effect that a dead process had begun: find out what became of it, or say that nobody knows."""
+"""Calls that an earlier process began: whether this is the same one, and what became of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,33 @@ import asyncio
 import inspect
 from typing import Any
 
-from handrail.core.calls import ToolResult
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.canonical import canonical
 from handrail.core.errors import InDoubt, ToolError, describe
+from handrail.core.events import CallIntended
 from handrail.core.invocation import Invocation
+from handrail.core.redact import mask_fields, redact
+from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import Attempt
 from handrail.execute.output import normal
 from handrail.execute.policy import Policy
+from handrail.tools.registry import RegisteredTools
+
+
+def check_same(call: ToolCall, begun: CallIntended, tools: RegisteredTools) -> None:
+    """Hold a call of a resumed run to what its id meant before.
+
+    Raises:
+        ToolError: It is another tool, or has other arguments. Erased arguments cannot be compared.
+    """
+    tool = tools.find(call.name)
+    same = tool.scoped_name == begun.tool
+    if same and begun.arguments is not None:
+        arguments, _ = read_arguments(call, tool, lenient=True)
+        recorded = redact(mask_fields(arguments, tool.secrets))
+        same = canonical(recorded) == canonical(begun.arguments)
+    if not same:
+        raise ToolError("duplicate_id", f"call id {call.id!r} already names another call; give each its own id")
 
 
 async def reconciled(attempt: Attempt, policy: Policy) -> ToolResult | None:

@@ -33,7 +33,7 @@ from handrail.execute.authorise import ScopeAuthoriser
 from handrail.execute.confirm import Confirmer, DeferAll
 from handrail.execute.dedupe.create import create
 from handrail.execute.dedupe.memory import Reuse
-from handrail.execute.doubt import reconciled
+from handrail.execute.doubt import check_same, reconciled
 from handrail.execute.ledger import Ledger
 from handrail.execute.perform import Performer
 from handrail.execute.policy import Policy
@@ -88,6 +88,8 @@ class Executor:
         ledger = await self._open(context.run or self.run, context)
         attempt = Attempt(call, context, self._recorder(ledger, emit))
         try:
+            if (begun := ledger.before.get(call.id)) is not None:
+                check_same(call, begun, self.tools)
             return await ledger.once(call, lambda: self._settle(attempt))
         except ToolError as error:
             return refused(call, error)

@@ -36,8 +36,12 @@ class Ledger:
         self.requests: dict[str, ConfirmationRequested] = {}
         self.answers: dict[str, ConfirmationAnswered] = {}
         self._used: set[str] = set()
+        self.before: dict[str, CallIntended] = {}
+        """What earlier processes intended, so that an id cannot come to mean another call."""
         for event in history:
             self.note(event)
+            if isinstance(event, CallIntended):
+                self.before[event.call_id] = event
 
     def note(self, event: Recorded) -> None:
         """Take an event into account, from the history or just recorded."""

@@ -41,8 +41,9 @@ class Gate:
                 if lock is not None:
                     lock.release(write=not tool.reads)
         finally:
-            if lock is not None and lock.idle:
-                self._resources.pop(resource, None)
+            # By now another call may have made a new lock for the resource: that one stays.
+            if lock is not None and lock.idle and self._resources.get(resource) is lock:
+                del self._resources[resource]
 
     def _semaphores(self, tool: Tool, nested: bool) -> list[asyncio.Semaphore]:
         found = [] if nested else [self._all]

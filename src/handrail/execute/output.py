@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from handrail.core.calls import Attachment, Output, ToolResult, encode_data
 from handrail.core.errors import InvalidOutput, ToolError, describe
+from handrail.core.redact import MASK, Secret
 from handrail.tools.handlers import Style
 from handrail.tools.schema import Validator
 
@@ -36,10 +38,11 @@ def normal(value: Any, style: Style) -> Output:
         case ToolResult():
             if value.error is not None:
                 raise ToolError(value.error.code, value.error.message)
+            if value.is_error:
+                raise ToolError(value.outcome, value.text)
             return _output(value.content, value.warnings, value.attachments)
         case dict() if style == "invocation" and "output" in value and value.keys() <= _NRV_KEYS:
-            attachments = map(_attachment, value.get("attachments") or ())
-            return _output(value["output"], value.get("warnings") or (), attachments)
+            return _output(value["output"], value.get("warnings") or (), value.get("attachments") or ())
     return _output(value, (), ())
 
 
@@ -53,9 +56,10 @@ def check(output: Output, validator: Validator | None) -> None:
         raise InvalidOutput("; ".join(problems))
 
 
-def _output(value: Any, warnings: Iterable[str], attachments: Iterable[Attachment]) -> Output:
+def _output(value: Any, warnings: str | Iterable[Any], attachments: Iterable[Any]) -> Output:
     plain, found = _json(value)
-    return Output(plain, (*map(str, warnings), *found), tuple(attachments))
+    said = (warnings,) if isinstance(warnings, str) else map(str, warnings)
+    return Output(plain, (*said, *found), tuple(map(_attachment, attachments)))
 
 
 def _attachment(value: Any) -> Attachment:
@@ -71,43 +75,91 @@ def _json(value: Any) -> tuple[Any, tuple[str, ...]]:
     if isinstance(value, bytes | bytearray | memoryview):
         return _text_or_base64(bytes(value))
     try:
-        plain = msgspec.to_builtins(_ordered(value), str_keys=True, enc_hook=_hook)
-        encoded = msgspec.json.encode(plain)
+        plain = msgspec.to_builtins(_ordered(value, 0), str_keys=True, enc_hook=_hook)
+        encoded = _encoded(plain)
     except RecursionError:
-        raise InvalidOutput(f"it is nested deeper than {_DEEPEST} levels, or refers to itself") from None
-    except UnicodeEncodeError:
-        return _mended(plain)
+        raise _too_deep() from None
     except InvalidOutput:
         raise
     except Exception as error:  # a value may run any code of its own while it is read
         raise InvalidOutput(describe(error)) from error
+    # Objects of a class may be nested where `_ordered` does not look. Without so many brackets nothing is.
+    if encoded.count(b"[") + encoded.count(b"{") > _DEEPEST:
+        _check_depth(plain, 0)
     # msgspec writes NaN and infinities as null: only then is a closer look needed.
-    return _mended(plain) if b"null" in encoded and _has_odd_number(plain) else (plain, ())
+    odd = not encoded or (b"null" in encoded and _has_odd_number(plain))
+    return _mended(plain) if odd else (plain, ())
+
+
+def _encoded(plain: Any) -> bytes:
+    """The value as JSON, or nothing if half of a surrogate pair is in its way."""
+    try:
+        return msgspec.json.encode(plain)
+    except UnicodeEncodeError:
+        _check_depth(plain, 0)
+        return b""
+
+
+def _check_depth(value: Any, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise _too_deep()
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, depth + 1)
+
+
+def _too_deep() -> InvalidOutput:
+    return InvalidOutput(f"it is nested deeper than {_DEEPEST} levels, or refers to itself")
 
 
 def _hook(value: Any) -> Any:
     """Types that msgspec does not know."""
-    if isinstance(value, PurePath):
-        return str(value)
-    if isinstance(value, datetime.tzinfo):
-        return str(value)
+    match value:
+        case Secret():
+            return MASK
+        case str():
+            return "".join(value)
+        case int():
+            return int(value)
+        case float():
+            return float(value)
+        case PurePath() | datetime.tzinfo():
+            return str(value)
+        case Mapping():
+            return dict(value)
+        case deque() | range():
+            return list(value)
     if callable(dump := getattr(value, "model_dump", None)):
         return dump(mode="json")
-    if isinstance(value, Mapping):
-        return dict(value)
     raise InvalidOutput(
         f"it holds {type(value).__name__!r}, which has no JSON form; return text, numbers, lists, dicts or dataclasses"
     )
 
 
-def _ordered(value: Any) -> Any:
-    """A set has no order of its own; the record needs one."""
-    if not isinstance(value, set | frozenset):
+def _ordered(value: Any, depth: int) -> Any:
+    """The same value with its sets in order: they have none of their own, and the record needs one."""
+    kind = type(value)
+    if kind is str or kind is int or kind is float or value is None:
         return value
-    try:
-        return sorted(value)
-    except TypeError:
-        return sorted(value, key=repr)
+    if depth > _DEEPEST:
+        raise _too_deep()
+    if isinstance(value, dict):
+        _check_keys(value)
+        return {key: _ordered(item, depth + 1) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_ordered(item, depth + 1) for item in value]
+    if isinstance(value, set | frozenset):
+        try:
+            return sorted(value)
+        except TypeError:
+            return sorted(value, key=repr)
+    return value
+
+
+def _check_keys(value: dict[Any, Any]) -> None:
+    """An object has text keys. Numbers become text, and then two keys may be one."""
+    if not all(type(key) is str for key in value) and len({str(key) for key in value}) < len(value):
+        raise InvalidOutput("an object has two keys that are the same as text, as in {1: …, '1': …}")
 
 
 def _text_or_base64(data: bytes) -> tuple[str, tuple[str, ...]]:

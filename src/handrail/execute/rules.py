@@ -3,6 +3,9 @@
     allow io:read_file
     allow io:write_file path=docs/**
     deny  *:delete_*
+
+Where nobody can tell what an argument names (a path that climbs out with `..`, a
+NUL), an `allow` does not cover it and a `deny` does.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
+from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
 from handrail.core.errors import UsageError
 from handrail.core.ports import Approver
@@ -37,7 +40,7 @@ class Rule(Struct, frozen=True):
             UsageError: With the form a rule has.
         """
         decision, *rest = text.split() or [""]
-        if decision not in ("allow", "deny") or not rest or not all("=" in part for part in rest[1:]):
+        if decision not in ("allow", "deny") or not rest or not all(part.find("=") > 0 for part in rest[1:]):
             raise UsageError(f"rule {text!r} is not of the form 'allow|deny TOOL [ARGUMENT=PATTERN …]'")
         pairs = tuple((name, pattern) for name, _, pattern in (part.partition("=") for part in rest[1:]))
         return cls("allow" if decision == "allow" else "deny", rest[0], pairs)
@@ -47,9 +50,17 @@ class Rule(Struct, frozen=True):
         if not any(fnmatchcase(name, self.tool) for name in (question.tool, plain)):
             return False
         return all(
-            name in question.arguments and _matches(question.arguments[name], pattern)
+            name in question.arguments and self._fits(question.arguments[name], pattern)
             for name, pattern in self.arguments
         )
+
+    def _fits(self, value: Any, pattern: str) -> bool:
+        """Of a list, every item must fit to be allowed, and any item that fits is denied."""
+        if isinstance(value, list | tuple):
+            fits = [self._fits(item, pattern) for item in value]
+            return any(fits) if self.decision == "deny" else bool(fits) and all(fits)
+        found = _matches(value, pattern)
+        return self.decision == "deny" if found is None else found
 
     def __str__(self) -> str:
         return " ".join((self.decision, self.tool, *(f"{name}={pattern}" for name, pattern in self.arguments)))
@@ -69,14 +80,31 @@ class Rules:
         return await self._otherwise.decide(question)
 
 
-def _matches(value: Any, pattern: str) -> bool:
-    """`*` stays within a path segment, `**` does not; a path is read as the system would read it, without its `..`."""
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _matches(value: Any, pattern: str) -> bool | None:
+    """`*` stays within a path segment, `**` does not; a path is read as the system would read it, without its `..`.
+
+    None if nobody can tell what the value names.
+    """
+    text = _normal(value if isinstance(value, str) else canonical(value).decode())
+    pattern = _normal(pattern)
     if "\0" in text:
-        return False
-    if "/" in text or text in (".", ".."):
-        text = posixpath.normpath(text)
+        return None
+    if pattern != "**" and _climbs(text) != _climbs(pattern):
+        return None if _climbs(text) else False
     return _glob(pattern).fullmatch(text) is not None
+
+
+def _normal(path: str) -> str:
+    """Paths, patterns and URLs alike, so that one place has one spelling."""
+    if "/" not in path and path not in (".", ".."):
+        return path
+    return re.sub("^/+", "/", posixpath.normpath(path))
+
+
+def _climbs(path: str) -> int:
+    """How many folders up a path begins."""
+    steps = path.split("/")
+    return next((count for count, step in enumerate(steps) if step != ".."), len(steps))
 
 
 def _glob(pattern: str) -> re.Pattern[str]:

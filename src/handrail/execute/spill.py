@@ -44,8 +44,9 @@ def read_output_tool(spill: Spill) -> Tool:
         length: Annotated[int, f"How many characters, at most {LONGEST_PIECE}."] = LONGEST_PIECE,
     ) -> str:
         """Read a further piece of an output that was too long to send whole."""
+        start = max(start, 0)
         try:
-            piece, total = await spill.read(id, max(start, 0), min(max(length, 1), LONGEST_PIECE))
+            piece, total = await spill.read(id, start, min(max(length, 1), LONGEST_PIECE))
         except KeyError:
             raise ToolError("not_found", f"no output {id!r} is kept; it may have made room for newer ones") from None
         return f"{piece}\n[characters {start:,} to {start + len(piece):,} of {total:,}]"

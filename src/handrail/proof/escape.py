@@ -14,26 +14,29 @@ import msgspec
 
 from handrail.core.redact import MASK, Secret
 
-_plain = msgspec.json.Encoder()
-
-
-def encode(value: Any) -> bytes:
-    """Any value as JSON. What is not data at all is written as the name of its type, in angle brackets."""
-    try:
-        data = _plain.encode(value)
-    except (UnicodeEncodeError, TypeError):
-        return _plain.encode(escape(value))
-    # msgspec writes NaN as null, and keys with `$` are ours: only then is the walk needed.
-    return _plain.encode(escape(value)) if b"null" in data or b'"$' in data else data
-
 
 def decode(data: bytes) -> Any:
     value = msgspec.json.decode(data)
     return unescape(value) if b'"$' in data else value
 
 
+def plain(value: Any) -> Any:
+    """Any value as dict, list, text, number, bool and None. What is no data becomes its type, as `<Socket>`."""
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
+
+
 def escape(value: Any) -> Any:
-    return _escape(msgspec.to_builtins(value, str_keys=True, enc_hook=foreign))
+    """A plain value as one that JSON can say."""
+    match value:
+        case str():
+            return value if encodable(value) else {"$text": _to_hex(value)}
+        case float():
+            return value if math.isfinite(value) else {"$float": str(value)}
+        case dict():
+            return {_escaped_key(key): escape(item) for key, item in value.items()}
+        case list() | tuple():
+            return [escape(item) for item in value]
+    return value
 
 
 def unescape(value: Any) -> Any:
@@ -66,19 +69,6 @@ def encodable(text: str) -> bool:
     return True
 
 
-def _escape(value: Any) -> Any:
-    match value:
-        case str():
-            return value if encodable(value) else {"$text": _to_hex(value)}
-        case float():
-            return value if math.isfinite(value) else {"$float": str(value)}
-        case dict():
-            return {_escaped_key(key): _escape(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_escape(item) for item in value]
-    return value
-
-
 def _escaped_key(key: str) -> str:
     if not encodable(key):
         return "$text:" + _to_hex(key)
@@ -89,7 +79,7 @@ def _bare_key(key: str) -> str:
     return _from_hex(key.removeprefix("$text:")) if key.startswith("$text:") else key.removeprefix("$")
 
 
-def foreign(value: Any) -> str:
+def _foreign(value: Any) -> str:
     if isinstance(value, Secret):
         return MASK
     return str(value) if isinstance(value, str) else f"<{type(value).__name__}>"

@@ -35,7 +35,7 @@ from handrail.core.events import Recorded
 from handrail.core.ports import Clock, SystemClock
 from handrail.proof import lease, read
 from handrail.proof.database import Busy
-from handrail.proof.entry import SALT_SIZE, Draft, draft
+from handrail.proof.entry import SALT_SIZE, Draft, draft, seal
 from handrail.proof.keys import Signer
 from handrail.proof.writer import Writer
 
@@ -51,7 +51,7 @@ class Timing(Struct, frozen=True, kw_only=True):
 
     idle: float = 1.0
     """Without a new entry, until the last ones are signed."""
-    stall: float = 0.001
+    stall: float = 0.002
     """For which commits may hold the event loop at a stretch; with 0 they all go through the thread."""
     patience: float = 10.0
     """For another process that is writing."""
@@ -142,6 +142,7 @@ class SqliteJournal:
             raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
         entry = draft(event, self._random(SALT_SIZE))
         if not self._commit_at_once(entry, durable):
+            seal(entry, 0, 0, "")  # an event that cannot be written must not fail those it would share a commit with
             loop = asyncio.get_running_loop()
             waiting = _Waiting(entry, durable, loop.create_future(), loop)
             self._waiting.append(waiting)
@@ -217,34 +218,32 @@ class SqliteJournal:
             raise
         except JournalError as error:
             failure = error
+        except Exception as error:
+            logger.exception("the journal %s failed", self.path)
+            failure = self._writer.failure = JournalError(f"the journal failed: {describe(error)}")
         _answer(batch, failure, here)
 
     def _write(self, drafts: list[Draft], durable: bool) -> None:
-        started, all_signed = self._clock.monotonic(), self._writer.unsigned == 0
-        try:
-            self._writer.commit(drafts, durable)
-        except (Busy, JournalError):
-            raise
-        except Exception as error:
-            self._writer.failure = JournalError(f"the journal {str(self.path)!r} failed: {describe(error)}")
-            raise self._writer.failure from error
+        started, writer = self._clock.monotonic(), self._writer
+        writer.commit(drafts, durable)
         self._last = self._clock.monotonic()
-        # A slow commit counts at once and is forgotten slowly.
-        self._cost = max(self._last - started, 0.9 * self._cost)
-        # While everything is signed the thread sleeps without end: tell it that the time runs now.
-        if all_signed or self._is_due():
+        # A slow commit counts at once, and is forgotten after a few quick ones.
+        self._cost = max(self._last - started, 0.5 * self._cost)
+        # While everything is signed the thread sleeps without end: the first entry after that starts its clock.
+        if writer.unsigned <= len(drafts) or self._is_due():
             self._signals.put(None)
 
     def _is_due(self) -> bool:
         """Whether there is something to do that nobody waits for."""
-        unsigned = self._writer.unsigned
-        return self._writer.pages >= _MOST_PAGES or (
-            unsigned > 0
-            and (unsigned >= self._checkpoint_every or self._writer.run_ended or self._quiet() >= self._timing.idle)
-        )
+        writer = self._writer
+        return writer.unsigned >= self._checkpoint_every or writer.pages >= _MOST_PAGES or writer.run_ended
 
-    def _quiet(self) -> float:
-        return self._clock.monotonic() - self._last
+    def _is_quiet(self) -> bool:
+        return self._writer.unsigned > 0 and self._idle_left() <= 0
+
+    def _idle_left(self) -> float:
+        """Seconds until what came last is signed."""
+        return self._timing.idle - (self._clock.monotonic() - self._last)
 
     def _work(self) -> None:
         """The thread: commits that take long, and upkeep."""
@@ -255,7 +254,7 @@ class SqliteJournal:
                     self._patiently(self._commit)
                 except JournalError as error:
                     _answer([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
-                if self._writer.failure is None and self._is_due():
+                if self._writer.failure is None and (self._is_due() or self._is_quiet()):
                     self._keep_up()
         with self._lock:
             try:
@@ -272,7 +271,7 @@ class SqliteJournal:
             return
         left = None
         if self._writer.unsigned and self._writer.failure is None:
-            left = max(_PAUSE, self._timing.idle - self._quiet())
+            left = max(_PAUSE, self._idle_left())
         try:
             self._signals.get(timeout=left)
             while True:

@@ -24,7 +24,14 @@ from handrail.proof.views import CallRecord, RunSummary, Tally, records
 RING = 10_000
 """How many entries count as recent."""
 
-_ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry "
+_ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry"
+_OF_RUN = f"""
+{_ENTRIES} WHERE run = :run AND seq >= (SELECT first FROM span WHERE run = :run)
+    AND seq <= (SELECT last FROM span WHERE run = :run)
+UNION ALL
+{_ENTRIES} WHERE run = :run AND seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)
+ORDER BY seq
+"""
 
 
 class Entry(Struct, frozen=True):
@@ -81,22 +88,22 @@ class Reader:
         return int(next(self._each("SELECT count(*) FROM entry"))[0])
 
     def entry(self, seq: int) -> Entry:
-        for found in self._entries("WHERE seq = ?", seq):
+        for found in self._entries(f"{_ENTRIES} WHERE seq = :seq", seq=seq):
             return found
         raise JournalError(f"the journal {str(self.path)!r} has no entry {seq}")
 
     def entries(self, run: str | None = None) -> Iterator[Entry]:
         """The rows in order, of one run or of all."""
         if run is None:
-            return self._entries("ORDER BY seq")
-        return self._entries("WHERE run = ? ORDER BY n", column(run))
+            return self._entries(f"{_ENTRIES} ORDER BY seq")
+        return self._entries(_OF_RUN, run=column(run))
 
     def events(self, run: str | None = None) -> Iterator[Recorded]:
         return (entry.event for entry in self.entries(run))
 
     def recent(self, n: int = RING) -> list[Recorded]:
         """The last events of all runs, oldest first: the ring that telemetry is made from."""
-        return [entry.event for entry in self._entries("ORDER BY seq DESC LIMIT ?", n)][::-1]
+        return [entry.event for entry in self._entries(f"{_ENTRIES} ORDER BY seq DESC LIMIT :n", n=n)][::-1]
 
     def runs(self) -> list[RunSummary]:
         """Every run, oldest first."""
@@ -114,9 +121,9 @@ class Reader:
     def find_call(self, call_id: str, run: str | None = None) -> CallRecord | None:
         """What is known of a call; of several with this id, the last. Without its run every entry is looked at."""
         if run is None:
-            entries = self._entries("WHERE call = ? ORDER BY seq", column(call_id))
+            entries = self._entries(f"{_ENTRIES} WHERE call = :call ORDER BY seq", call=column(call_id))
         else:
-            entries = self._entries("WHERE run = ? AND call = ? ORDER BY n", column(run), column(call_id))
+            entries = (entry for entry in self.entries(run) if entry.call == call_id)
         found = records(entry.event for entry in entries)
         return found[-1] if found else None
 
@@ -140,18 +147,18 @@ class Reader:
     def hashes(self, size: int | None = None) -> list[bytes]:
         """The leaf hashes of the first entries, for proofs."""
         limit = -1 if size is None else size
-        return [row[0] for row in self._each("SELECT hash FROM entry ORDER BY seq LIMIT ?", limit)]
+        return [row[0] for row in self._each("SELECT hash FROM entry ORDER BY seq LIMIT :limit", limit=limit)]
 
     def checkpoints(self) -> list[tuple[int, str, bytes]]:
         """Size, signed note and tree frontier of every checkpoint, smallest first."""
         rows = self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size")
         return [(size, note, frontier) for size, note, frontier in rows]
 
-    def _entries(self, rest: str, *values: str | int) -> Iterator[Entry]:
-        for seq, run, n, call, *others in self._each(_ENTRIES + rest, *values):
+    def _entries(self, statement: str, **values: str | int) -> Iterator[Entry]:
+        for seq, run, n, call, *others in self._each(statement, **values):
             yield Entry(seq, uncolumn(run), n, None if call is None else uncolumn(call), *others)
 
-    def _each(self, statement: str, *values: str | int) -> Iterator[tuple[Any, ...]]:
+    def _each(self, statement: str, **values: str | int) -> Iterator[tuple[Any, ...]]:
         try:
             with closing(self._connection.execute(statement, values)) as rows:
                 yield from rows

@@ -21,6 +21,18 @@ from handrail.proof.merkle import Frontier, leaf_hash
 from handrail.proof.note import Checkpoint, open_note, sign
 
 _INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_LAST_POSITION = """
+SELECT max(n) FROM (
+    SELECT n FROM span WHERE run = :run
+    UNION ALL
+    SELECT n FROM entry WHERE run = :run AND seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)
+)
+"""
+_NOTE_SPANS = """
+INSERT INTO span SELECT run, min(seq), max(seq), max(n) FROM entry
+WHERE seq >= (SELECT coalesce(max(size), 0) FROM checkpoint) GROUP BY run
+ON CONFLICT (run) DO UPDATE SET last = excluded.last, n = excluded.n
+"""
 
 Row = tuple[int, str, int, str | None, str, int, bytes, bytes, bytes | None, bytes | None]
 """As in the table: seq, run, n, call, type, at, leaf, hash, salt, data."""
@@ -38,6 +50,9 @@ class Writer:
         """Roughly how many pages of the write-ahead log wait to be moved into the file."""
         self.run_ended = False
         """Whether a run has ended that no checkpoint covers yet."""
+        self.size = 0
+        self.unsigned = 0
+        """How many entries no checkpoint covers yet."""
         self._connection = connection
         self._origin = read_meta(connection)["origin"]
         self._durable = True
@@ -45,7 +60,6 @@ class Writer:
         self._unfolded: list[bytes] = []
         self._head = NO_PREVIOUS
         self._positions: dict[str, int] = {}
-        self._signed = 0
 
     @classmethod
     def open(
@@ -69,15 +83,6 @@ class Writer:
                 raise explained(path, error) from error
             raise
         return writer
-
-    @property
-    def size(self) -> int:
-        return self._frontier.size + len(self._unfolded)
-
-    @property
-    def unsigned(self) -> int:
-        """How many entries no checkpoint covers yet."""
-        return self.size - self._signed
 
     def commit(self, drafts: Sequence[Draft], durable: bool) -> None:
         """Write these entries, all or none. With `durable` they have reached the disk.
@@ -114,7 +119,7 @@ class Writer:
                 note = self._sign()
         except sqlite3.Error as error:
             raise self._explained(error) from error
-        self._signed, self.run_ended = self.size, False
+        self.unsigned, self.run_ended = 0, False
         return note
 
     def move_pages(self) -> None:
@@ -182,20 +187,22 @@ class Writer:
     def _position(self, run: str) -> int:
         if run in self._positions:
             return self._positions[run]
-        found = self._connection.execute("SELECT max(n) FROM entry WHERE run = ?", (run,)).fetchone()[0]
+        found = self._connection.execute(_LAST_POSITION, {"run": run}).fetchone()[0]
         return 0 if found is None else int(found) + 1
 
     def _advance(self, rows: list[Row]) -> None:
         for _, run, n, _, kind, _, _, hashed, _, data in rows:
             self._unfolded.append(hashed)
+            self._positions[run] = n + 1
             if kind == "run.finished":
-                self._positions.pop(run, None)
+                del self._positions[run]
                 self.run_ended = True
-            else:
-                self._positions[run] = n + 1
-            # A page of the table, one of the index, and what a long body takes.
-            self.pages += 2 + len(data or b"") // 4096
+            if data is not None and len(data) > 4096:
+                self.pages += len(data) // 4096
         self._head = hashed.hex()
+        self.size += len(rows)
+        self.unsigned += len(rows)
+        self.pages += 1 + len(rows) // 4
 
     def _fold(self) -> None:
         """Take in the entries that others wrote since."""
@@ -207,6 +214,8 @@ class Writer:
                 raise self.failure
             self._unfolded.append(hashed)
             self._head = hashed.hex()
+            self.size += 1
+            self.unsigned += 1
             if run in self._positions:
                 self._positions[run] = n + 1
 
@@ -218,6 +227,7 @@ class Writer:
         if size == 0 or self._connection.execute("SELECT 1 FROM checkpoint WHERE size = ?", (size,)).fetchone():
             return None
         note = sign(Checkpoint(self._origin, size, self._frontier.root()), self.signer)
+        self._connection.execute(_NOTE_SPANS)
         self._connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (size, note, self._frontier.save()))
         return note
 
@@ -234,7 +244,7 @@ class Writer:
             if head is None:
                 raise BrokenProof(size - 1, "it is signed, and missing; run: handrail proof verify")
             self._head = leaf_hash(head[0]).hex()
-            self._signed = size
+            self.size = size
         self._fold()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -59,8 +60,17 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
             )
         if not isinstance(self.input_schema, dict) or self.input_schema.get("type", "object") != "object":
             raise InvalidDefinition(f"the input schema of {self.name!r} must describe an object: arguments have names")
-        if self.timeout is not None and not self.timeout > 0:
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise InvalidDefinition(f"the timeout of {self.name!r} must be more than 0 seconds, not {self.timeout!r}")
+        # A copy of its own: what the model is told and what is enforced cannot drift apart.
+        for schema in ("input_schema", "output_schema"):
+            msgspec.structs.force_setattr(self, schema, self._copied(getattr(self, schema)))
+
+    def _copied(self, schema: Any) -> Any:
+        try:
+            return copy.deepcopy(schema)
+        except RecursionError:
+            raise InvalidDefinition(f"a schema of {self.name!r} is nested too deeply, or refers to itself") from None
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], **changes: Any) -> ToolDefinition:
@@ -82,14 +92,14 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
             InvalidDefinition: A key is unknown or missing; the message names it.
         """
         try:
-            return msgspec.convert(copy.deepcopy(respell(data)), cls)
+            return msgspec.convert(respell(data), cls)
         except msgspec.ValidationError as error:
             raise InvalidDefinition(f"tool {data.get('name', '(unnamed)')!r}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """The one spelling we write. What is not set is left out."""
         written: dict[str, Any] = msgspec.to_builtins(self)
-        return {**written, "description": self.description, "input_schema": self.input_schema}
+        return {"name": self.name, "description": self.description, **written}
 
     @property
     def parameters_schema(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -26,7 +27,7 @@ class Defaults:
         changes: dict[str, Any] = {"ensemble": ensemble}
         if tool.definition.timeout is None and self.timeout is not None:
             changes["timeout"] = self.timeout
-        if tool.retry is None and self.max_retries:
+        if tool.retry is None and self.max_retries is not None:
             changes["retry"] = Retry(attempts=self.max_retries + 1)
         if tool.deduplicator is None and self.deduplicator is not None:
             changes["deduplicator"] = self.deduplicator
@@ -56,6 +57,7 @@ class Ensemble:
         self.state: State = "new"
         self._on_prepare = on_prepare
         self._on_close = on_close
+        self._changing = asyncio.Lock()
         self._tools: dict[str, Tool] = {}
         self._disabled: set[str] = set()
         for item in tools:
@@ -98,19 +100,19 @@ class Ensemble:
 
     async def prepare(self) -> None:
         """Get ready to be used: connect, load. Once; after `close()` it may be prepared again."""
-        if self.state == "prepared":
-            return
-        if self._on_prepare is not None:
-            await self._on_prepare()
-        self.state = "prepared"
+        async with self._changing:
+            if self.state == "prepared":
+                return
+            if self._on_prepare is not None:
+                await self._on_prepare()
+            self.state = "prepared"
 
     async def close(self) -> None:
-        if self.state != "prepared":
-            self.state = "closed"
-            return
-        self.state = "closed"
-        if self._on_close is not None:
-            await self._on_close()
+        """Let go of what `prepare()` got. It counts as closed even if that fails: it is not tried twice."""
+        async with self._changing:
+            was, self.state = self.state, "closed"
+            if was == "prepared" and self._on_close is not None:
+                await self._on_close()
 
     async def prepare_invokers(self, descriptors: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
         """Make the tools that descriptors describe, with these defaults, and prepare."""
@@ -118,8 +120,11 @@ class Ensemble:
 
         if defaults is not None:
             self.defaults = read_defaults(defaults)
-        for name, descriptor in descriptors.items():
-            self.register(build_tool({"name": name, **descriptor}))
+        built = [(build_tool({"name": name, **descriptor}), descriptor) for name, descriptor in descriptors.items()]
+        for tool, descriptor in built:
+            self.register(tool)
+            if descriptor.get("invoker", descriptor).get("enabled", True) is False:
+                self.disable(tool.name)
         await self.prepare()
 
     async def __aenter__(self) -> Self:

@@ -27,21 +27,27 @@ def style_of(handler: Callable[..., Any], tool: str) -> Style:
         parameters = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError):
         return "arguments"
-    names = tuple(parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty)
-    match names:
+    needed = [parameter for parameter in parameters if parameter.default is inspect.Parameter.empty]
+    match tuple(parameter.name for parameter in needed):
         case ("context" | "ctx", "arguments" | "args"):
             return "context"
         case ("name" | "tool_name", "arguments" | "args"):
             return "named"
         case ("invocation",):
             return "invocation"
-        case (_,) if parameters[0].annotation in (Invocation, "Invocation"):
+        case (_,) if needed[0].annotation in (Invocation, "Invocation"):
             return "invocation"
     return "arguments"
 
 
 def is_async(handler: Callable[..., Any]) -> bool:
     """Whether calling it gives an awaitable, seen through partials and callable objects."""
+    handler = unwrapped(handler)
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+
+
+def unwrapped(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """What is under any partials."""
     while isinstance(handler, functools.partial):
         handler = handler.func
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+    return handler

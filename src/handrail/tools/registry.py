@@ -39,7 +39,7 @@ class ToolRegistry:
 
         Raises:
             DuplicateTool: The name, or one that looks the same, is taken; `replace=True` means it.
-            InvalidDefinition: The name breaks the rule, or a definition has no handler.
+            InvalidDefinition: The name breaks the rule, a definition has no handler, or a tool gets a second one.
             InvalidSchema: A schema is wrong, reaches outside, or is too large.
             RegistryFrozen: `freeze()` was called before.
         """
@@ -68,12 +68,16 @@ class ToolRegistry:
 class RegisteredTools:
     """A fixed set of tools; `digest` names exactly what models were offered."""
 
-    __slots__ = ("_by_name", "_tools", "digest")
+    __slots__ = ("_by_name", "_digest", "_tools")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
         self._by_name = {name: tool for tool in self._tools for name in (tool.scoped_name, tool.name)}
-        self.digest = digest(sorted((_described(tool) for tool in self._tools), key=lambda item: item["name"]))
+        self._digest = digest(sorted((_described(tool) for tool in self._tools), key=lambda item: item["name"]))
+
+    @property
+    def digest(self) -> str:
+        return self._digest
 
     def find(self, name: str) -> Tool:
         """The tool of that name, plain or as `ensemble:tool`.
@@ -119,6 +123,8 @@ def registered(*tools: Any) -> RegisteredTools:
 
 
 def _tools_in(what: Any, handler: Callable[..., Any] | None) -> Iterable[Tool]:
+    if handler is not None and not isinstance(what, Mapping | ToolDefinition):
+        raise InvalidDefinition(f"{what!r} has its handler already; a second one goes with a definition only")
     if isinstance(what, Ensemble):
         return what.tools
     if isinstance(what, Mapping):

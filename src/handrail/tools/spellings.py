@@ -16,7 +16,7 @@ from handrail.core.jsontext import JSONTextError, parse
 _SCHEMA_KEYS = ("input_schema", "parameters", "parameters_schema", "inputSchema", "arguments_schema", "argschema")
 _OUTPUT_KEYS = ("output_schema", "returns", "returns_schema", "outputSchema")
 _OURS = ("name", "description", "side_effects", "idempotent", "timeout", "binding", "models", "tags")
-_IGNORED = frozenset({"type", "strict", "cache_control", "enabled", "title", "source"})
+_IGNORED = frozenset({"type", "strict", "cache_control", "enabled", "title", "source", "icons", "_meta"})
 """Hints to one provider or one loader that say nothing about the tool."""
 
 
@@ -26,7 +26,7 @@ def respell(data: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in data.items():
         if key in _OURS:
-            found[key] = value
+            _once(found, key, value)
         elif key in _SCHEMA_KEYS:
             _once(found, "input_schema", _schema(value, key))
         elif key in _OUTPUT_KEYS:
@@ -37,17 +37,28 @@ def respell(data: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidDefinition(_unknown(key, data))
     if "name" not in found:
         raise InvalidDefinition(f"a tool definition needs a name; got the keys {sorted(data)}")
+    if bound := found.pop("bound", None):
+        _once(found, "binding", bound)
     return found
 
 
 def _unwrapped(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = data.get("function")
-    if isinstance(function, Mapping):
-        return function
-    invoker = data.get("invoker")
-    if isinstance(invoker, Mapping):
-        return {**invoker, "input_schema": data.get("arguments", {"type": "object", "properties": {}})}
+    match data:
+        case {"function": Mapping() as inner, **outer}:
+            return _joined(inner, outer)
+        case {"invoker": Mapping() as inner, "arguments": schema, **outer}:
+            return _joined(inner, {**outer, "input_schema": schema})
+        case {"invoker": Mapping() as inner, **outer}:
+            return _joined(inner, outer)
     return data
+
+
+def _joined(inner: Mapping[str, Any], outer: Mapping[str, Any]) -> dict[str, Any]:
+    """One table of two: what stands beside the wrapped definition belongs to the tool as well."""
+    twice = sorted(inner.keys() & outer.keys() - _IGNORED)
+    if twice:
+        raise InvalidDefinition(f"{twice[0]!r} is given twice, inside and outside; keep one")
+    return {**outer, **inner}
 
 
 def _schema(value: Any, key: str) -> Any:
@@ -61,24 +72,30 @@ def _schema(value: Any, key: str) -> Any:
 
 
 def _timeout_ms(found: dict[str, Any], value: Any) -> None:
-    if value is not None:
-        _once(found, "timeout", value / 1000)
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InvalidDefinition(f"a timeout in milliseconds is a number, not {value!r}")
+    _once(found, "timeout", value / 1000)
 
 
 def _bound_capability(found: dict[str, Any], value: Any) -> None:
     if value is not None:
-        found["binding"] = {**found.get("binding", {}), "capability": value}
+        found["bound"] = {**found.get("bound", {}), "capability": value}
 
 
 def _bound_version(found: dict[str, Any], value: Any) -> None:
     if value is not None:
-        found["binding"] = {**found.get("binding", {}), "version": value}
+        found["bound"] = {**found.get("bound", {}), "version": value}
 
 
 def _annotations(found: dict[str, Any], value: Any) -> None:
     """MCP's hints. Without a word on it, a tool from elsewhere counts as a side effect."""
-    found["side_effects"] = value.get("readOnlyHint") is not True
-    found["idempotent"] = value.get("idempotentHint") is True
+    if not isinstance(value, Mapping | None):
+        raise InvalidDefinition(f"annotations are an object, not {type(value).__name__}")
+    hints = value or {}
+    _once(found, "side_effects", hints.get("readOnlyHint") is not True)
+    _once(found, "idempotent", hints.get("idempotentHint") is True)
 
 
 _READERS: dict[str, Callable[[dict[str, Any], Any], None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
 from handrail.core.redact import secret_fields
 from handrail.tools.definition import Binding, ToolDefinition
-from handrail.tools.handlers import Style, is_async, style_of
+from handrail.tools.handlers import Style, is_async, style_of, unwrapped
 from handrail.tools.schema import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
 
@@ -28,6 +29,10 @@ class Retry:
     """In all, the first included."""
     first_delay: float = 0.1
     factor: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or self.first_delay < 0 or self.factor < 0:
+            raise InvalidDefinition(f"{self!r} cannot be used: at least one attempt, and no delay below 0")
 
 
 class Options(TypedDict, total=False):
@@ -92,6 +97,10 @@ class Tool:
 
     def __post_init__(self) -> None:
         definition = self.definition
+        for limit in ("concurrency", "max_output"):
+            value = getattr(self, limit)
+            if value is not None and value < 1:
+                raise InvalidDefinition(f"{limit} of {definition.name!r} must be at least 1, not {value!r}")
         compiled: dict[str, Any] = {
             "style": self.style or style_of(self.handler, definition.name),
             "isolation": self.isolation or ("loop" if is_async(self.handler) else "thread"),
@@ -118,9 +127,12 @@ class Tool:
             key: value for key, value in options.items() if key not in _OF_DEFINITION and key != "schema"
         }
         if (schema := options.get("schema")) is not None:
-            name = facts.pop("name", None) or getattr(function, "__name__", "tool")
-            description = facts.pop("description", None) or inspect.getdoc(function) or ""
+            source = unwrapped(function)
+            name = facts.pop("name", None) or getattr(source, "__name__", type(source).__name__)
+            description = facts.pop("description", None) or inspect.getdoc(source) or ""
             return cls(ToolDefinition(name, description, schema, **facts), function, **treatment)
+        if treatment.pop("style", None) not in (None, "arguments"):
+            raise InvalidDefinition("a handler of another style does not show its arguments; give their schema too")
         shape = read_function(function)
         read = {field: getattr(shape, field) for field in ("name", "description", "input_schema", "output_schema")}
         return cls(ToolDefinition(**{**read, **facts}), function, style="arguments", shape=shape, **treatment)
@@ -156,8 +168,8 @@ class Tool:
         return replace(self, definition=definition, **treatment)
 
     def complete(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the schema's defaults for what is absent."""
-        return {**self.defaults, **arguments} if self.defaults else arguments
+        """The arguments with the schema's defaults for what is absent; the handler may keep and change them."""
+        return {**copy.deepcopy(self.defaults), **arguments} if self.defaults else arguments
 
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Checked JSON as the types that the handler declares.
@@ -165,13 +177,18 @@ class Tool:
         Raises:
             InvalidArguments: A type refused the value for a reason its schema cannot say.
         """
-        if self.shape is None or not self.shape.converters:
+        shape = self.shape
+        if shape is None or not (shape.converters or shape.extra_converter):
             return arguments
+        known = self.definition.input_schema.get("properties", {})
         converted = dict(arguments)
-        for name, convert in self.shape.converters.items():
-            if name in converted:
+        for name, value in arguments.items():
+            convert = shape.converters.get(name) if name in known else shape.extra_converter
+            if convert is not None:
                 try:
-                    converted[name] = convert(converted[name])
+                    converted[name] = convert(value)
+                except (ValueError, TypeError) as error:
+                    raise InvalidArguments(f"{name}: {error}") from error
                 except Exception as error:
                     raise InvalidArguments(f"{name}: {describe(error)}") from error
         return converted
@@ -200,13 +217,13 @@ def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[..., Any], /, **options: Unpack[Options]) -> Tool: ...
 @overload
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(side_effects=True, timeout=5)`."""
     if function is not None:
-        return Tool.from_function(function)
+        return Tool.from_function(function, **options)
     return lambda decorated: Tool.from_function(decorated, **options)
 
 

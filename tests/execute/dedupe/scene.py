@@ -40,7 +40,7 @@ async def everyone_waits() -> None:
 
 
 class Asker:
-    """Calls through one `Reuse`, with the usual flags."""
+    """Calls through one `Reuse`, with the usual flags. A call that would wait for ever fails."""
 
     def __init__(self, deduplicator: Deduplicator | None = None) -> None:
         self.reuse = Reuse()
@@ -56,7 +56,7 @@ class Asker:
         resource: Hashable | None = None,
         share: bool = True,
     ) -> tuple[ToolResult, bool]:
-        return await self.reuse.run(
+        return await self._within_seconds(
             call_id=call,
             deduplicator=self.deduplicator,
             scope=scope,
@@ -80,7 +80,7 @@ class Asker:
         idempotent: bool = False,
         deduplicator: Deduplicator | None = None,
     ) -> tuple[ToolResult, bool]:
-        return await self.reuse.run(
+        return await self._within_seconds(
             call_id=call,
             deduplicator=deduplicator,
             scope=scope,
@@ -92,6 +92,10 @@ class Asker:
             share=True,
             execute=execute,
         )
+
+    async def _within_seconds(self, **asked: Any) -> tuple[ToolResult, bool]:
+        async with asyncio.timeout(5):
+            return await self.reuse.run(**asked)
 
 
 class Counted:

@@ -130,6 +130,20 @@ async def test_a_failure_is_not_remembered() -> None:
     assert (work.runs, reused) == (1, False)
 
 
+async def test_a_deduplicator_of_ones_own_is_not_given_failures_either() -> None:
+    given: list[Any] = []
+
+    class Keen(ExactDeduplicator):
+        def remember(self, *args: Any) -> None:
+            given.append(args)
+
+    async def fail() -> ToolResult:
+        return ToolResult("call_1", "read", "down", outcome="failed")
+
+    result, _ = await Asker(Keen()).read(fail)
+    assert (result.outcome, given) == ("failed", [])
+
+
 async def test_an_exception_reaches_every_asker_and_is_not_remembered() -> None:
     asker, broken, work = Asker(ExactDeduplicator()), Counted(OSError("gone"), gate=asyncio.Event()), Counted()
     assert broken.gate is not None

@@ -51,7 +51,13 @@ def norm(point: Point) -> int:
 @tool
 def whereabouts() -> dict[str, Any]:
     CALLS.append(1)
-    return {"pid": os.getpid(), "imported_in": IMPORTED_IN, "calls": len(CALLS), "cwd": os.getcwd()}
+    return {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "imported_in": IMPORTED_IN,
+        "calls": len(CALLS),
+        "cwd": os.getcwd(),
+    }
 
 
 @tool
@@ -149,9 +155,14 @@ def burn(seconds: float | None = None) -> str:
 
 
 def _say(path: str) -> None:
-    """Tell the test, which reads the other end of this pipe, that the tool is running and in which process."""
+    """Tell the test, at the other end of this pipe, that the tool is running, and who it and its parent are."""
     with open(path, "w") as pipe:
-        pipe.write(f"{os.getpid()}\n")
+        pipe.write(f"{os.getpid()} {os.getppid()}\n")
+
+
+def _leave(trace: str) -> None:
+    with open(trace, "w") as file:
+        file.write("cleaned up")
 
 
 @tool
@@ -179,8 +190,7 @@ def clean_up_when_stopped(path: str, trace: str) -> None:
     try:
         wait_for_ever(path)
     finally:
-        with open(trace, "w") as file:
-            file.write("cleaned up")
+        _leave(trace)
 
 
 @tool
@@ -189,8 +199,7 @@ async def clean_up_later(path: str, trace: str) -> None:
         _say(path)
         await asyncio.Event().wait()
     finally:
-        with open(trace, "w") as file:
-            file.write("cleaned up")
+        _leave(trace)
 
 
 @tool
@@ -198,7 +207,7 @@ def with_grandchild(path: str) -> None:
     """Start a process that ignores SIGTERM and would outlive us."""
     code = (
         "import os, signal, sys, threading; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "print(os.getpid(), file=open(sys.argv[1], 'w')); threading.Event().wait()"
+        "print(os.getpid(), os.getppid(), file=open(sys.argv[1], 'w')); threading.Event().wait()"
     )
     subprocess.run([sys.executable, "-c", code, path])
 
@@ -212,7 +221,6 @@ def fork_and_return() -> str:
 @tool
 def close_everything() -> None:
     os.closerange(3, 256)
-    threading.Event().wait()
 
 
 @tool
@@ -227,7 +235,7 @@ def write_garbage(text: str) -> None:
 
 @tool
 def speak() -> str:
-    print("to stdout from the tool")
+    sys.stdout.write("to stdout from the tool\n")
     os.write(1, b"straight to fd 1\n")
     return "spoken"
 

@@ -32,4 +32,9 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def texts(*names: str, **more: Any) -> dict[str, Any]:
     """A schema in which every name is a required text."""
-    return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names), **more}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": list(names),
+        **more,
+    }

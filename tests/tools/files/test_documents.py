@@ -117,7 +117,7 @@ async def test_descriptors_and_defaults_prepare_an_ensemble_as_the_document_does
 @pytest.mark.requirement("converser.ensemble")
 def test_a_loaded_ensemble_is_registered_and_its_tools_go_by_their_exact_names() -> None:
     tools = ToolRegistry().register(load_ensemble(DATA / "ensembles" / "io.toml")).freeze()
-    assert tools.require("io:read_file").name == "read_file"
+    assert tools.find("io:read_file").name == "read_file"
 
 
 def test_a_folder_gives_the_ensembles_directly_in_it_by_file_name(tmp_path: Path) -> None:

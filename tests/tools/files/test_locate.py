@@ -78,7 +78,9 @@ def test_a_key_that_is_not_there_is_placed_at_the_nearest_table_around_it() -> N
 bare = st.text("abcxyz019_-", min_size=1, max_size=6)
 odd = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=6)
 keys = st.one_of(bare, odd)
-decoys = st.sampled_from(["", "plain", "[a]", "a = 1", '"', "'", '"""', "'''", "# no", "]]", "}", "\\", "\n[[b]]\nb = 2\n"])
+decoys = st.sampled_from(
+    ["", "plain", "[a]", "a = 1", '"', "'", '"""', "'''", "# no", "]]", "}", "\\", "\n[[b]]\nb = 2\n"]
+)
 scalars = st.one_of(st.integers(-9, 9), st.booleans(), decoys, st.lists(st.integers(0, 9), max_size=3))
 tables = st.recursive(
     st.dictionaries(keys, scalars, max_size=4),
@@ -165,7 +167,9 @@ class Writer:
 
 @settings(max_examples=150, deadline=None)
 @given(tables, st.data())
-def test_the_line_found_holds_the_key_however_the_document_is_written(table: dict[str, Any], data: st.DataObject) -> None:
+def test_the_line_found_holds_the_key_however_the_document_is_written(
+    table: dict[str, Any], data: st.DataObject
+) -> None:
     writer = Writer(data.draw)
     writer.table((), "", table)
     tomllib.loads(writer.text)

@@ -158,6 +158,16 @@ def test_a_recursive_alias_converts_at_every_depth() -> None:
     assert convert(samples.Nested, [["2025-01-31"], []]) == [[date(2025, 1, 31)], []]
 
 
+def test_a_value_nested_beyond_the_stack_is_a_value_error() -> None:
+    value: list[Any] = []
+    for _ in range(5000):
+        value = [value]
+    made = converter(samples.Nested)
+    assert made is not None
+    with pytest.raises(ValueError, match="too deeply"):
+        made(value)
+
+
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal, Optional
+from typing import Any, Literal, Union
 from uuid import UUID
 
 from hypothesis import HealthCheck, given, settings
@@ -42,22 +42,21 @@ _LEAVES: list[Pair] = [
 ]
 
 
+def _of(origin: Any, *arguments: Any) -> Any:
+    return origin[arguments]
+
+
 def _nest(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    two = st.tuples(inner, inner)
     return st.one_of(
-        inner.map(lambda pair: (list[pair[0]], st.lists(pair[1], max_size=3))),  # type: ignore[name-defined]
-        inner.map(lambda pair: (tuple[pair[0], ...], st.lists(pair[1], max_size=3))),  # type: ignore[name-defined]
-        inner.map(lambda pair: (dict[str, pair[0]], st.dictionaries(st.sampled_from("abc"), pair[1]))),  # type: ignore[name-defined]
-        inner.map(lambda pair: (samples.Box[pair[0]], st.fixed_dictionaries({"content": pair[1]}))),  # type: ignore[name-defined]
-        inner.map(lambda pair: (Optional[pair[0]], pair[1] | st.none())),
-        st.tuples(inner, inner).map(
-            lambda pairs: (tuple[pairs[0][0], pairs[1][0]], st.tuples(pairs[0][1], pairs[1][1]).map(list))
-        ),  # type: ignore[name-defined]
-        st.tuples(inner, inner).map(lambda pairs: (pairs[0][0] | _typed(pairs[1][0]), pairs[0][1] | pairs[1][1])),
+        inner.map(lambda pair: (_of(list, pair[0]), st.lists(pair[1], max_size=3))),
+        inner.map(lambda pair: (_of(tuple, pair[0], ...), st.lists(pair[1], max_size=3))),
+        inner.map(lambda pair: (_of(dict, str, pair[0]), st.dictionaries(st.sampled_from("abc"), pair[1]))),
+        inner.map(lambda pair: (_of(samples.Box, pair[0]), st.fixed_dictionaries({"content": pair[1]}))),
+        inner.map(lambda pair: (_of(Union, pair[0], None), pair[1] | st.none())),
+        two.map(lambda pair: (_of(tuple, pair[0][0], pair[1][0]), st.tuples(pair[0][1], pair[1][1]).map(list))),
+        two.map(lambda pair: (_of(Union, pair[0][0], pair[1][0]), pair[0][1] | pair[1][1])),
     )
-
-
-def _typed(annotation: Any) -> Any:
-    return Optional[annotation]
 
 
 _PAIRS: st.SearchStrategy[Pair] = st.recursive(st.sampled_from(_LEAVES), _nest, max_leaves=4)

@@ -240,21 +240,15 @@ def test_two_types_of_one_name_are_kept_apart() -> None:
     class Address:
         zip: int
 
-    first, second = Address, samples.Address
-    for pair in (
-        tuple[first, first, samples.Person],
-        tuple[samples.Person, first, first],
-        tuple[second, first, second],
-    ):
-        schema = schema_of(pair)
-        validator = jsonschema_rs.validator_for(schema)
-        values: dict[Any, Any] = {
-            first: {"zip": 1},
-            second: {"street": "s"},
-            samples.Person: {"name": "n", "home": {"street": "s"}, "work": {"street": "t"}},
-        }
-        members = pair.__args__
-        assert validator.is_valid([values[member] for member in members])
+    person = {"name": "n", "home": {"street": "s"}, "work": {"street": "t"}}
+    samples_of: list[tuple[Any, list[Any]]] = [
+        (tuple[Address, Address, samples.Person], [{"zip": 1}, {"zip": 2}, person]),
+        (tuple[samples.Person, Address, Address], [person, {"zip": 1}, {"zip": 2}]),
+        (tuple[samples.Address, Address, samples.Address], [{"street": "s"}, {"zip": 1}, {"street": "t"}]),
+    ]
+    for annotation, value in samples_of:
+        validator = jsonschema_rs.validator_for(schema_of(annotation))
+        assert validator.is_valid(value)
         assert not validator.is_valid([{"zip": "no", "street": 1, "name": 1}] * 3)
 
 

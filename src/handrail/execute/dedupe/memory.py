@@ -80,7 +80,7 @@ class Reuse:
         """Forget what a write touches that took effect outside `run`: work that went on after its call was answered."""
         traffic = self._scopes.get(scope)
         if traffic is not None:
-            traffic.mark(object())
+            traffic.wrote()
         self._forget(scope, resource)
 
     async def _answer(self, asked: _Asked, traffic: Traffic, *, share: bool) -> tuple[ToolResult, bool]:

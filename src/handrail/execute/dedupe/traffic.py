@@ -13,33 +13,33 @@ class Traffic:
     A call is asked for with its own identity, because equal writes do not disturb each other.
     """
 
-    __slots__ = ("_marks", "_running", "users")
+    __slots__ = ("_begun", "_running", "users")
 
     def __init__(self) -> None:
-        self._marks: Counter[Hashable] = Counter()
+        self._begun: Counter[Hashable] = Counter()
         self._running: Counter[Hashable] = Counter()
         self.users = 0
 
     def generation(self, call: Hashable) -> int:
-        """Changes whenever another write begins or ends."""
-        return self._marks.total() - self._marks[call]
+        """Changes whenever another write begins."""
+        return self._begun.total() - self._begun[call]
 
     def is_quiet(self, call: Hashable) -> bool:
         """Whether no other write is running."""
         return self._running.total() == self._running[call]
 
-    def mark(self, call: Hashable) -> None:
-        self._marks[call] += 1
+    def wrote(self) -> None:
+        """A write that nobody saw running has taken effect."""
+        self._begun[object()] += 1
 
     @contextmanager
     def writing(self, call: Hashable) -> Iterator[None]:
-        self.mark(call)
+        self._begun[call] += 1
         self._running[call] += 1
         try:
             yield
         finally:
             self._running[call] -= 1
-            self.mark(call)
 
 
 class Scopes:

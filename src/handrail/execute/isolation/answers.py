@@ -24,7 +24,9 @@ WORKER_LOST = "worker_lost"
 """The code of a call whose worker ended under it."""
 
 _AFTER = "what it had done by then may have taken effect"
-_REFUSALS: dict[Outcome, Callable[[str], ToolError]] = {kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)}
+_REFUSALS: dict[Outcome, Callable[[str], ToolError]] = {
+    kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)
+}
 
 
 def output_of(answer: Answer, tool: str, memory_bytes: int | None) -> Output:

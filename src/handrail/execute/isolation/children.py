@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import handrail
 from handrail.execute.isolation.frames import CHUNK, Answer, FrameError, Frames, Progress, read_reply
 from handrail.execute.isolation.records import EXITED, FORK, FORKED, RECORD, SIGNAL
 
@@ -26,7 +25,7 @@ Report = Callable[[float | None, float | None, str], None]
 _START = (
     "import sys; sys.path.append(sys.argv[2]); import handrail.execute.isolation.zygote as z; z.main(int(sys.argv[1]))"
 )
-_HOME = str(Path(handrail.__file__).parent.parent)
+_HOME = str(Path(__file__).parents[3])
 _SECONDS_TO_END = 2.0
 
 
@@ -51,14 +50,17 @@ class Worker:
         sock.setblocking(False)
         loop.add_reader(sock, self._read)
 
+    def is_there(self) -> bool:
+        """Whether it has not hung up, as far as the kernel knows by now."""
+        self._read()
+        return self._sock.fileno() >= 0
+
     async def ask(self, number: int, job: bytes, report: Report) -> Answer:
         """
         Raises:
             WorkerLost: It ended without an answer.
             FrameError: It sent something that is no answer.
         """
-        if self._sock.fileno() < 0:
-            raise WorkerLost
         self._number, self._report, self._unsent = number, report, memoryview(job)
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self._answer = answer
@@ -85,6 +87,8 @@ class Worker:
 
     def _read(self) -> bool:
         """Take in what has come; False when there is no more for now."""
+        if self._sock.fileno() < 0:
+            return False
         try:
             data = self._sock.recv(CHUNK)
         except (BlockingIOError, InterruptedError):
@@ -171,8 +175,9 @@ class Zygote:
         loop.add_reader(self._control, self._read)
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def forking(self) -> int:
+        """How many workers were asked for and are not there yet."""
+        return len(self._tickets)
 
     def fork(self) -> None:
         """Ask for one more worker; the owner is told when it is there."""
@@ -208,7 +213,11 @@ class Zygote:
         while self._unsent:
             record, sock = self._unsent[0]
             try:
-                sent = socket.send_fds(self._control, [record], [sock.fileno()] if sock else [])
+                sent = (
+                    self._control.send(record)
+                    if sock is None
+                    else socket.send_fds(self._control, [record], [sock.fileno()])
+                )
             except (BlockingIOError, InterruptedError):
                 self._loop.add_writer(self._control, self._write)
                 return

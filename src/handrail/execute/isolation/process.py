@@ -189,17 +189,21 @@ class ProcessPool:
         """An idle worker, or a new one. If the fork server dies over it, another is tried, once."""
         for _ in range(2):
             zygote = self._started()
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                if (worker := self._idle.pop()).is_there():
+                    return worker
             waiter: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
-            zygote.fork()
+            if zygote.forking < len(self._waiting):
+                zygote.fork()
             try:
                 return await waiter
             except WorkerLost:
                 continue
             except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
+                elif not waiter.cancelled() and waiter.exception() is None:
                     self.forked(waiter.result())
                 raise
         raise ToolError(
@@ -266,7 +270,7 @@ class ProcessPool:
         worker.close()
 
     def _signal(self, worker: Worker, number: int) -> None:
-        if self._zygote is not None:
+        if self._zygote is not None and not worker.gone.done():
             self._zygote.signal(worker, number)
 
     def _fail_waiting(self, error: Exception) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from handrail.execute.isolation.work import HandlerRaised, Work
 
-_Job = tuple[Callable[[], Any], asyncio.Future[Any], contextvars.Context]
+_Job = tuple[Callable[[], Any], Work, contextvars.Context]
 
 
 class Threads:
@@ -25,17 +25,17 @@ class Threads:
 
     def start(self, function: Callable[[], Any]) -> Work:
         """Run a function in a thread. It cannot be stopped from outside: Python has no safe way to."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        work = Work(asyncio.get_running_loop().create_future())
         with self._lock:
             grow = self._idle == 0
             if not grow:
                 self._idle -= 1
-        self._jobs.put((function, future, contextvars.copy_context()))
+        self._jobs.put((function, work, contextvars.copy_context()))
         if grow:
             with self._lock:
                 self._threads += 1
             threading.Thread(target=self._serve, name="handrail-tool", daemon=True).start()
-        return Work(future, stoppable=False)
+        return work
 
     def close(self) -> None:
         """Let idle threads end. One that is still in a function ends after it."""
@@ -44,12 +44,12 @@ class Threads:
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
-            function, future, context = job
+            function, work, context = job
             value, error = _outcome(function, context)
             with self._lock:
                 self._idle += 1
-            _deliver(future, value, error)
-            del job, function, future, context, value, error  # keep nothing alive while idle
+            _deliver(work, value, error)
+            del job, function, work, context, value, error  # keep nothing alive while idle
         with self._lock:
             self._threads -= 1
 
@@ -63,14 +63,15 @@ def _outcome(function: Callable[[], Any], context: contextvars.Context) -> tuple
         return None, HandlerRaised(error)
 
 
-def _deliver(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+def _deliver(work: Work, value: Any, error: BaseException | None) -> None:
+    future = work.future
+
     def settle() -> None:
-        if future.cancelled():
-            return
         if error is None:
             future.set_result(value)
         else:
             future.set_exception(error)
+        work.wake()
 
     try:
         future.get_loop().call_soon_threadsafe(settle)

@@ -24,19 +24,20 @@ class HandlerRaised(Exception):
 class Work:
     """A future for the handler's value, and whether it heeds being cancelled."""
 
-    __slots__ = ("_told", "future", "stoppable")
+    __slots__ = ("_told", "_waiter", "future", "stoppable")
 
-    def __init__(self, future: asyncio.Future[Any], *, stoppable: bool) -> None:
-        self.future = future
-        self.stoppable = stoppable
+    def __init__(self, future: asyncio.Future[Any] | None = None) -> None:
+        """Give a future that something else sets and calls `wake` for; it cannot be stopped from here."""
+        self.stoppable = future is None
         self._told = False
+        self._waiter: asyncio.Future[None] | None = None
+        if future is not None:
+            self.future = future
 
     @classmethod
     def of(cls, start: Callable[[], Awaitable[Any]]) -> Work:
         """Start an async handler in a task of its own."""
-        work = cls.__new__(cls)
-        work.stoppable = True
-        work._told = False
+        work = cls()
         work.future = asyncio.ensure_future(work._contain(start))
         return work
 
@@ -49,6 +50,11 @@ class Work:
         """Whether it came to an end of its own, in a value or an error."""
         return self.future.done() and not self.future.cancelled()
 
+    def wake(self) -> None:
+        """Tell whoever watches to look. Called as the work ends, which is a turn of the loop before its callbacks."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     async def watch(self, timeout: float | None, grace: float) -> Ending:
         """Wait until it is done, time is up, or the caller is cancelled. Never raises.
 
@@ -57,13 +63,26 @@ class Work:
         cancellation on when it has recorded that.
         """
         try:
-            if await done_within(self.future, timeout):
+            if await self._done_within(timeout):
                 return "done"
             ending: Ending = "timeout"
         except asyncio.CancelledError:
             ending = "cancelled"
         await self._stop(PATIENCE if ending == "timeout" else grace)
         return ending
+
+    async def _done_within(self, timeout: float | None) -> bool:
+        if self.future.done():
+            return True
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = None if timeout is None else loop.call_later(timeout, self.wake)
+        try:
+            await self._waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self.future.done()
 
     async def _stop(self, seconds: float) -> None:
         if not self.stoppable:
@@ -84,6 +103,8 @@ class Work:
             if self._told:
                 raise
             raise HandlerRaised(error) from error
+        finally:
+            self.wake()
 
 
 class Stragglers:
@@ -112,23 +133,3 @@ class Stragglers:
                 f"{tool!r} was not started: {len(self._running)} timed-out calls are still running and cannot be "
                 "stopped; give such tools isolation='process', where they can be"
             )
-
-
-async def done_within(future: asyncio.Future[Any], timeout: float | None) -> bool:
-    """Wait for a future without owning it; cheaper than `asyncio.wait` on the path that every call takes."""
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    timer = None if timeout is None else loop.call_later(timeout, wake)
-    future.add_done_callback(wake)
-    try:
-        await waiter
-    finally:
-        if timer is not None:
-            timer.cancel()
-        future.remove_done_callback(wake)
-    return future.done()

@@ -53,9 +53,9 @@ class Stopped(SystemExit):
 def serve(sock: socket.socket) -> NoReturn:
     """Run the jobs that come over a socket until it closes."""
     worker = Worker(sock)
-    signal.signal(signal.SIGTERM, worker.stop)
     threading.Thread(target=_watch, args=(sock.fileno(),), name="handrail-watch", daemon=True).start()
     try:
+        signal.signal(signal.SIGTERM, worker.stop)
         worker.serve()
     except Stopped:
         _flush()
@@ -154,7 +154,7 @@ class Worker:
         self._send(data)
 
     def _send(self, data: bytes) -> None:
-        if os.getpid() == self._pid:
+        if os.getpid() == self._pid:  # a copy that the tool has forked has no say
             with self._sending:
                 self._sock.sendall(data)
 
@@ -162,7 +162,7 @@ class Worker:
 def _found(target: Target) -> Any:
     try:
         return find(target)
-    except Stopped:
+    except (Stopped, MemoryError):
         raise
     except BaseException as error:
         where = target.file or target.module

@@ -91,13 +91,11 @@ def _empty(top: Table) -> tuple[Ensemble, Place]:
         raise facts.place.error("an ensemble needs a name")
     if "enabled" in facts and "enable" in facts:
         raise facts.error("enable", "is the older spelling of 'enabled', which is given too; keep 'enabled'")
-    defaults = top.table("defaults")
+    table = top.table("defaults")
+    defaults = Defaults() if table is None else defaults_in(table)
+    enabled = False not in (facts.flag("enabled"), facts.flag("enable"))
     try:
-        ensemble = Ensemble(
-            name,
-            enabled=False not in (facts.flag("enabled"), facts.flag("enable")),
-            defaults=Defaults() if defaults is None else defaults_in(defaults),
-        )
+        ensemble = Ensemble(name, enabled=enabled, defaults=defaults)
     except UsageError as error:
         raise facts.error("name", str(error)) from error
     return ensemble, facts.at("name")

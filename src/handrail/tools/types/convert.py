@@ -42,13 +42,16 @@ def converter(annotation: Any) -> Convert | None:
 
 
 def converter_of_node(node: Node) -> Convert | None:
-    return _Compiler().of(node)
+    compiler = _Compiler()
+    convert = compiler.of(node)
+    return convert if convert is None or not compiler.recursive else _bounded(convert)
 
 
 class _Compiler:
     def __init__(self) -> None:
         self._named: dict[Any, list[Convert | None]] = {}
         """A cell for each named type, empty while it is compiled: a recursive type refers to its own cell."""
+        self.recursive = False
 
     def of(self, node: Node) -> Convert | None:
         match node:
@@ -84,6 +87,7 @@ class _Compiler:
             cell.append(build())
         if cell:
             return cell[0]
+        self.recursive = True
 
         def later(value: Any) -> Any:
             convert = cell[0]
@@ -100,6 +104,16 @@ class _Compiler:
         if shape.tag is not None:
             return _construct(cls, _fields(plan, shape.tag[0]))
         return _construct(cls, None if simple else _fields(plan))
+
+
+def _bounded(convert: Convert) -> Convert:
+    def convert_bounded(value: Any) -> Any:
+        try:
+            return convert(value)
+        except RecursionError:
+            raise ValueError("the value is nested too deeply; send it in parts") from None
+
+    return convert_bounded
 
 
 def _left_to_check(base: Node, limits: tuple[Limit, ...]) -> list[Limit]:

@@ -1,0 +1,73 @@
+"""Groups of commands whose files are loaded when one of them is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from handrail.core.errors import HandrailError
+
+BROKEN_PIPE = 141
+"""What a shell reports for a program that SIGPIPE ended."""
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A table of command names and the modules that hold them, each as `command`."""
+
+    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._modules = dict(modules or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = self._modules.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+
+class RootGroup(LazyGroup):
+    """Where every failure that is not a bug becomes one line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+        except HandrailError as error:
+            click.echo(f"handrail: {one_line(error)}", err=True)
+            ctx.exit(1)
+        except KeyboardInterrupt:
+            click.echo(err=True)
+            ctx.exit(INTERRUPTED)
+        except click.Abort as abort:
+            click.echo(err=True)
+            ctx.exit(INTERRUPTED if isinstance(abort.__context__, KeyboardInterrupt) else 1)
+        except BrokenPipeError:
+            _forget_stdout()
+            ctx.exit(BROKEN_PIPE)
+        return answer
+
+
+def one_line(error: BaseException) -> str:
+    from handrail.cli.text import visible
+
+    return visible(str(error))
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page. The first character keeps click from wrapping the lines."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more: let what is still in the buffer go nowhere, without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

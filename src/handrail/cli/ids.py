@@ -1,0 +1,44 @@
+"""Ids cut short: finding the one that is meant, and cutting them for a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from handrail.core.errors import UsageError
+
+_SHORTEST = 12
+_SHOWN = 8
+
+
+def resolve(given: str, known: Iterable[str], what: str) -> str:
+    """The id that is meant: this one, or the only one that begins so.
+
+    Raises:
+        UsageError: None does, or several do.
+    """
+    ids = list(dict.fromkeys(known))
+    found = [given] if given in ids else [each for each in ids if given and each.startswith(given)]
+    match found:
+        case [one]:
+            return one
+        case []:
+            there = f"the last are: {_listed(ids[::-1])}" if ids else "there are none"
+            raise UsageError(f"there is no {what} {given!r}; {there}")
+    raise UsageError(f"{given!r} begins several ids of a {what}; give more of it: {_listed(found)}")
+
+
+def shorten(ids: Iterable[str]) -> dict[str, str]:
+    """Each id with its shortest beginning that no other of them shares, but some letters at least."""
+    ordered = sorted(set(ids))
+    cut: dict[str, str] = {}
+    for at, each in enumerate(ordered):
+        beside = ordered[max(0, at - 1) : at] + ordered[at + 1 : at + 2]
+        needed = max((len(os.path.commonprefix([each, other])) + 1 for other in beside), default=0)
+        cut[each] = each[: max(needed, _SHORTEST)]
+    return cut
+
+
+def _listed(ids: list[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(map(repr, ids[:_SHOWN])) + more

@@ -1,0 +1,129 @@
+"""Values as people read them on a terminal: safe, short, and in their own time zone. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Control, format (bidi, zero width), surrogate, private, unassigned, and line breaks by another name."""
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Letters and marks that show nothing."""
+
+
+def visible(text: str, keep: str = "") -> str:
+    """The text with everything that could deceive a reader or steer a terminal written as an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(letter if letter in keep or _is_plain(letter) else _escaped(letter) for letter in text)
+
+
+def block(text: str) -> str:
+    """Text of several lines, made safe line by line."""
+    return visible(text.replace("\r\n", "\n"), keep="\n\t")
+
+
+def short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def inline(value: Any, most: int = 60) -> str:
+    """A JSON value in one short line; an object by its fields."""
+    if isinstance(value, dict):
+        return short(" ".join(f"{visible(key)}={_value(item, most)}" for key, item in value.items()), most)
+    return _value(value, most)
+
+
+def spread(value: Any) -> str:
+    """A JSON value over several lines, as it is; text as text."""
+    if isinstance(value, str):
+        return block(value)
+    return visible(json.dumps(builtins(value), indent=2, ensure_ascii=False), keep="\n")
+
+
+def to_json(value: Any) -> str:
+    """One line of JSON in ASCII, so that no letter of it can steer a terminal or turn the writing around."""
+    return json.dumps(builtins(value), allow_nan=False)
+
+
+def builtins(value: Any) -> Any:
+    """The value in types that JSON has; NaN and the infinities by their names."""
+    return _finite(msgspec.to_builtins(value, str_keys=True))
+
+
+def duration(microseconds: int) -> str:
+    seconds = microseconds / 1e6
+    if seconds < 0.0010:
+        return f"{microseconds} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def day_and_time(at: int, utc: bool) -> str:
+    return _moment(at, utc, lambda time: f"{time:%Y-%m-%d %H:%M:%S} {time:%Z}")
+
+
+def time_of_day(at: int, utc: bool) -> str:
+    return _moment(at, utc, lambda time: f"{time:%H:%M:%S}.{time.microsecond // 1000:03d}")
+
+
+def day(at: int, utc: bool) -> str:
+    return _moment(at, utc, lambda time: f"{time:%Y-%m-%d}")
+
+
+def count(number: int, noun: str) -> str:
+    """`1 entry`, `2 entries`."""
+    if number != 1:
+        noun = noun[:-1] + "ies" if noun.endswith("y") and noun not in ("day", "key") else noun + "s"
+    return f"{number:,} {noun}"
+
+
+def _moment(at: int, utc: bool, spell: Callable[[datetime], str]) -> str:
+    try:
+        moment = datetime.fromtimestamp(at / 1000, UTC)
+        return spell(moment if utc else moment.astimezone())
+    except (OverflowError, ValueError, OSError):
+        return f"{at} ms"  # a time that a damaged journal claims
+
+
+def _value(value: Any, most: int) -> str:
+    # A long text is cut first: an argument may be a whole file.
+    value = short(value, 4 * most) if isinstance(value, str) else value
+    return visible(short(json.dumps(builtins(value), ensure_ascii=False), most))
+
+
+def _is_plain(letter: str) -> bool:
+    return unicodedata.category(letter) not in _UNSEEN and not _BLANK.match(letter)
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    match letter:
+        case "\n" | "\r" | "\t":
+            return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[letter]
+        case _ if code < 0x100:
+            return f"\\x{code:02x}"
+        case _ if code < 0x10000:
+            return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,96 @@
+"""Runs the examples of a page as a reader would: top to bottom, in one session, in a folder of their own."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from itertools import zip_longest
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.docs.pages import Block, Page
+
+MODULE = "page"
+
+
+def run_page(page: Page, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Fail with the page and the line if a block does not run, or prints something else than the page shows."""
+    patch.chdir(folder)
+    patch.syspath_prepend(folder)
+    for block in page.blocks:
+        if block.file is not None:
+            path = folder / block.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+    session = ModuleType(MODULE)
+    patch.setitem(sys.modules, MODULE, session)
+    with _modules_restored(), asyncio.Runner() as runner:
+        for block, after in zip_longest(page.blocks, page.blocks[1:]):
+            if block.language == "python" and block.file is None and block.not_run is None:
+                _compare(page, block, after, _run(page, block, session, runner))
+
+
+def _run(page: Page, block: Block, session: ModuleType, runner: asyncio.Runner) -> str:
+    """What a block prints. A plain one runs outside the event loop, as it would in a script."""
+    # Blank lines above it let every traceback show the line of the page.
+    source = "\n" * (block.line - 1) + block.text
+    printed = io.StringIO()
+    try:
+        code = compile(source, page.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        with redirect_stdout(printed):
+            if code.co_flags & inspect.CO_COROUTINE:
+                runner.run(eval(code, session.__dict__))
+            else:
+                exec(code, session.__dict__)
+    except Exception as error:
+        line = _line(error, page.name) or block.line
+        said = printed.getvalue()
+        pytest.fail(f"{page.name}:{line}: {type(error).__name__}: {error}\n{said}", pytrace=False)
+    return printed.getvalue()
+
+
+def _compare(page: Page, block: Block, after: Block | None, printed: str) -> None:
+    shown = after is not None and after.language == "text" and after.follows
+    if not shown and printed:
+        pytest.fail(f"{page.name}:{block.line}: it prints this, and the page does not show it:\n{printed}", False)
+    if shown and after is not None and not matches(printed, after.text):
+        pytest.fail(f"{page.name}:{after.line}: the block above it prints this:\n{printed}", pytrace=False)
+
+
+def matches(printed: str, shown: str) -> bool:
+    """Whether the page shows what was printed; `…` stands for any text within a line."""
+    pattern = ".*?".join(map(re.escape, shown.rstrip().split("…")))
+    return re.fullmatch(pattern, printed.rstrip()) is not None
+
+
+def _line(error: BaseException, file: str) -> int | None:
+    """The last line of the page that the error passed through."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+@contextmanager
+def _modules_restored() -> Iterator[None]:
+    """Forget the modules that a page wrote and imported: another page may have one of the same name."""
+    before = set(sys.modules)
+    try:
+        yield
+    finally:
+        folder = str(Path.cwd())
+        for name in set(sys.modules) - before:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+                del sys.modules[name]

@@ -1,0 +1,205 @@
+"""A run goes on from its record: what was settled stays, what was open is dealt with honestly."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from handrail import Context, Executor, Invocation, Policy, ToolCall, ToolError, ToolResult, tool
+from handrail.core.errors import LeaseHeld
+from handrail.core.events import CallAmended, CallIntended
+from handrail.testing.journal import MemoryJournal
+from handrail.tools.tool import Tool
+
+FREE = Policy(confirm_side_effects=False)
+CALL = ToolCall("1", "pay", {"amount": 5})
+
+
+def begun(journal: MemoryJournal, *, side_effects: bool = True, idempotent: bool = False) -> None:
+    """What a process that died in the middle of the call left behind."""
+    journal.events.append(
+        CallIntended(
+            run="r",
+            at=1,
+            call_id="1",
+            tool="pay",
+            side_effects=side_effects,
+            idempotent=idempotent,
+            key="key_of_the_first_try",
+            arguments={"amount": 5},
+        )
+    )
+
+
+def payer(**options: Any) -> tuple[Tool, list[str]]:
+    keys: list[str] = []
+
+    async def pay(amount: int, invocation: Invocation) -> str:
+        keys.append(invocation.idempotency_key)
+        return "paid now"
+
+    return Tool.from_function(pay, **options), keys
+
+
+async def resumed(journal: MemoryJournal, pay: Tool) -> ToolResult:
+    async with Executor([pay], journal=journal, policy=FREE) as executor:
+        return await executor.invoke(CALL, Context(run="r"))
+
+
+async def test_a_settled_call_keeps_its_result_and_does_not_run_again() -> None:
+    journal = MemoryJournal()
+    pay, keys = payer(side_effects=True)
+
+    first = await resumed(journal, pay)
+    second = await resumed(journal, pay)
+
+    assert (len(keys), second) == (1, first)
+
+
+async def test_a_side_effect_that_was_begun_is_in_doubt_and_never_rerun() -> None:
+    journal = MemoryJournal()
+    begun(journal)
+    pay, keys = payer(side_effects=True)
+
+    result = await resumed(journal, pay)
+    again = await resumed(journal, pay)
+
+    assert (result.outcome, keys, again) == ("in_doubt", [], result)
+    assert "ask a person" in result.text
+
+
+async def test_an_idempotent_effect_runs_again_with_the_key_it_had() -> None:
+    journal = MemoryJournal()
+    begun(journal, idempotent=True)
+    pay, keys = payer(side_effects=True, idempotent=True)
+
+    result = await resumed(journal, pay)
+
+    assert (result.outcome, keys) == ("ok", ["key_of_the_first_try"])
+
+
+async def test_a_read_that_was_begun_simply_runs_again() -> None:
+    journal = MemoryJournal()
+    begun(journal, side_effects=False)
+    pay, keys = payer()
+
+    result = await resumed(journal, pay)
+
+    assert (result.outcome, len(keys)) == ("ok", 1)
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_reconcile_finds_out_that_it_took_effect(kind: str) -> None:
+    journal = MemoryJournal()
+    begun(journal)
+
+    async def look_up(invocation: Invocation) -> str:
+        return f"paid before, by {invocation.idempotency_key}"
+
+    def look_up_plainly(invocation: Invocation) -> str:
+        return f"paid before, by {invocation.idempotency_key}"
+
+    pay, keys = payer(side_effects=True, reconcile=look_up if kind == "async" else look_up_plainly)
+
+    result = await resumed(journal, pay)
+
+    assert (result.outcome, result.content, keys) == ("ok", "paid before, by key_of_the_first_try", [])
+
+
+async def test_reconcile_finds_out_that_it_never_ran_and_then_it_runs_with_the_same_key() -> None:
+    journal = MemoryJournal()
+    begun(journal)
+    pay, keys = payer(side_effects=True, reconcile=lambda invocation: None)
+
+    result = await resumed(journal, pay)
+
+    assert (result.content, keys) == ("paid now", ["key_of_the_first_try"])
+
+
+async def test_a_reconcile_that_fails_leaves_the_call_in_doubt() -> None:
+    journal = MemoryJournal()
+    begun(journal)
+
+    def broken(invocation: Invocation) -> None:
+        raise ToolError("the bank does not answer")
+
+    pay, keys = payer(side_effects=True, reconcile=broken)
+
+    result = await resumed(journal, pay)
+
+    assert (result.outcome, keys) == ("in_doubt", [])
+    assert "the bank does not answer" in result.text
+
+
+async def test_a_person_settles_what_was_in_doubt() -> None:
+    journal = MemoryJournal()
+    begun(journal)
+    pay, keys = payer(side_effects=True)
+    async with Executor([pay], journal=journal, policy=FREE) as executor:
+        await executor.invoke(CALL, Context(run="r"))
+        await executor.amend("r", ToolResult("1", "pay", "it was paid; I looked"))
+        known = await executor.invoke(CALL, Context(run="r"))
+
+    assert (known.content, keys) == ("it was paid; I looked", [])
+    assert [event.why for event in journal.events if isinstance(event, CallAmended)] == ["person"]
+
+
+async def test_a_run_in_use_is_not_open_to_a_second_executor() -> None:
+    journal = MemoryJournal()
+    pay, _ = payer()
+    async with Executor([pay], journal=journal) as first, Executor([pay], journal=journal) as second:
+        await first.invoke(CALL, Context(run="r"))
+        with pytest.raises(LeaseHeld):
+            await second.invoke(CALL, Context(run="r"))
+        await first.finish("r")
+        result = await second.invoke(CALL, Context(run="r"))
+
+    assert result.outcome == "ok"
+
+
+@pytest.mark.requirement("hearthnet.progress")
+async def test_progress_arrives_in_order_and_before_the_answer() -> None:
+    from handrail.core.events import CallProgress, CallSettled, Event
+
+    events: list[Event] = []
+
+    async def listen(event: Event) -> None:
+        events.append(event)
+
+    @tool
+    async def long(invocation: Invocation) -> str:
+        for n in range(3):
+            invocation.progress(n, 3, f"step {n}")
+            await asyncio.sleep(0)
+        return "done"
+
+    @tool
+    def long_in_a_thread(invocation: Invocation) -> str:
+        for n in range(3):
+            invocation.progress(n, 3, f"step {n}")
+        return "done"
+
+    async with Executor([long, long_in_a_thread]) as executor:
+        for name in ("long", "long_in_a_thread"):
+            events.clear()
+            await executor.invoke(ToolCall(name, name), emit=listen)
+
+            assert [event.stage for event in events if isinstance(event, CallProgress)] == [
+                "step 0",
+                "step 1",
+                "step 2",
+            ]
+            assert isinstance(events[-1], CallSettled)
+
+
+async def test_an_id_of_the_run_before_does_not_answer_for_another_call() -> None:
+    journal = MemoryJournal()
+    pay, keys = payer(side_effects=True)
+    await resumed(journal, pay)
+
+    async with Executor([pay], journal=journal, policy=FREE) as executor:
+        result = await executor.invoke(ToolCall("1", "pay", {"amount": 500}), Context(run="r"))
+
+    assert (result.outcome, result.error and result.error.code, len(keys)) == ("failed", "duplicate_id", 1)
