@@ -34,6 +34,7 @@ from handrail.execute.confirm import Confirmer, DeferAll
 from handrail.execute.dedupe.create import create
 from handrail.execute.dedupe.memory import Reuse
 from handrail.execute.doubt import check_same, reconciled
+from handrail.execute.isolation.target import check_importable
 from handrail.execute.ledger import Ledger
 from handrail.execute.perform import Performer
 from handrail.execute.policy import Policy
@@ -59,6 +60,9 @@ class Executor:
         new_id: NewId = new_id,
     ) -> None:
         self.tools = tools if isinstance(tools, RegisteredTools) else registered(*tools)
+        for tool in self.tools:
+            if tool.isolation == "process":
+                check_importable(tool)
         self.policy = policy
         self.run = new_id("run")
         """The run of calls whose context names none."""
