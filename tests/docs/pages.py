@@ -35,7 +35,7 @@ class Block:
         return found["path"] if found and self.language in ("python", "toml") else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Page:
     path: Path
     blocks: tuple[Block, ...]
@@ -45,6 +45,9 @@ class Page:
     @property
     def name(self) -> str:
         return self.path.relative_to(ROOT).as_posix()
+
+    def __repr__(self) -> str:
+        return f"Page({self.name})"
 
     @property
     def links(self) -> list[str]:

@@ -7,6 +7,8 @@ import asyncio
 import inspect
 import io
 import re
+import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -16,9 +18,11 @@ from types import ModuleType
 
 import pytest
 
-from tests.docs.pages import Block, Page
+from tests.docs.pages import ROOT, Block, Page
 
 MODULE = "page"
+COMMANDS = ("python docs/examples/", "python3 bundle/")
+"""What a shell block may begin with to be run; others only show how to type something."""
 
 
 def run_page(page: Page, folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -34,8 +38,12 @@ def run_page(page: Page, folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setitem(sys.modules, MODULE, session)
     with _modules_restored(), asyncio.Runner() as runner:
         for block, after in zip_longest(page.blocks, page.blocks[1:]):
-            if block.language == "python" and block.file is None and block.not_run is None:
+            if block.not_run is not None or block.file is not None:
+                continue
+            if block.language == "python":
                 _compare(page, block, after, _run(page, block, session, runner))
+            elif block.language == "sh" and block.text.startswith(COMMANDS):
+                _compare(page, block, after, _command(block.text))
 
 
 def _run(page: Page, block: Block, session: ModuleType, runner: asyncio.Runner) -> str:
@@ -51,10 +59,18 @@ def _run(page: Page, block: Block, session: ModuleType, runner: asyncio.Runner) 
             else:
                 exec(code, session.__dict__)
     except Exception as error:
-        line = _line(error, page.name) or block.line
-        said = printed.getvalue()
-        pytest.fail(f"{page.name}:{line}: {type(error).__name__}: {error}\n{said}", pytrace=False)
-    return printed.getvalue()
+        wrong = f"{page.name}:{_line(error, page.name) or block.line}: {type(error).__name__}: {error}"
+    else:
+        return printed.getvalue()
+    pytest.fail(f"{wrong}\n{printed.getvalue()}", pytrace=False)
+
+
+def _command(text: str) -> str:
+    """What a command line prints; a path in docs/ is the project's, any other is below the page's folder."""
+    words = shlex.split(text)[1:]
+    paths = [str(ROOT / word) if word.startswith("docs/") else word for word in words]
+    done = subprocess.run([sys.executable, "-W", "error", *paths], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
 
 
 def _compare(page: Page, block: Block, after: Block | None, printed: str) -> None:

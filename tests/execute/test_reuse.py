@@ -190,3 +190,14 @@ async def test_two_writers_of_one_resource_never_overlap() -> None:
         await executor.invoke_all([ToolCall(str(n), "write", {"path": "a", "n": n}) for n in range(20)])
 
     assert peak == 1
+
+
+@pytest.mark.requirement("converser.deduplicator")
+async def test_a_write_by_one_caller_is_seen_by_another_that_had_read_before() -> None:
+    count = Counter()
+    async with Executor([count.read("exact"), count.write()], policy=FREE) as executor:
+        await executor.invoke(ToolCall("1", "read", {"path": "a"}), Context(run="theirs"))
+        await executor.invoke(ToolCall("2", "write", {"path": "a"}), Context(run="ours"))
+        again = await executor.invoke(ToolCall("3", "read", {"path": "a"}), Context(run="theirs"))
+
+    assert again.content == "a as of write 1"

@@ -48,9 +48,6 @@ class RootGroup(LazyGroup):
         except KeyboardInterrupt:
             click.echo(err=True)
             ctx.exit(INTERRUPTED)
-        except click.Abort as abort:
-            click.echo(err=True)
-            ctx.exit(INTERRUPTED if isinstance(abort.__context__, KeyboardInterrupt) else 1)
         except BrokenPipeError:
             _forget_stdout()
             ctx.exit(BROKEN_PIPE)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
+from itertools import takewhile
 
 from handrail.core.errors import UsageError
 
@@ -34,9 +34,14 @@ def shorten(ids: Iterable[str]) -> dict[str, str]:
     cut: dict[str, str] = {}
     for at, each in enumerate(ordered):
         beside = ordered[max(0, at - 1) : at] + ordered[at + 1 : at + 2]
-        needed = max((len(os.path.commonprefix([each, other])) + 1 for other in beside), default=0)
+        needed = max((_shared(each, other) + 1 for other in beside), default=0)
         cut[each] = each[: max(needed, _SHORTEST)]
     return cut
+
+
+def _shared(one: str, other: str) -> int:
+    """How many letters two ids begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _listed(ids: list[str]) -> str:

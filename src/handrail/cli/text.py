@@ -74,11 +74,16 @@ def day_and_time(at: int, utc: bool) -> str:
 
 
 def time_of_day(at: int, utc: bool) -> str:
-    return _moment(at, utc, lambda time: f"{time:%H:%M:%S}.{time.microsecond // 1000:03d}")
+    return _moment(at, utc, lambda time: f"{time:%H:%M:%S}")
 
 
 def day(at: int, utc: bool) -> str:
     return _moment(at, utc, lambda time: f"{time:%Y-%m-%d}")
+
+
+def dashed(number: int) -> str:
+    """A number in a table; none is a dash, so that the others stand out."""
+    return f"{number:,}" if number else "-"
 
 
 def count(number: int, noun: str) -> str:

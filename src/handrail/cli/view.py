@@ -7,6 +7,7 @@ pipe they are plain columns with whole ids.
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ import click
 from handrail.cli import text
 from handrail.cli.ids import shorten
 from handrail.cli.place import find_journal
+from handrail.core.errors import UsageError
 from handrail.proof.read import Reader
 
 STYLES = {
     "ok": "green",
+    "done": "green",
     "failed": "red",
     "timeout": "red",
     "in_doubt": "bold magenta",
@@ -31,13 +34,17 @@ STYLES = {
 }
 
 
+_GAP = 2
+_NARROWEST = 16
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
     right: bool = False
     """Whether it holds numbers."""
-    fold: bool = False
-    """Whether it may be broken into lines when the terminal is narrow."""
+    cut: bool = False
+    """Whether it is cut when the terminal is narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +71,21 @@ class View:
 def common(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, as a `View`."""
 
-    @click.option("--journal", type=click.Path(path_type=Path), metavar="PATH", help="The journal to look at.")
-    @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-    @click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
-    @click.pass_context
-    @functools.wraps(function)
     def with_view(ctx: click.Context, journal: Path | None, as_json: bool, utc: bool, **options: Any) -> None:
         function(View(journal or ctx.find_root().params.get("journal"), as_json, utc), **options)
 
-    return with_view
+    functools.update_wrapper(with_view, function)
+    command: Callable[..., None] = click.pass_context(with_view)
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = (
+    click.option("--journal", type=click.Path(path_type=Path), metavar="PATH", help="The journal to look at."),
+    click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+    click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone."),
+)
 
 
 def is_terminal() -> bool:
@@ -81,7 +94,7 @@ def is_terminal() -> bool:
 
 def answer(line: str = "", style: str = "") -> None:
     """A line of the answer."""
-    click.echo(click.style(line, **_CLICK_STYLES.get(style, {})))
+    click.echo(click.style(line, **_CLICK_STYLES[style]) if style else line)
 
 
 def answer_json(value: Any) -> None:
@@ -93,8 +106,23 @@ def tell(line: str = "") -> None:
     click.echo(line, err=True)
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], styles: dict[str, str] = STYLES) -> None:
-    """Rows under headings. A cell whose first word has a style is drawn in it."""
+def ask(question: str) -> bool:
+    """Whether the person says yes.
+
+    Raises:
+        UsageError: Nobody is there to answer.
+    """
+    click.echo(f"{question} [y/N] ", nl=False, err=True)
+    line = sys.stdin.readline()
+    if not line:
+        tell()
+        raise UsageError("nobody answered, so nothing was done; add --yes to go on without being asked")
+    return line.strip().lower() in ("y", "yes")
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: dict[str, str] = STYLES) -> None:
+    """Rows under headings. On a terminal a cell whose first word has a style is drawn in it, and a column
+    that tells nothing is left out."""
     if is_terminal():
         _draw(columns, rows, styles)
         return
@@ -102,7 +130,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], styles: dict
         answer(line)
 
 
-def plain(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[str]:
+def plain(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = [[column.name.upper() for column in columns], *map(list, rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return ["  ".join(map(_padded, columns, cells, widths)).rstrip() for cells in lines]
@@ -112,19 +140,31 @@ def _padded(column: Column, cell: str, width: int) -> str:
     return cell.rjust(width) if column.right else cell.ljust(width)
 
 
-def _draw(columns: Sequence[Column], rows: Iterable[Sequence[str]], styles: dict[str, str]) -> None:
-    from rich.box import SIMPLE_HEAD
+def _draw(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: dict[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        side = "right" if column.right else "left"
-        drawn.add_column(column.name, justify=side, no_wrap=not column.fold, overflow="fold")
+    console = Console(highlight=False)
+    told = [at for at, _ in enumerate(columns) if any(row[at] != "-" for row in rows)]
+    widths = {at: max(_width(columns[at].name), *(_width(row[at]) for row in rows)) for at in told}
+    drawn = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for at in told:
+        drawn.add_column(columns[at].name, justify="right" if columns[at].right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(cell, style=styles.get(cell.partition(" ")[0].rstrip(","), "")) for cell in row))
-    Console(highlight=False).print(drawn)
+        cells = {at: Text(row[at], style=styles.get(re.split("[ ,]", row[at])[0], "")) for at in told}
+        for at in told:
+            if columns[at].cut:
+                others = sum(width + _GAP for other, width in widths.items() if other != at)
+                cells[at].truncate(max(_NARROWEST, console.width - others), overflow="ellipsis")
+        drawn.add_row(*cells.values())
+    console.print(drawn)
+
+
+def _width(shown: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(shown)
 
 
 _CLICK_STYLES: dict[str, dict[str, Any]] = {

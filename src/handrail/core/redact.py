@@ -26,7 +26,8 @@ class Secret(str):
 
 
 _PATTERNS = (
-    r"(?<![A-Za-z0-9])sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter; not "task-…"
+    # OpenAI, Anthropic, OpenRouter. A letter before it makes it a word, as "task-", unless it ends an escape.
+    r"(?:(?<![A-Za-z])|(?<=\\[nrt])|(?<=%[0-9A-F][A-F]))sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}",
     r"AIza[0-9A-Za-z_-]{35}",  # Google
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",  # AWS
     r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}",
@@ -35,7 +36,7 @@ _PATTERNS = (
     r"hf_[A-Za-z0-9]{30,}",
     r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}",
     r"hntoken://v1/[A-Za-z0-9_.-]+",
-    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",  # JWT
+    r"eyJ[A-Za-z0-9_-]{10,1000}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}",  # JWT; bounded, or it is quadratic
     # Up to its END or, where the text was cut, as far as it goes: half a key is a secret too.
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]++|-(?!----))*+(?:-----END [A-Z ]*PRIVATE KEY-----)?",
     r"(?<=(?i:bearer) )[A-Za-z0-9_.~+/-]{16,}=*",

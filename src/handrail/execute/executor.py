@@ -251,7 +251,7 @@ class Executor:
         """Work that outlived its answer has ended: note how."""
         tool = attempt.tool
         name = attempt.call.name if tool is None else tool.scoped_name
-        self._reuse.wrote(attempt.scope, attempt.resource)
+        self._reuse.wrote(attempt.resource)
         await attempt.recorder.record(self._amendment(attempt.recorder.run, name, result, "late"))
 
     def _amendment(self, run: str, tool: str, result: ToolResult, why: Any) -> CallAmended:

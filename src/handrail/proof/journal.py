@@ -4,9 +4,9 @@ Entries that are asked for in one turn of the event loop, or while a commit is u
 way, share a transaction. Who commits was decided by measuring (`bench/bench_journal.py`):
 a durable commit takes 0.12 ms here and passing it to a thread and back another 0.08 ms,
 so the event loop commits by itself while commits are quick. One that took longer than
-`Timing.stall` sends the next ones to the thread, until the disk is quick again. A task
-that appends again and again, alone, does not even wait for the next turn, but it lets
-the others have theirs as soon as it has held the loop for that long.
+`Timing.stall` sends the next ones to the thread, until the disk is quick again. While
+nobody else appends, an entry does not even wait for the next turn of the loop, until the
+loop has been held for that long: then the others get theirs, and a chance to join.
 
 The thread does what nobody waits for: signing checkpoints, moving the write-ahead log
 into the file in time (one that grows makes every sync twice as slow), and waiting for
@@ -82,7 +82,7 @@ class SqliteJournal:
         self.path = writer.path
         self.verifier_key = writer.signer.verifier_key
         self._writer = writer
-        self._clock = clock
+        self._now = clock.monotonic
         self._checkpoint_every = checkpoint_every
         self._timing = timing
         self._publish = publish
@@ -94,8 +94,7 @@ class SqliteJournal:
         self._cost = 0.0
         """What a commit takes, about."""
         self._held = 0.0
-        """For how long the task that appended last has kept the loop to itself."""
-        self._task = 0
+        """For how long commits have kept the loop from its next turn."""
         self._last = clock.monotonic()
         self._closing = False
         self._unsigned_because: JournalError | None = None
@@ -141,14 +140,14 @@ class SqliteJournal:
         if self._closing:
             raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
         entry = draft(event, self._random(SALT_SIZE))
-        if not self._commit_at_once(entry, durable):
-            seal(entry, 0, 0, "")  # an event that cannot be written must not fail those it would share a commit with
-            loop = asyncio.get_running_loop()
-            waiting = _Waiting(entry, durable, loop.create_future(), loop)
-            self._waiting.append(waiting)
-            # Whoever else is ready now gets to join the same commit.
-            loop.call_soon(self._commit_here, loop)
-            await waiting.future
+        if self._held + self._cost < self._timing.stall and not self._waiting and self._commit_at_once(entry, durable):
+            return
+        seal(entry, 0, 0, "")  # an event that cannot be written must not fail those it would share a commit with
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(entry, durable, loop.create_future(), loop)
+        self._waiting.append(waiting)
+        loop.call_soon(self._commit_here, loop)
+        await waiting.future
 
     async def history(self, run: str) -> list[Recorded]:
         return await asyncio.to_thread(read.history, self.path, run)
@@ -170,20 +169,15 @@ class SqliteJournal:
             raise failure
 
     def _commit_at_once(self, entry: Draft, durable: bool) -> bool:
-        """Whether the entry could be written for a task that is alone, without giving up its turn."""
-        before, self._task = self._task, id(asyncio.current_task())
-        if before != self._task or self._held + self._cost >= self._timing.stall or self._waiting:
-            self._held = 0.0
-            return False
+        """Write one entry without leaving the caller's turn. False if somebody else is writing."""
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            self._write([entry], durable)
+            self._held += self._write([entry], durable)
         except Busy:
             return False
         finally:
             self._lock.release()
-        self._held += self._cost
         return True
 
     def _commit_here(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -221,17 +215,22 @@ class SqliteJournal:
         except Exception as error:
             logger.exception("the journal %s failed", self.path)
             failure = self._writer.failure = JournalError(f"the journal failed: {describe(error)}")
+        # Several came together: let them do so again.
+        self._held = 0.0 if len(batch) == 1 else self._timing.stall
         _answer(batch, failure, here)
 
-    def _write(self, drafts: list[Draft], durable: bool) -> None:
-        started, writer = self._clock.monotonic(), self._writer
+    def _write(self, drafts: list[Draft], durable: bool) -> float:
+        """Write these entries, and say how long it took."""
+        started, writer = self._now(), self._writer
         writer.commit(drafts, durable)
-        self._last = self._clock.monotonic()
+        self._last = self._now()
+        took = self._last - started
         # A slow commit counts at once, and is forgotten after a few quick ones.
-        self._cost = max(self._last - started, 0.5 * self._cost)
+        self._cost = max(took, 0.5 * self._cost)
         # While everything is signed the thread sleeps without end: the first entry after that starts its clock.
         if writer.unsigned <= len(drafts) or self._is_due():
             self._signals.put(None)
+        return took
 
     def _is_due(self) -> bool:
         """Whether there is something to do that nobody waits for."""
@@ -243,7 +242,7 @@ class SqliteJournal:
 
     def _idle_left(self) -> float:
         """Seconds until what came last is signed."""
-        return self._timing.idle - (self._clock.monotonic() - self._last)
+        return self._timing.idle - (self._now() - self._last)
 
     def _work(self) -> None:
         """The thread: commits that take long, and upkeep."""
@@ -299,7 +298,7 @@ class SqliteJournal:
             logger.debug("the journal %s is in use; its checkpoint comes later", self.path)
         except JournalError as error:
             logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
-        self._last = self._clock.monotonic()
+        self._last = self._now()
 
     def _sign(self) -> None:
         note = self._writer.checkpoint()

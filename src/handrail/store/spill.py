@@ -53,10 +53,11 @@ class DirectorySpill:
             sizes = self._known()
             _write(self._folder / f"{id}{_SUFFIX}", data)
             sizes[f"{id}{_SUFFIX}"] = len(data)
-            while sum(sizes.values()) > self._most and len(sizes) > 1:
+            total = sum(sizes.values())
+            while total > self._most and len(sizes) > 1:
                 oldest = next(iter(sizes))
                 (self._folder / oldest).unlink(missing_ok=True)
-                del sizes[oldest]
+                total -= sizes.pop(oldest)
 
     def _known(self) -> dict[str, int]:
         """What lies in the folder. What a killed process left half written is among it, and goes in its turn."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from handrail.core.calls import ToolResult
+from handrail.execute.dedupe.memory import Reuse
 from handrail.execute.dedupe.strategies import ExactDeduplicator
 from tests.execute.dedupe.scene import Asker, Counted, everyone_waits
 
@@ -195,12 +196,12 @@ async def test_a_write_forgets_the_reads_it_may_have_changed(
     assert work.runs == runs
 
 
-async def test_a_write_leaves_the_memory_of_other_scopes_alone() -> None:
+async def test_a_write_forgets_what_it_touches_in_every_scope() -> None:
     asker, work = Asker(ExactDeduplicator()), Counted()
     await asker.read(work.by("c"), scope="run/ann")
     await asker.write(Counted().by("w"), scope="run/bob")
     await asker.read(work.by("c"), scope="run/ann")
-    assert work.runs == 1
+    assert work.runs == 2
 
 
 async def test_a_read_that_a_write_overlapped_is_not_remembered() -> None:
@@ -227,13 +228,45 @@ async def test_a_read_asked_after_a_write_does_not_join_one_that_began_before_it
     await reading
 
 
+async def test_a_read_asked_while_a_write_runs_neither_joins_nor_repeats_another() -> None:
+    asker, write = Asker(ExactDeduplicator()), Counted(gate=asyncio.Event())
+    held, ended, work = Counted("before", gate=asyncio.Event()), Counted("before"), Counted("after")
+    assert write.gate is not None and held.gate is not None
+    writing = asyncio.create_task(asker.write(write.by("w")))
+    await write.started.wait()
+    reading = asyncio.create_task(asker.read(held.by("one")))
+    await held.started.wait()
+    await asker.read(ended.by("two"), path="b")
+    # Here the write may have taken effect: what was read before may be old already.
+    assert (await asker.read(work.by("three")))[0].content == "after"
+    assert (await asker.read(work.by("four"), path="b"))[0].content == "after"
+    held.gate.set()
+    write.gate.set()
+    await asyncio.gather(writing, reading)
+
+
+async def test_a_write_forgets_before_it_begins_and_after_it_has_ended() -> None:
+    happened: list[str] = []
+
+    class Watched(ExactDeduplicator):
+        def forget(self, scope: str, resource: Hashable | None = None) -> None:
+            happened.append(f"forget {resource}")
+
+    async def write() -> ToolResult:
+        happened.append("write")
+        return ToolResult("w", "write")
+
+    await Asker().write(write, resource="a", deduplicator=Watched())
+    assert happened == ["forget a", "write", "forget a"]
+
+
 async def test_an_effect_that_came_late_is_forgotten_when_it_is_reported() -> None:
     asker, held, work = Asker(ExactDeduplicator()), Counted("before", gate=asyncio.Event()), Counted("after")
     assert held.gate is not None
     await asker.read(work.by("c"), path="b", resource="b")
     reading = asyncio.create_task(asker.read(held.by("one"), resource="a"))
     await held.started.wait()
-    asker.reuse.wrote("run/ann", "a")
+    asker.reuse.wrote("a")
     held.gate.set()
     await reading
     result, _ = await asker.read(work.by("two"), resource="a")
@@ -252,6 +285,29 @@ async def test_if_the_first_asker_is_cancelled_the_next_one_runs_and_is_remember
     result, reused = await tasks[1]
     later, _ = await asker.read(work.by("three"), call="three")
     assert (work.runs, result.tool_call_id, reused, later.reused_from) == (2, "two", False, "two")
+
+
+async def test_a_call_is_remembered_as_it_was_asked_though_its_handler_changes_the_arguments() -> None:
+    memory, arguments = ExactDeduplicator(), {"ids": [1]}
+
+    async def execute() -> ToolResult:
+        arguments["ids"].append(2)
+        return ToolResult("c", "read")
+
+    await Reuse().run(
+        call_id="c",
+        deduplicator=memory,
+        scope="s",
+        name="read",
+        arguments=arguments,
+        resource=None,
+        reads=True,
+        may_reuse=True,
+        share=True,
+        execute=execute,
+    )
+    assert memory.find("s", "read", {"ids": [1]}, None) is not None
+    assert memory.find("s", "read", {"ids": [1, 2]}, None) is None
 
 
 async def test_a_result_that_cannot_be_kept_is_still_the_answer(caplog: pytest.LogCaptureFixture) -> None:

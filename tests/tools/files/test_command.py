@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -87,7 +87,7 @@ async def test_it_runs_in_the_folder_of_its_file_or_one_from_there(tmp_path: Pat
     script.chmod(0o755)
     path = written(tmp_path, "tools/hello.toml", '[invoker]\nname = "hello"\ncommand = ["./hello"]\n')
     assert await call(load_tool(path)) == "hello from tools\n"
-    assert await call(command(["pwd"], base=tmp_path, cwd="tools")) == f"{tmp_path.resolve() / 'tools'}\n"
+    assert await call(command(["ls"], base=tmp_path, cwd="tools")) == "hello\nhello.toml\n"
 
 
 HOSTILE = ["; rm -rf /", "$(id)", "`id`", "a b", "'", '"', "*", "| cat", "\n", "../..", "{text}", "${HOME}", "\\", ""]
@@ -135,35 +135,66 @@ async def test_a_program_that_writes_without_end_is_stopped() -> None:
     assert await call(command(["printf", "1234"], max_bytes=4)) == "1234"
 
 
-WAITS = 'exec 3>"$1"; echo started >&3; sleep 1000 & wait'
-IGNORES = 'trap "" TERM; exec 3>"$1"; echo started >&3; while :; do sleep 1000; done'
+WAITS = 'exec 3>"$1"; sleep 1000 & echo started >&3; wait'
+IGNORES = f'trap "" TERM; {WAITS}'
+LEAVES = 'exec 3>"$1"; echo started >&3; sleep 1000 & echo done'
+
+
+class Alive:
+    """A pipe whose other end every process of a command holds, so that it closes when the last of them is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "alive"
+        os.mkfifo(self.path)
+        self._kept_open = os.open(self.path, os.O_RDWR)
+        self._file = open(os.open(self.path, os.O_RDONLY))  # noqa: SIM115: `closed` closes it
+
+    def tool(self, script: str) -> Tool:
+        tool = command(["sh", "-c", script, "sh", str(self.path)])
+        assert isinstance(tool.handler, Command)
+        return tool.changed(handler=replace(tool.handler, grace=0.05))
+
+    def wait_until_started(self) -> None:
+        """Blocks the loop too: nothing else gets on meanwhile."""
+        assert self._file.readline() == "started\n"
+        os.close(self._kept_open)
+
+    async def closed(self) -> None:
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._file)
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+
+
+@pytest.fixture
+def alive(tmp_path: Path) -> Alive:
+    return Alive(tmp_path)
 
 
 @pytest.mark.parametrize("script", [WAITS, IGNORES], ids=["waits", "ignores SIGTERM"])
-async def test_a_cancelled_command_ends_with_all_its_children(tmp_path: Path, script: str) -> None:
-    alive = tmp_path / "alive"
-    os.mkfifo(alive)
-    tool = command(["sh", "-c", script, "sh", str(alive)])
-    assert isinstance(tool.handler, Command)
-    task = asyncio.create_task(call(tool.changed(handler=replace(tool.handler, grace=0.05))))
-    async with asyncio.timeout(10):
-        pipe: IO[str] = await asyncio.to_thread(alive.open)
-        with pipe:
-            assert await asyncio.to_thread(pipe.readline) == "started\n"
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            # Every process of the group holds the other end: it closes when the last is gone.
-            assert await asyncio.to_thread(pipe.read) == ""
+async def test_a_cancelled_command_ends_with_all_its_children(alive: Alive, script: str) -> None:
+    task = asyncio.create_task(call(alive.tool(script)))
+    await asyncio.to_thread(alive.wait_until_started)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await alive.closed()
 
 
-async def test_what_a_command_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
-    alive = tmp_path / "alive"
-    os.mkfifo(alive)
-    tool = command(["sh", "-c", 'exec 3>"$1"; sleep 1000 & echo done', "sh", str(alive)])
-    task = asyncio.create_task(call(tool))
-    async with asyncio.timeout(10):
-        pipe: IO[str] = await asyncio.to_thread(alive.open)
-        with pipe:
-            assert await task == "done\n"
-            assert await asyncio.to_thread(pipe.read) == ""
+async def test_a_command_cancelled_while_it_is_started_ends_with_all_its_children(alive: Alive) -> None:
+    task = asyncio.create_task(call(alive.tool(IGNORES)))
+    for _ in range(2):
+        await asyncio.sleep(0)  # not a wait: the loop's turns until the process is made
+    alive.wait_until_started()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await alive.closed()
+
+
+async def test_what_a_command_leaves_running_is_ended_with_it(alive: Alive) -> None:
+    task = asyncio.create_task(call(alive.tool(LEAVES)))
+    await asyncio.to_thread(alive.wait_until_started)
+    assert await task == "done\n"
+    await alive.closed()

@@ -28,8 +28,11 @@ class Deduplicator(Protocol):
         self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None, result: ToolResult
     ) -> None: ...
 
-    def forget(self, scope: str, resource: Hashable | None = None) -> None:
-        """Drop what a write may have changed: results of this resource and of none; without one, all of the scope."""
+    def forget(self, scope: str | None, resource: Hashable | None = None) -> None:
+        """Drop what a write may have changed: results of this resource and of none; without one, all of the scope.
+
+        The scope None is every scope.
+        """
         ...
 
     def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:

@@ -94,14 +94,14 @@ class MatchingDeduplicator(Generic[K]):
         if not result.is_error:
             self._keep(scope, name, arguments, resource, detached(result))
 
-    def forget(self, scope: str, resource: Hashable | None = None) -> None:
+    def forget(self, scope: str | None, resource: Hashable | None = None) -> None:
         with self._lock:
-            if resource is None:
-                self._scopes.pop(scope, None)
-                return
-            entries = self._scopes.get(scope, OrderedDict())
-            for digest in [d for d, entry in entries.items() if entry.resource is None or entry.resource == resource]:
-                del entries[digest]
+            for each in list(self._scopes) if scope is None else [scope]:
+                if resource is None:
+                    self._scopes.pop(each, None)
+                elif (entries := self._scopes.get(each)) is not None:
+                    for digest in [d for d, entry in entries.items() if entry.resource in (None, resource)]:
+                        del entries[digest]
 
     def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:
         return self._lookup("", name, arguments) is not None

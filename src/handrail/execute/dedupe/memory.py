@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from handrail.core.calls import ToolResult
 from handrail.execute.dedupe.base import Deduplicator, detached
 from handrail.execute.dedupe.flight import Once
 from handrail.execute.dedupe.matching import call_digest
-from handrail.execute.dedupe.traffic import Scopes, Traffic
+from handrail.execute.dedupe.traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Reuse:
 
     def __init__(self) -> None:
         self._once: Once[ToolResult] = Once()
-        self._scopes = Scopes()
+        self._traffic = Traffic()
         # By identity, because a deduplicator need not be hashable. There is one for each tool at most.
         self._known: dict[int, Deduplicator] = {}
 
@@ -72,23 +73,22 @@ class Reuse:
         repeatable = may_reuse and (share or deduplicator is not None)
         identity: Hashable = call_digest(name, arguments) if repeatable else object()
         asked = _Asked(deduplicator if repeatable else None, scope, name, arguments, resource, reads, execute, identity)
-        with self._scopes.enter(scope) as traffic:
-            result, reused = await self._answer(asked, traffic, share=share and repeatable)
+        with self._traffic.in_flight():
+            result, reused = await self._answer(asked, share=share and repeatable)
         return (_for_asker(result, call_id), True) if reused else (result, False)
 
-    def wrote(self, scope: str, resource: Hashable | None = None) -> None:
+    def wrote(self, resource: Hashable | None = None) -> None:
         """Forget what a write touches that took effect outside `run`: work that went on after its call was answered."""
-        traffic = self._scopes.get(scope)
-        if traffic is not None:
-            traffic.wrote()
-        self._forget(scope, resource)
+        self._traffic.wrote()
+        self._forget(resource)
 
-    async def _answer(self, asked: _Asked, traffic: Traffic, *, share: bool) -> tuple[ToolResult, bool]:
+    async def _answer(self, asked: _Asked, *, share: bool) -> tuple[ToolResult, bool]:
+        traffic = self._traffic
         if asked.deduplicator is not None:
             found = asked.deduplicator.find(asked.scope, asked.name, asked.arguments, asked.resource)
             if found is not None:
                 return found, True
-        perform = partial(self._perform, asked, traffic)
+        perform = partial(self._perform, asked)
         # While a write runs, an execution that began before it took effect may be joined by a call that must see it.
         if not share or not traffic.is_quiet(asked.identity):
             return await perform(), False
@@ -96,31 +96,35 @@ class Reuse:
         result, shared = await self._once.share(flight, perform)
         return (detached(result), True) if shared else (result, False)
 
-    async def _perform(self, asked: _Asked, traffic: Traffic) -> ToolResult:
+    async def _perform(self, asked: _Asked) -> ToolResult:
+        traffic = self._traffic
         quiet, generation = traffic.is_quiet(asked.identity), traffic.generation(asked.identity)
-        result = await (asked.execute() if asked.reads else self._write(asked, traffic))
+        # A handler may change the arguments it is given; the call is remembered as it was asked.
+        arguments = copy.deepcopy(asked.arguments) if asked.deduplicator is not None else {}
+        result = await (asked.execute() if asked.reads else self._write(asked))
         if quiet and generation == traffic.generation(asked.identity):
-            _remember(asked, result)
+            _remember(asked, arguments, result)
         return result
 
-    async def _write(self, asked: _Asked, traffic: Traffic) -> ToolResult:
-        self._forget(asked.scope, asked.resource)
+    async def _write(self, asked: _Asked) -> ToolResult:
+        self._forget(asked.resource)
         try:
-            with traffic.writing(asked.identity):
+            with self._traffic.writing(asked.identity):
                 return await asked.execute()
         finally:
-            self._forget(asked.scope, asked.resource)
+            self._forget(asked.resource)
 
-    def _forget(self, scope: str, resource: Hashable | None) -> None:
+    def _forget(self, resource: Hashable | None) -> None:
+        """In every scope: what one caller writes, another may have read."""
         for deduplicator in self._known.values():
-            deduplicator.forget(scope, resource)
+            deduplicator.forget(None, resource)
 
 
-def _remember(asked: _Asked, result: ToolResult) -> None:
+def _remember(asked: _Asked, arguments: dict[str, Any], result: ToolResult) -> None:
     if asked.deduplicator is None or result.is_error or result.still_running:
         return
     try:
-        asked.deduplicator.remember(asked.scope, asked.name, asked.arguments, asked.resource, result)
+        asked.deduplicator.remember(asked.scope, asked.name, arguments, asked.resource, result)
     except Exception:
         # The call has run: its answer stands, whether or not it can be kept.
         logger.exception("the result of %r could not be remembered", asked.name)

@@ -57,6 +57,8 @@ class Threads:
 def _outcome(function: Callable[[], Any], context: contextvars.Context) -> tuple[Any, BaseException | None]:
     try:
         return context.run(function), None
+    except StopIteration as error:  # a future refuses to carry it
+        return None, HandlerRaised(error)
     except Exception as error:
         return None, error
     except BaseException as error:  # SystemExit and its like end a call here, not the program

@@ -97,10 +97,10 @@ class Work:
     async def _contain(self, start: Callable[[], Awaitable[Any]]) -> Any:
         try:
             return await start()
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-            raise HandlerRaised(error) from error
-        except asyncio.CancelledError as error:
-            if self._told:
+        except Exception:
+            raise
+        except BaseException as error:
+            if self._told and isinstance(error, asyncio.CancelledError):
                 raise
             raise HandlerRaised(error) from error
         finally:

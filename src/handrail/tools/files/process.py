@@ -39,7 +39,8 @@ async def run_program(
     Raises:
         OSError: The program could not be started.
     """
-    transport, heard = await asyncio.get_running_loop().subprocess_exec(
+    loop = asyncio.get_running_loop()
+    spawning = loop.subprocess_exec(
         lambda: _Listener(limit),
         *argv,
         stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
@@ -49,14 +50,15 @@ async def run_program(
         cwd=cwd,
         start_new_session=True,
     )
+    # Cancelled halfway, asyncio would end only the program and not its group: let it finish, then end them all.
+    started = loop.create_task(spawning)
     try:
+        transport, heard = await started
         if stdin is not None:
             _feed(transport, stdin)
         await heard.exited_or_overflowed.wait()
     finally:
-        ending = asyncio.ensure_future(_end(transport, heard, grace))
-        # The caller may be cancelled again while it waits; the group is ended all the same.
-        await asyncio.shield(ending)
+        await asyncio.shield(loop.create_task(_end(started, grace)))
     return Finished(transport.get_returncode() or 0, bytes(heard.output), bytes(heard.errors), heard.overflowed)
 
 
@@ -99,13 +101,19 @@ def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
     pipe.close()
 
 
-async def _end(transport: asyncio.SubprocessTransport, heard: _Listener, grace: float) -> None:
+async def _end(started: asyncio.Task[tuple[asyncio.SubprocessTransport, _Listener]], grace: float) -> None:
     """Leave no process of the group behind, and keep what it had already written."""
+    await asyncio.wait([started])
+    if started.exception() is not None:
+        return  # nothing runs, and the caller has the reason
+    transport, heard = started.result()
     group = transport.get_pid()
-    if not heard.exited.is_set():
-        _signal(group, signal.SIGTERM)
-        await _within(heard.exited, grace)
-    _signal(group, signal.SIGKILL)
+    try:
+        if not heard.exited.is_set():
+            _signal(group, signal.SIGTERM)
+            await _within(heard.exited, grace)
+    finally:
+        _signal(group, signal.SIGKILL)
     await heard.exited.wait()
     # A child that left the group may hold the pipes open for as long as it likes.
     await _within(heard.silent, grace)

@@ -1,0 +1,64 @@
+"""One program asks, a person answers in another, and the first goes on. It holds the run all the while.
+
+`handrail confirm allow` does the answering part from a terminal. Run it: python docs/examples/confirm_later.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from handrail import Context, Executor, ToolCall, tool
+from handrail.core.events import ConfirmationAnswered
+from handrail.proof.journal import SqliteJournal
+from handrail.proof.read import Reader
+
+
+@tool(side_effects=True)
+def publish(page: str) -> str:
+    """Publish a page."""
+    return f"{page} is public"
+
+
+async def serve(path: Path) -> None:
+    """The program that serves the model."""
+    call, context = ToolCall("call-1", "publish", {"page": "prices"}), Context(run="site")
+    async with await SqliteJournal.open(path) as journal, Executor([publish], journal=journal) as executor:
+        print("first: ", (await executor.invoke(call, context)).outcome, flush=True)
+        subprocess.run([sys.executable, __file__, str(path)], check=True)
+        print("second:", (await executor.invoke(call, context)).text)
+
+
+async def answer(path: Path) -> None:
+    """The program in which a person reads the questions that wait."""
+    with Reader(path) as reader:
+        waiting = reader.pending()
+    async with await SqliteJournal.open(path) as journal:
+        for question in waiting:
+            word = ConfirmationAnswered(
+                run=question.run,
+                at=time.time_ns() // 1_000_000,
+                request=question.request,
+                call_id=question.call_id,
+                binds=question.binds,
+                decision="allow",
+                by="grace@example.org",
+            )
+            await journal.append(word, durable=True)
+            print("grace: ", question.tool, question.arguments, "- allowed", flush=True)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(serve(Path(folder) / "journal.db"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        asyncio.run(answer(Path(sys.argv[1])))
+    else:
+        main()

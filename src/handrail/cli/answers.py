@@ -1,0 +1,120 @@
+"""Giving a person's word on a call that waits for it, from another process than the one that asked."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from pathlib import Path
+from typing import Any, Literal
+
+from handrail.cli import text
+from handrail.cli.detail import ERASED
+from handrail.cli.ids import resolve
+from handrail.cli.view import View, tell
+from handrail.core.confirmation import binding
+from handrail.core.errors import UsageError
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.ports import Clock, SystemClock
+from handrail.core.redact import MASK
+from handrail.proof.read import Reader
+
+Shown = Literal["whole", "masked", "erased", "changed"]
+
+
+def find(view: View, request: str) -> ConfirmationRequested:
+    """The question that is meant.
+
+    Raises:
+        UsageError: It does not wait; the error lists what does.
+    """
+    with view.reader() as reader:
+        waiting = {question.request: question for question in reader.pending()}
+    fits = [each for each in waiting if request and each.startswith(request)]
+    if not fits:
+        others = f"these do: {', '.join(map(repr, waiting))}" if waiting else "nothing does"
+        raise UsageError(f"no request {request!r} waits for an answer; {others}")
+    return waiting[resolve(request, fits, "request")]
+
+
+def shown(question: ConfirmationRequested) -> Shown:
+    """How far what the record shows is what will run. The grant is bound to a hash of the real arguments."""
+    if not isinstance(question.arguments, dict):
+        return "erased"
+    if binding(question.run, question.call_id, question.tool, question.arguments) == question.binds:
+        return "whole"
+    return "masked" if _holds_mask(question.arguments) else "changed"
+
+
+def describe(view: View, question: ConfirmationRequested) -> None:
+    """Say exactly what will run, beside the answer."""
+    tell(f"{text.visible(question.tool)} asks to run with these arguments:")
+    arguments = ERASED if question.arguments is None else text.spread(question.arguments)
+    for line in arguments.split("\n"):
+        tell(f"  {line}")
+    if shown(question) == "masked":
+        tell("Masked parts are secrets that the record does not hold; they cannot be shown here.")
+    tell(f"call {text.visible(question.call_id)} of run {text.visible(question.run)}, asked {view.when(question.at)}")
+
+
+def login_name() -> str:
+    """Raises:
+    UsageError: The machine knows no name for whoever runs this.
+    """
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError) as error:
+        raise UsageError("your login name is not known here; say who you are with --by NAME") from error
+
+
+def give(
+    path: Path,
+    question: ConfirmationRequested,
+    decision: Literal["allow", "deny"],
+    by: str,
+    reason: str = "",
+    clock: Clock = SystemClock(),
+) -> ConfirmationAnswered:
+    """Write the word down. It is on disk when this returns.
+
+    Raises:
+        UsageError: Somebody else has answered meanwhile.
+        JournalError: It could not be written.
+    """
+    said = ConfirmationAnswered(
+        run=question.run,
+        at=clock.now(),
+        request=question.request,
+        call_id=question.call_id,
+        binds=question.binds,
+        decision=decision,
+        by=by,
+        reason=reason,
+    )
+    asyncio.run(_append(path, said))
+    return said
+
+
+async def _append(path: Path, said: ConfirmationAnswered) -> None:
+    from handrail.proof.journal import SqliteJournal
+
+    async with await SqliteJournal.open(path) as journal:
+        # Two people who answer at once must not both be told that theirs counts.
+        lease = await journal.lease(f"answer to {said.request}")
+        try:
+            with Reader(path) as reader:
+                if said.request not in {question.request for question in reader.pending(said.run)}:
+                    raise UsageError(f"somebody else has just answered {said.request!r}; see: handrail proof show")
+            await journal.append(said, durable=True)
+        finally:
+            lease.release()
+
+
+def _holds_mask(value: Any) -> bool:
+    match value:
+        case str():
+            return MASK in value
+        case dict():
+            return any(MASK in key or _holds_mask(item) for key, item in value.items())
+        case list():
+            return any(map(_holds_mask, value))
+    return False

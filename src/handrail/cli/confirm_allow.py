@@ -1,0 +1,54 @@
+"""`handrail confirm allow`: let a call run that waits for a person's word."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from handrail.cli import answers, text
+from handrail.cli.groups import examples
+from handrail.cli.view import View, answer, answer_json, ask, common, tell
+from handrail.core.errors import UsageError
+from handrail.core.events import ConfirmationRequested
+
+
+@click.command(
+    "allow",
+    epilog=examples("handrail confirm allow confirm_0193", "handrail confirm allow confirm_0193 --by ada --yes"),
+)
+@click.argument("request")
+@click.option("--by", metavar="NAME", help="Who says so. Default: your login name.")
+@click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
+@common
+def command(view: View, request: str, by: str | None, yes: bool) -> None:
+    """Let the call of this REQUEST run: once, with exactly the arguments that are shown.
+
+    On a terminal you are asked after you have seen them. The call runs when its program asks for it again.
+    """
+    question = answers.find(view, request)
+    answers.describe(view, question)
+    _refuse_unseen(question)
+    if not yes and sys.stdin.isatty() and not ask("Allow it?"):
+        tell("Nothing was answered; the request still waits.")
+        raise click.exceptions.Exit(1)
+    said = answers.give(view.path, question, "allow", by or answers.login_name())
+    if view.as_json:
+        answer_json(said)
+        return
+    answer(f"allowed by {text.visible(said.by)}; it runs when its program asks for it again")
+
+
+def _refuse_unseen(question: ConfirmationRequested) -> None:
+    match answers.shown(question):
+        case "erased":
+            raise UsageError(
+                f"the arguments of {question.request!r} were erased, so nobody can see what would run; deny it"
+            )
+        case "changed":
+            raise UsageError(
+                f"what is shown for {question.request!r} is not what would run: the record was changed;"
+                " run: handrail proof verify"
+            )
+        case "whole" | "masked":
+            return

@@ -1,0 +1,43 @@
+"""`handrail confirm list`: the calls that wait for a person's word."""
+
+from __future__ import annotations
+
+import click
+
+from handrail.cli import text
+from handrail.cli.groups import examples
+from handrail.cli.view import Column, View, answer_json, common, is_terminal, table, tell
+from handrail.core.events import ConfirmationRequested
+
+_COLUMNS = (
+    Column("request"),
+    Column("asked"),
+    Column("tool"),
+    Column("arguments", cut=True),
+    Column("run"),
+)
+
+
+@click.command("list", epilog=examples("handrail confirm list", "handrail confirm list --json | jq -r .request"))
+@common
+def command(view: View) -> None:
+    """List the calls that wait for a person's word, oldest first."""
+    with view.reader() as reader:
+        waiting = reader.pending()
+    if view.as_json:
+        for question in waiting:
+            answer_json(question)
+        return
+    if not waiting:
+        tell("Nothing waits for an answer.")
+        return
+    requests = view.ids(question.request for question in waiting)
+    runs = view.ids(question.run for question in waiting)
+    table(_COLUMNS, [_row(view, each, requests[each.request], runs[each.run]) for each in waiting])
+    if is_terminal():
+        tell("Answer with: handrail confirm allow REQUEST, or handrail confirm deny REQUEST")
+
+
+def _row(view: View, question: ConfirmationRequested, request: str, run: str) -> tuple[str, ...]:
+    arguments = "[erased]" if question.arguments is None else text.inline(question.arguments, 100)
+    return text.visible(request), view.when(question.at), text.visible(question.tool), arguments, text.visible(run)

@@ -1,0 +1,65 @@
+"""`handrail proof list`: the runs of a journal."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from handrail.cli.groups import examples
+from handrail.cli.text import builtins, dashed, visible
+from handrail.cli.view import Column, View, answer_json, common, table, tell
+from handrail.proof.views import RunSummary
+
+_COLUMNS = (
+    Column("run"),
+    Column("started"),
+    Column("calls", right=True),
+    Column("failed", right=True),
+    Column("in doubt", right=True),
+    Column("waiting", right=True),
+    Column("state"),
+)
+
+
+@click.command(
+    "list",
+    epilog=examples(
+        "handrail proof list",
+        "handrail proof list --last 5 --utc",
+        "handrail proof list --json | jq 'select(.in_doubt > 0)'",
+    ),
+)
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the N runs that began last.")
+@common
+def command(view: View, last: int | None) -> None:
+    """List the runs: when they began, what came of their calls, what waits.
+
+    A run is `open` until its program says that it ended: it may be at work now, or have been cut off.
+    """
+    with view.reader() as reader:
+        runs = reader.runs()
+        waiting = Counter(question.run for question in reader.pending())
+    chosen = runs if last is None else runs[-last:]
+    if view.as_json:
+        for run in chosen:
+            answer_json({**builtins(run), "waiting": waiting[run.run], "state": state(run, waiting[run.run])})
+        return
+    if not chosen:
+        tell("The journal has no runs yet.")
+        return
+    shown = view.ids(run.run for run in runs)
+    table(_COLUMNS, [_row(view, run, shown[run.run], waiting[run.run]) for run in chosen])
+
+
+def state(run: RunSummary, waiting: int) -> str:
+    if run.finished is not None:
+        return visible(run.finished)
+    if waiting:
+        return "waiting"
+    return f"open, {run.open} unanswered" if run.open else "open"
+
+
+def _row(view: View, run: RunSummary, shown: str, waiting: int) -> tuple[str, ...]:
+    numbers = (run.calls, run.errors, run.in_doubt, waiting)
+    return visible(shown), view.when(run.started), *map(dashed, numbers), state(run, waiting)

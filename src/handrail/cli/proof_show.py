@@ -1,0 +1,96 @@
+"""`handrail proof show`: what happened in a run, or to one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from handrail.cli import text
+from handrail.cli.detail import print_call, print_entry
+from handrail.cli.groups import examples
+from handrail.cli.ids import resolve
+from handrail.cli.proof_list import state
+from handrail.cli.timeline import UNKNOWN, Line, timeline
+from handrail.cli.view import Column, View, answer, answer_json, common, table
+from handrail.core.events import RunStarted
+from handrail.proof.read import Entry, Reader
+
+_COLUMNS = (
+    Column("time"),
+    Column("call"),
+    Column("tool"),
+    Column("arguments", cut=True),
+    Column("outcome"),
+    Column("took", right=True),
+    Column("confirmed by"),
+)
+
+
+@click.command(
+    "show",
+    epilog=examples(
+        "handrail proof show run_0193",
+        "handrail proof show run_0193 call_4f",
+        "handrail proof show run_0193 --json | jq .type",
+    ),
+)
+@click.argument("run")
+@click.argument("call", required=False)
+@click.option("--full", is_flag=True, help="Every entry, with arguments and results as they were recorded.")
+@common
+def command(view: View, run: str, call: str | None, full: bool) -> None:
+    """Show a run as a timeline, or one CALL of it in detail."""
+    with view.reader() as reader:
+        run = resolve(run, (each.run for each in reader.runs()), "run")
+        entries = list(reader.entries(run))
+        if call is not None:
+            call = resolve(call, (each.call for each in entries if each.call is not None), "call")
+            entries = [each for each in entries if each.call == call]
+        if view.as_json:
+            for entry in entries:
+                answer_json({"seq": entry.seq, "n": entry.n, **text.builtins(entry.event)})
+        elif full:
+            for entry in entries:
+                print_entry(view, entry)
+        elif call is not None:
+            print_call(view, entries)
+        else:
+            _print_run(view, reader, run, entries)
+
+
+def _print_run(view: View, reader: Reader, run: str, entries: Sequence[Entry]) -> None:
+    events = [entry.event for entry in entries]
+    lines = timeline(events)
+    summary = next(each for each in reader.runs() if each.run == run)
+    answer(f"run {text.visible(run)}", "title")
+    for event in events:
+        if isinstance(event, RunStarted):
+            answer(f"for {text.visible(event.principal)}, with the tools {text.visible(event.tools)}", "dim")
+    answer(f"began {view.when(summary.started)}, last entry {view.when(summary.last)}")
+    waiting = sum(line.outcome.startswith("waiting") for line in lines)
+    answer(f"{text.count(summary.calls, 'call')} answered, {summary.errors} not ok; state: {state(summary, waiting)}")
+    if lines:
+        answer()
+        shown = view.ids(line.call_id for line in lines)
+        days = {text.day(line.at, view.utc) for line in lines}
+        table(_COLUMNS, [_row(view, line, shown[line.call_id], len(days) == 1) for line in lines])
+
+
+def _row(view: View, line: Line, shown: str, one_day: bool) -> tuple[str, ...]:
+    match line.arguments:
+        case None:
+            arguments = "[erased]"
+        case _ if line.arguments is UNKNOWN:
+            arguments = "-"
+        case _:
+            arguments = text.inline(line.arguments, 100)
+    return (
+        text.time_of_day(line.at, view.utc) if one_day else view.when(line.at),
+        text.visible(shown),
+        text.visible(line.tool),
+        arguments,
+        line.outcome,
+        "-" if line.took is None else text.duration(line.took),
+        text.visible(line.by) or "-",
+    )

@@ -1,0 +1,62 @@
+"""`handrail proof stats`: how the tools did, from the record."""
+
+from __future__ import annotations
+
+import click
+
+from handrail.cli import text
+from handrail.cli.groups import examples
+from handrail.cli.ids import resolve
+from handrail.cli.view import Column, View, answer_json, common, table, tell
+from handrail.proof.read import RING
+from handrail.proof.telemetry import Telemetry, ToolTelemetry
+
+_COLUMNS = (
+    Column("tool"),
+    Column("offered", right=True),
+    Column("picked", right=True),
+    Column("failed", right=True),
+    Column("outcomes", cut=True),
+    Column("p50", right=True),
+    Column("p95", right=True),
+)
+
+
+@click.command(
+    "stats",
+    epilog=examples("handrail proof stats", "handrail proof stats --run run_0193", "handrail proof stats --all --json"),
+)
+@click.option("--run", metavar="RUN", help="Only of this run.")
+@click.option("--all", "everything", is_flag=True, help="Of the whole journal.")
+@common
+def command(view: View, run: str | None, everything: bool) -> None:
+    """Show per tool how often it was offered, picked and failed, and how long it took.
+
+    Counted are the last 10,000 entries, unless you ask for a run or for all.
+    """
+    with view.reader() as reader:
+        if run is not None:
+            run = resolve(run, (each.run for each in reader.runs()), "run")
+        events = reader.events(run) if run is not None or everything else iter(reader.recent(RING))
+        telemetry = Telemetry.of(events)
+    if view.as_json:
+        for tool in telemetry.tools():
+            answer_json(tool)
+        return
+    if not telemetry.tools():
+        tell("No tool was offered or called.")
+        return
+    table(_COLUMNS, [_row(tool) for tool in telemetry.tools()])
+
+
+def _row(tool: ToolTelemetry) -> tuple[str, ...]:
+    outcomes = [f"{outcome} {number:,}" for outcome, number in tool.failed.items()]
+    outcomes += [f"{tool.reused:,} reused"] if tool.reused else []
+    return (
+        text.visible(tool.tool),
+        text.dashed(tool.offered),
+        text.dashed(tool.picked),
+        text.dashed(sum(tool.failed.values())),
+        ", ".join(outcomes) or "-",
+        *(text.duration(value) if value else "-" for value in (tool.p50_us, tool.p95_us)),
+    )

@@ -1,0 +1,203 @@
+"""Whether a journal is what was written: everything recomputed, nothing believed.
+
+Each entry is checked against its hash, its neighbour, its run, its columns and its
+body, and every signed checkpoint against the tree of the entries below it. What no
+checkpoint covers yet is chained, but not signed; a cut there cannot be seen. Someone
+who has the key can sign another history: only notes kept elsewhere (`known`) show that.
+
+What leaves the journal leaves it audited: a fresh signature over a changed journal would
+make the change good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.errors import BrokenProof, JournalError
+from handrail.proof.bundle import BundleEntry, write_bundle
+from handrail.proof.entry import body_digest, place
+from handrail.proof.keys import Signer, Verifier
+from handrail.proof.merkle import inclusion_proof, inclusion_proofs, leaf_hash, root, verify_inclusion
+from handrail.proof.note import Checkpoint, open_note, sign
+from handrail.proof.read import Entry, Reader
+from handrail.proof.verifier import run_extension
+from handrail.proof.walk import ProofProblem, Walk
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    ok: bool
+    entries: int
+    bodies: int
+    """Bodies that are there and are the right ones."""
+    erased: int
+    checkpoints: int
+    unsigned_tail: int
+    """Entries after the last checkpoint: in order, but not signed."""
+    problems: tuple[ProofProblem, ...]
+    """The first bad entry first."""
+
+
+def audit(path: str | Path, *, verifiers: Iterable[Verifier] | None = None, known: Iterable[str] = ()) -> Report:
+    """Check a whole journal, in one pass.
+
+    Without `verifiers` the key is the one that the journal itself names, which proves only
+    that the file agrees with itself. `known` are notes of this journal from elsewhere.
+
+    Raises:
+        JournalError: It cannot be read at all, or a later version wrote it.
+    """
+    with Reader(path) as reader:
+        walk = Walk()
+        keys = list(verifiers) if verifiers is not None else walk.own_keys(reader.verifier_key)
+        stored = reader.checkpoints()
+        for size, note, frontier in stored:
+            walk.expect(note, keys, reader.origin, size, frontier)
+        for note in known:
+            walk.expect(note, keys, reader.origin)
+        for entry in reader.entries():
+            walk.take(entry)
+        walk.finish()
+    problems = sorted(walk.problems, key=lambda problem: (problem.index is None, problem.index or 0))
+    return Report(
+        ok=not problems,
+        entries=walk.count,
+        bodies=walk.bodies,
+        erased=walk.erased,
+        checkpoints=len(stored),
+        unsigned_tail=max(0, walk.count - max((size for size, _, _ in stored), default=0)),
+        problems=tuple(problems),
+    )
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """One entry and everything that shows it is in the journal."""
+
+    call_id: str
+    index: int
+    size: int
+    """Of the journal that the checkpoint signs."""
+    leaf: str
+    proof: tuple[str, ...]
+    checkpoint: str
+    verifier_key: str
+    salt: str | None = None
+    body: str | None = None
+    """As JSON text; None once erased."""
+
+    def to_json(self) -> str:
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Receipt:
+        """Read a receipt.
+
+        Raises:
+            BrokenProof: It is not one.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise BrokenProof(None, f"this is not a receipt: {error}") from error
+
+    def verify(self, verifier: Verifier) -> None:
+        """Return if everything fits, under a key that you trust.
+
+        Raises:
+            BrokenProof: Something does not, and what.
+        """
+        signed = open_note(self.checkpoint, [verifier])
+        leaf = self.leaf.encode()
+        try:
+            proof, salt = [bytes.fromhex(step) for step in self.proof], bytes.fromhex(self.salt or "")
+            said = place(leaf)
+        except (ValueError, JournalError) as error:
+            raise BrokenProof(self.index, f"the receipt cannot be read: {error}") from error
+        if signed.size != self.size or not verify_inclusion(leaf_hash(leaf), self.index, self.size, proof, signed.root):
+            raise BrokenProof(self.index, "the entry is not in the journal that was signed")
+        if (said.seq, said.call_id) != (self.index, self.call_id):
+            raise BrokenProof(self.index, "the receipt is for another entry than it says")
+        if self.body is not None and (said.body is None or body_digest(salt, self.body.encode()) != said.body.digest):
+            raise BrokenProof(self.index, "the body is not the one that was recorded")
+
+
+def prove(path: str | Path, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
+    """The receipt for the answer to a call; for a call without an answer, for its intent.
+
+    Raises:
+        JournalError: No such call is recorded.
+        BrokenProof: The journal was changed.
+    """
+    _check(path)
+    with Reader(path) as reader:
+        found = [entry for entry in reader.entries(run) if entry.call == call_id and entry.type.startswith("call.")]
+        answers = [entry for entry in found if entry.type == "call.settled"]
+        if not found:
+            raise JournalError(f"the journal {str(path)!r} has no call {call_id!r}")
+        entry = (answers or found)[-1]
+        covering = [(size, note) for size, note, _ in reader.checkpoints() if size > entry.seq]
+        size, note = covering[-1] if covering else _sign(reader, signer or _own_signer(reader))
+        proof = inclusion_proof(reader.hashes(size), entry.seq, size)
+        key = reader.verifier_key if signer is None else signer.verifier_key
+    return Receipt(
+        call_id=call_id,
+        index=entry.seq,
+        size=size,
+        leaf=entry.leaf.decode(),
+        proof=tuple(step.hex() for step in proof),
+        checkpoint=note,
+        verifier_key=key,
+        salt=None if entry.salt is None else entry.salt.hex(),
+        body=None if entry.data is None else entry.data.decode(),
+    )
+
+
+def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer | None = None) -> Path:
+    """Write a run as a proof bundle, under a new checkpoint that says how many entries it has.
+
+    Raises:
+        JournalError: There is no such run, or the journal cannot be read.
+        BrokenProof: The journal was changed.
+        UsageError: The folder exists.
+    """
+    _check(path)
+    with Reader(path) as reader:
+        signer = signer or _own_signer(reader)
+        entries = list(reader.entries(run))
+        if not entries:
+            raise JournalError(f"the journal {str(path)!r} has no run {run!r}")
+        size, note = _sign(reader, signer, run_extension(run, len(entries)))
+        proofs = inclusion_proofs(reader.hashes(size), [entry.seq for entry in entries], size)
+    return write_bundle(
+        Path(folder),
+        run=run,
+        entries=[_bundled(entry, proof) for entry, proof in zip(entries, proofs, strict=True)],
+        checkpoint_note=note,
+        verifier_key=signer.verifier_key,
+    )
+
+
+def _check(path: str | Path) -> None:
+    problems = audit(path).problems
+    if problems:
+        raise BrokenProof(problems[0].index, problems[0].why)
+
+
+def _sign(reader: Reader, signer: Signer, *extensions: str) -> tuple[int, str]:
+    hashes = reader.hashes()
+    checkpoint = Checkpoint(reader.origin, len(hashes), root(hashes), extensions)
+    return len(hashes), sign(checkpoint, signer)
+
+
+def _own_signer(reader: Reader) -> Signer:
+    key = reader.path.with_suffix(".key")
+    if not key.exists():
+        raise JournalError(f"the key {str(key)!r} that signs this journal is not there; put it back, or give a signer")
+    return Signer.load_or_create(key, reader.origin)
+
+
+def _bundled(entry: Entry, proof: list[bytes]) -> BundleEntry:
+    return BundleEntry(entry.seq, entry.leaf, tuple(proof), entry.salt, entry.data)

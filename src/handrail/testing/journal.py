@@ -1,0 +1,53 @@
+"""A journal in memory, which can be told to fail. It proves that the port asks for nothing that only SQLite has."""
+
+from __future__ import annotations
+
+from handrail.core.errors import JournalError, LeaseHeld
+from handrail.core.events import Recorded
+
+
+class MemoryJournal:
+    """Keeps events in a list.
+
+    `fail_at` makes the append with that number fail, and every later one, as a full disk
+    does: 0 is the first. Nothing of a failed append is kept.
+    """
+
+    def __init__(self, *, fail_at: int | None = None) -> None:
+        self.events: list[Recorded] = []
+        self.durable: list[bool] = []
+        """For each event, whether its caller waited for the disk."""
+        self.fail_at = fail_at
+        self.closed = False
+        self._leases: set[str] = set()
+
+    async def append(self, event: Recorded, *, durable: bool = False) -> None:
+        if self.closed:
+            raise JournalError("the journal is closed; open another to append")
+        if self.fail_at is not None and len(self.events) >= self.fail_at:
+            raise JournalError(f"the journal was told to fail at append {self.fail_at}")
+        self.events.append(event)
+        self.durable.append(durable)
+
+    async def history(self, run: str) -> list[Recorded]:
+        return [event for event in self.events if event.run == run]
+
+    async def lease(self, run: str) -> MemoryLease:
+        if run in self._leases:
+            raise LeaseHeld(run, "this process")
+        self._leases.add(run)
+        return MemoryLease(self._leases, run)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+class MemoryLease:
+    def __init__(self, leases: set[str], run: str) -> None:
+        self._leases: set[str] | None = leases
+        self._run = run
+
+    def release(self) -> None:
+        if self._leases is not None:
+            self._leases.discard(self._run)
+            self._leases = None

@@ -1,0 +1,24 @@
+"""One journal for all tests of the command line: made once, copied for each."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.scene import Journal, confirmed, make, payments, sums
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("original") / ".handrail" / "journal.db", sums, payments, confirmed)
+
+
+@pytest.fixture
+def journal(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """The current folder has the journal where the commands look for it."""
+    shutil.copytree(original.parent, tmp_path / ".handrail")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HANDRAIL_JOURNAL", raising=False)
+    return Journal(tmp_path / ".handrail" / "journal.db")

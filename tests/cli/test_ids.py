@@ -1,0 +1,40 @@
+"""Ids can be cut short, and no cut ever means another one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handrail.cli.ids import resolve, shorten
+from handrail.core.errors import UsageError
+
+IDS = st.lists(st.text("ab_", min_size=1, max_size=20), min_size=1, max_size=8)
+
+
+def test_a_beginning_that_only_one_id_has_is_enough() -> None:
+    assert resolve("run_a", ["run_abc", "run_xyz"], "run") == "run_abc"
+
+
+def test_a_whole_id_is_meant_even_if_others_begin_with_it() -> None:
+    assert resolve("run_a", ["run_a", "run_ab"], "run") == "run_a"
+
+
+def test_a_beginning_of_several_lists_them() -> None:
+    with pytest.raises(UsageError, match="'run_ab', 'run_ac'"):
+        resolve("run_a", ["run_ab", "run_ac", "run_b"], "run")
+
+
+def test_an_id_that_is_not_there_lists_the_last_ones() -> None:
+    with pytest.raises(UsageError, match="'run_b', 'run_a'"):
+        resolve("call", ["run_a", "run_b"], "run")
+
+
+def test_no_text_at_all_means_nothing() -> None:
+    with pytest.raises(UsageError):
+        resolve("", ["run_a"], "run")
+
+
+@given(IDS)
+def test_every_id_is_found_by_what_is_shown_of_it(ids: list[str]) -> None:
+    assert {each: resolve(shown, ids, "run") for each, shown in shorten(ids).items()} == {each: each for each in ids}
