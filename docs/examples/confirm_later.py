@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +28,8 @@ async def serve(path: Path) -> None:
     call, context = ToolCall("call-1", "publish", {"page": "prices"}), Context(run="site")
     async with await SqliteJournal.open(path) as journal, Executor([publish], journal=journal) as executor:
         print("first: ", (await executor.invoke(call, context)).outcome, flush=True)
-        subprocess.run([sys.executable, __file__, str(path)], check=True)
+        person = await asyncio.create_subprocess_exec(sys.executable, __file__, str(path))
+        await person.wait()
         print("second:", (await executor.invoke(call, context)).text)
 
 

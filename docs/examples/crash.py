@@ -47,9 +47,9 @@ def make_tool(folder: Path, *, dies: bool = False, can_ask: bool = True) -> Tool
 
 
 async def invoke(folder: Path, pay: Tool) -> str:
-    async with await SqliteJournal.open(folder / "journal.db") as journal:
-        async with Executor([pay], policy=Policy(confirm_side_effects=False), journal=journal) as executor:
-            result = await executor.invoke(CALL, CONTEXT)
+    journal = await SqliteJournal.open(folder / "journal.db")
+    async with journal, Executor([pay], policy=Policy(confirm_side_effects=False), journal=journal) as executor:
+        result = await executor.invoke(CALL, CONTEXT)
     return f"{result.outcome}: {result.text}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from handrail.proof.journal import SqliteJournal
 from handrail.testing.model import ScriptedModel, call, text
 
 console = Console(highlight=False)
-shop = Path(tempfile.mkdtemp(prefix="handrail-demo-"))
+shop = Path(tempfile.mkdtemp(prefix="handrail-demo-")) / "shop.db"
+record = Path(".handrail")
 
 
 @tool
@@ -36,7 +38,7 @@ def find_orders(customer: str, status: str = "open") -> list[dict[str, Any]]:
         customer: The customer's name.
         status: open or shipped.
     """
-    with sqlite3.connect(shop / "shop.db") as db:
+    with closing(sqlite3.connect(shop)) as db, db:
         rows = db.execute("SELECT id, item, cents FROM orders WHERE customer = ? AND status = ?", (customer, status))
         return [{"id": id, "item": item, "cents": cents} for id, item, cents in rows]
 
@@ -49,13 +51,13 @@ def refund(order: int, cents: int) -> str:
         order: The order's number.
         cents: How much to give back.
     """
-    with sqlite3.connect(shop / "shop.db") as db:
+    with closing(sqlite3.connect(shop)) as db, db:
         db.execute("INSERT INTO refunds VALUES (?, ?)", (order, cents))
     return f"refunded {cents / 100:.2f} for order {order}"
 
 
 def open_shop() -> None:
-    with sqlite3.connect(shop / "shop.db") as db:
+    with closing(sqlite3.connect(shop)) as db, db:
         db.execute("CREATE TABLE orders (id INTEGER, customer TEXT, item TEXT, cents INTEGER, status TEXT)")
         db.execute("CREATE TABLE refunds (order_id INTEGER, cents INTEGER)")
         db.execute("INSERT INTO orders VALUES (17, 'Ada', 'umbrella', 2450, 'open'), (18, 'Bob', 'boots', 8900, 'open')")
@@ -92,19 +94,22 @@ async def show(event: Event) -> None:
 
 async def main() -> None:
     open_shop()
+    record.mkdir(exist_ok=True)
     console.print(Panel("Ada's umbrella broke. Please refund it.", title="you", title_align="left", expand=False))
-    async with await SqliteJournal.open(shop / "journal.db") as journal:
-        async with Executor([find_orders, refund], approver=Person(), journal=journal) as executor:
-            runner = Runner(SCRIPT, executor)
-            await runner.run(Conversation().say("Ada's umbrella broke. Please refund it."), emit=show)
-            run = executor.run
-    report = audit(shop / "journal.db")
-    bundle = export_run(shop / "journal.db", run, shop / "bundle")
+    async with (
+        await SqliteJournal.open(record / "journal.db") as journal,
+        Executor([find_orders, refund], approver=Person(), journal=journal) as executor,
+    ):
+        runner = Runner(SCRIPT, executor)
+        await runner.run(Conversation().say("Ada's umbrella broke. Please refund it."), emit=show)
+    report = audit(record / "journal.db")
+    bundle = export_run(record / "journal.db", executor.run, record / "bundles" / executor.run)
     verdict = "[green]verified[/]" if report.ok else f"[red]broken: {report.problems}[/]"
     console.print(
         f"\n[bold]proof[/]  {verdict}: {report.entries} entries, {report.checkpoints} signed checkpoint(s)\n"
-        f"       look:    .venv/bin/handrail --journal {shop / 'journal.db'} proof show {run}\n"
-        f"       verify:  python3 {bundle / 'verify.py'} {bundle}    [dim](needs nothing but Python)[/]"
+        f"       look      .venv/bin/handrail proof show {executor.run}\n"
+        f"       verify    python3 {bundle / 'verify.py'} {bundle}   [dim](needs nothing but Python)[/]",
+        soft_wrap=True,
     )
 
 

@@ -61,7 +61,11 @@ class BlockingExecutor:
 
     def __init__(self, tools: Any, **options: Any) -> None:
         self._portal = Portal()
-        self._executor = self._portal.call(_made(tools, options))
+        try:
+            self._executor = self._portal.call(_made(tools, options))
+        except BaseException:
+            self._portal.close()
+            raise
 
     def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
         return self._portal.call(self._executor.invoke(call, context, emit))
@@ -108,7 +112,8 @@ def execute_tool_securely(
         ToolError: It was refused, failed, or took too long.
     """
     policy = Policy(timeout=timeout, max_output=max_output_size, confirm_side_effects=False)
-    tool = _named(getattr(func, "__name__", "tool"), func)
+    name = getattr(func, "__name__", "")
+    tool = _named(name if name.isidentifier() else "tool", func)
     with BlockingExecutor([tool], policy=policy) as executor:
         result = executor.invoke(ToolCall("", tool.name, dict(arguments)))
     if result.error is None:

@@ -1,4 +1,4 @@
-"""The pages as tests see them: fenced blocks with their line, headings, links. Reads Markdown as we write it, no more."""
+"""The pages as tests see them: fenced blocks with their lines, headings, links. It reads only what we write."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _command(text: str) -> str:
     words = shlex.split(text)[1:]
     paths = [str(ROOT / word) if word.startswith("docs/") else word for word in words]
     done = subprocess.run([sys.executable, "-W", "error", *paths], capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+    return done.stdout + done.stderr + (f"exit code {done.returncode}\n" if done.returncode else "")
 
 
 def _compare(page: Page, block: Block, after: Block | None, printed: str) -> None:

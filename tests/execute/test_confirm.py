@@ -136,6 +136,19 @@ async def test_edited_arguments_are_what_runs_and_the_caller_is_told() -> None:
     assert intent.arguments == {"amount": 3}
 
 
+async def test_a_call_that_ran_with_edited_arguments_is_known_by_what_was_asked() -> None:
+    from handrail import Context
+
+    bank, journal = Bank(), MemoryJournal()
+    call = ToolCall("1", "pay", {"amount": 5})
+    async with bank.executor(Says(Edit("ada", {"amount": 3})), journal) as executor:
+        first = await executor.invoke(call)
+    async with bank.executor(journal=journal) as later:
+        again = await later.invoke(call, Context(run=executor.run))
+
+    assert (again, bank.paid) == (first, [3])
+
+
 async def test_edited_arguments_that_do_not_fit_are_refused() -> None:
     bank = Bank()
     async with bank.executor(Says(Edit("ada", {"amount": "lots"}))) as executor:

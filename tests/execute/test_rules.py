@@ -182,8 +182,14 @@ def test_a_pattern_without_a_wildcard_matches_only_itself(decision: str, pattern
         "docs/a\0",
     ],
 )
-@pytest.mark.parametrize("pattern", ["docs/**", "docs/*", "docs/a", "*"])
+@pytest.mark.parametrize("pattern", ["docs/**", "docs/*", "docs/a"])
 def test_nothing_outside_sneaks_past_an_allow(pattern: str, value: str) -> None:
+    assert not argument_rule("allow", pattern).covers(question(path=value))
+
+
+@pytest.mark.parametrize("value", [".", "..", "./", "../", "docs/..", "../..", "a\0", "docs/\0/../a", "/", "/a"])
+@pytest.mark.parametrize("pattern", ["*", ".*", "?", "??"])
+def test_a_star_is_something_in_the_folder_and_not_the_folder_or_above(pattern: str, value: str) -> None:
     assert not argument_rule("allow", pattern).covers(question(path=value))
 
 
@@ -205,6 +211,9 @@ def test_nothing_outside_sneaks_past_an_allow(pattern: str, value: str) -> None:
         ("https://evil.org/**", "https://evil.org/a"),
         ("https://evil.org/**", "https://evil.org//a/../b"),
         ("../*", "../../a"),
+        ("*", "."),
+        ("*", ".."),
+        ("a", "docs/\0/../a"),
     ],
 )
 def test_no_spelling_of_a_place_sneaks_past_a_deny(pattern: str, value: str) -> None:

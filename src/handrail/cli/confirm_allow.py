@@ -7,6 +7,7 @@ import sys
 import click
 
 from handrail.cli import answers, text
+from handrail.cli.complete import requests
 from handrail.cli.groups import examples
 from handrail.cli.view import View, answer, answer_json, ask, common, tell
 from handrail.core.errors import UsageError
@@ -17,7 +18,7 @@ from handrail.core.events import ConfirmationRequested
     "allow",
     epilog=examples("handrail confirm allow confirm_0193", "handrail confirm allow confirm_0193 --by ada --yes"),
 )
-@click.argument("request")
+@click.argument("request", shell_complete=requests)
 @click.option("--by", metavar="NAME", help="Who says so. Default: your login name.")
 @click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
 @common

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from handrail.cli import answers, text
+from handrail.cli.complete import requests
 from handrail.cli.groups import examples
 from handrail.cli.view import View, answer, answer_json, common
 
@@ -16,7 +17,7 @@ from handrail.cli.view import View, answer, answer_json, common
         "handrail confirm deny confirm_0193 --by ada --reason 'wrong account'",
     ),
 )
-@click.argument("request")
+@click.argument("request", shell_complete=requests)
 @click.option("--by", metavar="NAME", help="Who says so. Default: your login name.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; the model reads it.")
 @common

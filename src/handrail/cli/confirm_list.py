@@ -24,6 +24,7 @@ def command(view: View) -> None:
     """List the calls that wait for a person's word, oldest first."""
     with view.reader() as reader:
         waiting = reader.pending()
+        runs = view.ids([run.run for run in reader.runs()])
     if view.as_json:
         for question in waiting:
             answer_json(question)
@@ -31,8 +32,7 @@ def command(view: View) -> None:
     if not waiting:
         tell("Nothing waits for an answer.")
         return
-    requests = view.ids(question.request for question in waiting)
-    runs = view.ids(question.run for question in waiting)
+    requests = view.ids([question.request for question in waiting])
     table(_COLUMNS, [_row(view, each, requests[each.request], runs[each.run]) for each in waiting])
     if is_terminal():
         tell("Answer with: handrail confirm allow REQUEST, or handrail confirm deny REQUEST")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from handrail.cli import text
+from handrail.cli.complete import calls, runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.view import View, answer, answer_json, ask, common, tell
@@ -22,8 +23,8 @@ from handrail.proof.read import Entry, Reader, erase
         "handrail proof erase --before 2026-01-31 --yes",
     ),
 )
-@click.argument("run", required=False)
-@click.option("--call", metavar="CALL", help="Only of this call.")
+@click.argument("run", required=False, shell_complete=runs)
+@click.option("--call", shell_complete=calls, metavar="CALL", help="Only of this call.")
 @click.option("--before", metavar="DATE", help="Only what was recorded before this date or time (ISO 8601).")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common

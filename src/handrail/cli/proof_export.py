@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from handrail.cli.complete import runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.text import visible
@@ -17,7 +18,7 @@ from handrail.proof.audit import export_run
     "export",
     epilog=examples("handrail proof export run_0193", "handrail proof export run_0193 evidence/march"),
 )
-@click.argument("run")
+@click.argument("run", shell_complete=runs)
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @common
 def command(view: View, run: str, folder: Path | None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from handrail.cli.complete import calls, runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.text import builtins, visible
@@ -21,9 +22,9 @@ from handrail.proof.read import Entry
     "prove",
     epilog=examples("handrail proof prove call_4f -o receipt.json", "handrail proof prove call_4f | jq -r .checkpoint"),
 )
-@click.argument("call")
+@click.argument("call", shell_complete=calls)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the receipt there.")
-@click.option("--run", metavar="RUN", help="The run, if several have a call of this id.")
+@click.option("--run", shell_complete=runs, metavar="RUN", help="The run, if several have a call of this id.")
 @common
 def command(view: View, call: str, output: Path | None, run: str | None) -> None:
     """Make the receipt of one CALL: its answer, and the proof that the signed journal holds it.

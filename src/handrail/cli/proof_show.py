@@ -8,6 +8,7 @@ import click
 
 from handrail.cli import text
 from handrail.cli.detail import print_call, print_entry
+from handrail.cli.complete import calls, runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.proof_list import state
@@ -35,8 +36,8 @@ _COLUMNS = (
         "handrail proof show run_0193 --json | jq .type",
     ),
 )
-@click.argument("run")
-@click.argument("call", required=False)
+@click.argument("run", shell_complete=runs)
+@click.argument("call", required=False, shell_complete=calls)
 @click.option("--full", is_flag=True, help="Every entry, with arguments and results as they were recorded.")
 @common
 def command(view: View, run: str, call: str | None, full: bool) -> None:

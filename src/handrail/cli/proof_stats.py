@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from handrail.cli import text
+from handrail.cli.complete import runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.view import Column, View, answer_json, common, table, tell
@@ -26,7 +27,7 @@ _COLUMNS = (
     "stats",
     epilog=examples("handrail proof stats", "handrail proof stats --run run_0193", "handrail proof stats --all --json"),
 )
-@click.option("--run", metavar="RUN", help="Only of this run.")
+@click.option("--run", shell_complete=runs, metavar="RUN", help="Only of this run.")
 @click.option("--all", "everything", is_flag=True, help="Of the whole journal.")
 @common
 def command(view: View, run: str | None, everything: bool) -> None:

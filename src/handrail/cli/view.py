@@ -35,7 +35,7 @@ STYLES = {
 
 
 _GAP = 2
-_NARROWEST = 16
+_NARROWEST = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,16 @@ class RunStarted(Struct, frozen=True, tag="run.started", kw_only=True):
     body: ClassVar[str | None] = None
 
 
+class RunResumed(Struct, frozen=True, tag="run.resumed", kw_only=True):
+    """Somebody took the run up again, perhaps with other tools than it began with."""
+
+    run: str
+    at: int
+    tools: str
+    principal: str = "local"
+    body: ClassVar[str | None] = None
+
+
 class RunFinished(Struct, frozen=True, tag="run.finished", kw_only=True):
     run: str
     at: int
@@ -113,6 +123,8 @@ class ConfirmationAnswered(Struct, frozen=True, tag="confirmation.answered", kw_
     decision: Literal["allow", "deny"]
     by: str
     reason: str = ""
+    edited: bool = False
+    """Allowed with other arguments than were asked about; `binds` is of those, and the intent has them."""
     body: ClassVar[str | None] = None
 
 
@@ -141,6 +153,7 @@ class CallRequested(Struct, frozen=True, tag="call.requested", kw_only=True):
 
 Recorded = (
     RunStarted
+    | RunResumed
     | RunFinished
     | ToolsOffered
     | CallIntended

@@ -14,20 +14,22 @@ from handrail.core.invocation import Invocation
 from handrail.core.redact import mask_fields, redact
 from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import Attempt
+from handrail.execute.ledger import Ledger
 from handrail.execute.output import normal
 from handrail.execute.policy import Policy
 from handrail.tools.registry import RegisteredTools
 
 
-def check_same(call: ToolCall, begun: CallIntended, tools: RegisteredTools) -> None:
+def check_same(call: ToolCall, begun: CallIntended, ledger: Ledger, tools: RegisteredTools) -> None:
     """Hold a call of a resumed run to what its id meant before.
 
     Raises:
-        ToolError: It is another tool, or has other arguments. Erased arguments cannot be compared.
+        ToolError: It is another tool, or has other arguments. Those that were erased, or that a person
+            changed before the call ran, cannot be compared.
     """
     tool = tools.find(call.name)
     same = tool.scoped_name == begun.tool
-    if same and begun.arguments is not None:
+    if same and begun.arguments is not None and not ledger.was_edited(begun):
         arguments, _ = read_arguments(call, tool, lenient=True)
         recorded = redact(mask_fields(arguments, tool.secrets))
         same = canonical(recorded) == canonical(begun.arguments)

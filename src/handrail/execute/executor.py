@@ -21,6 +21,7 @@ from handrail.core.events import (
     ConfirmationAnswered,
     Emit,
     RunFinished,
+    RunResumed,
     RunStarted,
     ToolsOffered,
     ignore,
@@ -93,7 +94,7 @@ class Executor:
         attempt = Attempt(call, context, self._recorder(ledger, emit))
         try:
             if (begun := ledger.before.get(call.id)) is not None:
-                check_same(call, begun, self.tools)
+                check_same(call, begun, ledger, self.tools)
             return await ledger.once(call, lambda: self._settle(attempt))
         except ToolError as error:
             return refused(call, error)
@@ -204,11 +205,10 @@ class Executor:
         lease = await self._journal.lease(run)
         try:
             history = await self._journal.history(run)
-            if not history:
-                started = RunStarted(
-                    run=run, at=self._clock.now(), tools=self.tools.digest, principal=context.principal.id
-                )
-                await self._journal.append(started)
+            begun = RunResumed if history else RunStarted
+            await self._journal.append(
+                begun(run=run, at=self._clock.now(), tools=self.tools.digest, principal=context.principal.id)
+            )
         except BaseException:
             lease.release()
             raise

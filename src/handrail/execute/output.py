@@ -88,7 +88,8 @@ def _json(value: Any) -> tuple[Any, tuple[str, ...]]:
         _check_depth(plain, 0)
     # msgspec writes NaN and infinities as null: only then is a closer look needed.
     odd = not encoded or (b"null" in encoded and _has_odd_number(plain))
-    return _mended(plain) if odd else (plain, ())
+    # Read back, a tuple is a list: the result of now is equal to the one in the record.
+    return _mended(plain) if odd else (msgspec.json.decode(encoded), ())
 
 
 def _encoded(plain: Any) -> bytes:

@@ -85,13 +85,14 @@ def _matches(value: Any, pattern: str) -> bool | None:
 
     None if nobody can tell what the value names.
     """
-    text = _normal(value if isinstance(value, str) else canonical(value).decode())
-    pattern = _normal(pattern)
-    if "\0" in text:
+    written = value if isinstance(value, str) else canonical(value).decode()
+    if "\0" in written:
         return None
+    text, pattern = _normal(written), _normal(pattern)
     if pattern != "**" and _climbs(text) != _climbs(pattern):
         return None if _climbs(text) else False
-    return _glob(pattern).fullmatch(text) is not None
+    found = _glob(pattern).fullmatch(text) is not None
+    return None if found and text == "." and pattern not in (".", "**") else found  # `*` is in a folder, not the folder
 
 
 def _normal(path: str) -> str:

@@ -114,7 +114,12 @@ class Ensemble:
             if was == "prepared" and self._on_close is not None:
                 await self._on_close()
 
-    async def prepare_invokers(self, descriptors: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
+    async def prepare_invokers(
+        self,
+        descriptors: Mapping[str, Any],
+        defaults: Mapping[str, Any] | None = None,
+        handlers: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
         """Make the tools that descriptors describe, with these defaults, and prepare."""
         from handrail.tools.files.build import build_tool, read_defaults  # they build on Ensemble's own module
 

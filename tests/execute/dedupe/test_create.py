@@ -22,11 +22,11 @@ def from_toml(text: str) -> Any:
     ("text", "kind"),
     [
         ('deduplicator = "exact"', ExactDeduplicator),
-        ('deduplicator = { name = "exact", max_entries = 10 }', ExactDeduplicator),
-        ('deduplicator = { name = "window", seconds = 60 }', WindowDeduplicator),
-        ('deduplicator = { name = "window", seconds = 0.5, max_scopes = 3 }', WindowDeduplicator),
+        ('deduplicator = { kind = "exact", max_entries = 10 }', ExactDeduplicator),
+        ('deduplicator = { kind = "window", seconds = 60 }', WindowDeduplicator),
+        ('deduplicator = { kind = "window", seconds = 0.5, max_scopes = 3 }', WindowDeduplicator),
         ('deduplicator = "semantic"', SemanticDeduplicator),
-        ('deduplicator = { name = "semantic", threshold = 0.95, seconds = 60 }', SemanticDeduplicator),
+        ('deduplicator = { kind = "semantic", threshold = 0.95, seconds = 60 }', SemanticDeduplicator),
         ("", type(None)),
     ],
 )
@@ -36,7 +36,7 @@ def test_a_name_and_its_options_make_a_deduplicator(text: str, kind: type) -> No
 
 def test_the_options_reach_the_deduplicator() -> None:
     clock = HandClock()
-    window = create({"name": "window", "seconds": 5}, clock=clock)
+    window = create({"kind": "window", "seconds": 5}, clock=clock)
     assert window is not None
     window.record("read", {})
     assert window.is_duplicate("read", {})
@@ -49,7 +49,7 @@ def test_a_deduplicator_that_is_made_already_is_returned_as_it_is() -> None:
     assert create(own) is own
 
 
-@pytest.mark.parametrize("name", ["exakt", {"name": "exakt"}, {"name": 3}, {}, {"seconds": 5}])
+@pytest.mark.parametrize("name", ["exakt", {"kind": "exakt"}, {"kind": 3}, {}, {"seconds": 5}])
 def test_an_unknown_name_is_refused_with_the_choices(name: Any) -> None:
     with pytest.raises(UsageError, match="'exact', 'semantic', 'window'"):
         create(name)
@@ -59,13 +59,13 @@ def test_an_unknown_name_is_refused_with_the_choices(name: Any) -> None:
     "name",
     [
         "window",
-        {"name": "window", "seconds": "60"},
-        {"name": "window", "seconds": 0},
-        {"name": "window", "seconds": True},
-        {"name": "window", "secs": 60},
-        {"name": "exact", "seconds": 60},
-        {"name": "exact", "max_entries": 0},
-        {"name": "semantic", "threshold": 2},
+        {"kind": "window", "seconds": "60"},
+        {"kind": "window", "seconds": 0},
+        {"kind": "window", "seconds": True},
+        {"kind": "window", "secs": 60},
+        {"kind": "exact", "seconds": 60},
+        {"kind": "exact", "max_entries": 0},
+        {"kind": "semantic", "threshold": 2},
     ],
 )
 def test_options_that_do_not_fit_are_refused(name: Any) -> None:

@@ -147,7 +147,7 @@ class Alive:
         self.path = folder / "alive"
         os.mkfifo(self.path)
         self._kept_open = os.open(self.path, os.O_RDWR)
-        self._file = open(os.open(self.path, os.O_RDONLY))  # noqa: SIM115: `closed` closes it
+        self._file = open(os.open(self.path, os.O_RDONLY))  # noqa: SIM115  (`closed` closes it)
 
     def tool(self, script: str) -> Tool:
         tool = command(["sh", "-c", script, "sh", str(self.path)])

@@ -1,4 +1,4 @@
-"""A deduplicator by name, as a TOML file gives it: `"exact"`, or `{ name = "window", seconds = 60 }`."""
+"""A deduplicator by name, as a TOML file gives it: `"exact"`, or `{ kind = "window", seconds = 60 }`."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def create(
         UsageError: There is no such strategy, or its options do not fit it.
     """
     match name:
-        case None:
+        case None | "none":
             return None
         case str():
             return _build(name, {}, embedder, clock)
         case Mapping():
-            options = {key: value for key, value in name.items() if key != "name"}
-            return _build(name.get("name"), options, embedder, clock)
+            options = {key: value for key, value in name.items() if key != "kind"}
+            return _build(name.get("kind"), options, embedder, clock)
         case Deduplicator():
             return name
     raise UsageError(f"{name!r} is not a deduplicator; give {_choices()}, or an object with the methods of one")

@@ -22,7 +22,7 @@ from handrail.tools.tool import Isolation, Retry, Tool
 Handlers = Mapping[str, Callable[..., Any]]
 NO_HANDLERS: Handlers = MappingProxyType({})
 
-DEDUPLICATORS = ("exact", "window", "semantic")
+DEDUPLICATORS = ("exact", "window", "semantic", "none")
 _DEFAULTS = ("timeout", "max_retries", "deduplicator", "max_output")
 _KEYS = (
     "name",

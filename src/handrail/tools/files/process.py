@@ -53,7 +53,7 @@ async def run_program(
     # Cancelled halfway, asyncio would end only the program and not its group: let it finish, then end them all.
     started = loop.create_task(spawning)
     try:
-        transport, heard = await started
+        transport, heard = await asyncio.shield(started)
         if stdin is not None:
             _feed(transport, stdin)
         await heard.exited_or_overflowed.wait()

@@ -1,0 +1,372 @@
+"""Whatever a handler returns becomes JSON that everybody can read, or an honest refusal."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import functools
+import math
+import subprocess
+import sys
+import uuid
+from collections import OrderedDict, UserDict, defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from handrail.core.calls import Attachment, Output, Problem, ToolResult
+from handrail.core.errors import Denied, InvalidOutput, ToolError
+from handrail.core.redact import MASK, Secret
+from handrail.execute.output import check, normal
+from handrail.tools.handlers import Style
+from handrail.tools.schema import Validator
+
+STYLES: tuple[Style, ...] = ("arguments", "context", "invocation", "named")
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
+anything = st.recursive(
+    scalars | st.binary() | st.decimals() | st.datetimes() | st.uuids() | st.sets(st.text(max_size=3), max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3)
+    | st.tuples(inner, inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@dataclass
+class Place:
+    name: str
+    at: Point
+    tags: set[str] = field(default_factory=set)
+
+
+class City(msgspec.Struct):
+    name: str
+    seen: datetime.date
+
+
+class Model(BaseModel):
+    name: str
+    when: datetime.datetime
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Number(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+NOON = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
+FORMS: list[tuple[Any, Any]] = [
+    (None, None),
+    (True, True),
+    ("text", "text"),
+    ("naïve 🙂", "naïve 🙂"),
+    (0.1, 0.1),
+    (2**70, 2**70),
+    (-(2**200), -(2**200)),
+    (b"bytes", "bytes"),
+    (bytearray(b"bytes"), "bytes"),
+    (memoryview(b"bytes"), "bytes"),
+    ({"raw": b"\xff"}, {"raw": "/w=="}),
+    ((1, (2,)), [1, [2]]),
+    ({3, 1, 2}, [1, 2, 3]),
+    (frozenset({"b", "a"}), ["a", "b"]),
+    ({"set": {"b", "a", "c"}, "list": [{"z", "y"}]}, {"set": ["a", "b", "c"], "list": [["y", "z"]]}),
+    ({1: "a", 2.5: "b"}, {"1": "a", "2.5": "b"}),
+    (NOON, "2024-02-29T12:00:00Z"),
+    (NOON.date(), "2024-02-29"),
+    (datetime.timedelta(seconds=90), "PT90S"),
+    (datetime.UTC, "UTC"),
+    (Decimal("1.10"), "1.10"),
+    (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    (PurePosixPath("/a/b"), "/a/b"),
+    ([Path("a")], ["a"]),
+    (Colour.RED, "red"),
+    ({"level": Level.HIGH}, {"level": 3}),
+    (Point(1, 2), [1, 2]),
+    (Place("Lisbon", Point(1, 2)), {"name": "Lisbon", "at": [1, 2], "tags": []}),
+    (City("Lisbon", NOON.date()), {"name": "Lisbon", "seen": "2024-02-29"}),
+    (Model(name="a", when=NOON), {"name": "a", "when": "2024-02-29T12:00:00Z"}),
+    ([Model(name="a", when=NOON)], [{"name": "a", "when": "2024-02-29T12:00:00Z"}]),
+    (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+    (defaultdict(int, a=1), {"a": 1}),
+    (MappingProxyType({"a": 1}), {"a": 1}),
+    (UserDict({"a": 1}), {"a": 1}),
+    (deque([1, 2]), [1, 2]),
+    (range(3), [0, 1, 2]),
+    (Text("text"), "text"),
+    ([Number(3), Real(0.5)], [3, 0.5]),
+    ({"key": Secret("hunter2")}, {"key": MASK}),
+]
+
+
+@pytest.mark.requirement("nrv.result")
+@pytest.mark.parametrize(("value", "plain"), FORMS)
+@pytest.mark.parametrize("style", STYLES)
+def test_a_value_has_its_plain_form(value: Any, plain: Any, style: Style) -> None:
+    assert normal(value, style) == Output(plain)
+    assert type(normal(value, style).output) is type(plain)
+
+
+@given(anything)
+def test_whatever_is_returned_is_json_or_refused(value: Any) -> None:
+    try:
+        output = normal(value, "arguments")
+    except InvalidOutput:
+        return
+
+    encoded = msgspec.json.encode(output.output)
+    assert msgspec.json.decode(encoded) == output.output
+
+
+def test_the_keys_of_an_object_stay_in_their_order() -> None:
+    assert list(normal({"b": 1, "a": {"d": 1, "c": 2}}, "arguments").output) == ["b", "a"]
+
+
+def test_a_set_has_the_same_order_in_every_process() -> None:
+    code = "from handrail.execute.output import normal; print(normal({'s': set('abcdefgh'), 't': {1, 'a'}}, 'named').output)"
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(seen) == 1
+
+
+@pytest.mark.requirement("nrv.warnings")
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (math.nan, "nan"),
+        ([1.0, math.inf, None], [1.0, "inf", None]),
+        ({"a": {"b": -math.inf}}, {"a": {"b": "-inf"}}),
+        ("half \ud83d", "half \\ud83d"),
+        ({"\udc00": ["\ud800"]}, {"\\udc00": ["\\ud800"]}),
+        (b"\xff\xfe", "//4="),
+        (Path("\udcff"), "\\udcff"),
+    ],
+)
+def test_what_json_cannot_hold_is_spelt_out_with_a_warning(value: Any, plain: Any) -> None:
+    output = normal(value, "arguments")
+
+    assert output.output == plain
+    assert len(output.warnings) == 1
+
+
+def test_a_null_alone_is_no_reason_to_warn() -> None:
+    assert normal({"a": None, "b": "null"}, "arguments") == Output({"a": None, "b": "null"})
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+class Strange:
+    @property
+    def model_dump(self) -> Any:
+        raise RuntimeError("no")
+
+
+class Endless:
+    def model_dump(self, mode: str) -> Any:
+        return Endless()
+
+
+class Halved:
+    def model_dump(self, mode: str) -> Any:
+        return "\ud800".encode()
+
+
+def circle() -> list[Any]:
+    value: list[Any] = []
+    value.append({"again": value})
+    return value
+
+
+@pytest.mark.requirement("nrv.result")
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        [object()],
+        numbers(),
+        numbers,
+        1j,
+        type,
+        Model,
+        ValueError("returned, not raised"),
+        {(1, 2): 3},
+        {None: 1},
+        {1: "a", "1": "b"},
+        {"deep": [{1: "a", "1": "b"}]},
+        Strange(),
+        Endless(),
+        Halved(),
+        circle(),
+        10**5000,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_has_no_json_form_is_refused_and_says_that_the_tool_ran(value: Any) -> None:
+    with pytest.raises(InvalidOutput, match="the tool ran"):
+        normal(value, "arguments")
+
+
+def nested(depth: int, wrap: Any = lambda inner: [inner]) -> Any:
+    return functools.reduce(lambda inner, _: wrap(inner), range(depth), "x")
+
+
+@dataclass
+class Box:
+    inner: Any
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}, Box], ids=["list", "dict", "object"])
+def test_a_result_may_be_a_hundred_levels_deep_and_no_deeper(wrap: Any) -> None:
+    normal(nested(100, wrap), "arguments")
+    with pytest.raises(InvalidOutput, match="nested"):
+        normal(nested(101, wrap), "arguments")
+    with pytest.raises(InvalidOutput, match="nested"):
+        normal(["\ud800", nested(100, wrap)], "arguments")
+
+
+def test_a_bottomless_result_is_refused() -> None:
+    value = nested(100_000)
+
+    with pytest.raises(InvalidOutput, match="nested"):
+        normal(value, "arguments")
+    while isinstance(value, list):  # or freeing it would recurse as deep
+        value = value[0]
+
+
+def test_many_brackets_are_not_many_levels() -> None:
+    assert normal([[]] * 1000, "arguments").output == [[]] * 1000
+    assert normal("[" * 1000, "arguments").output == "[" * 1000
+
+
+# ── results that say more ─────────────────────────────────────────────────────────────
+
+IMAGE = Attachment("a.png", "image/png", b"\x89PNG")
+
+
+@pytest.mark.requirement("nrv.result")
+@pytest.mark.requirement("nrv.warnings")
+def test_output_warnings_and_attachments_all_reach_the_caller() -> None:
+    said = Output({"n": {2, 1}}, ("old data",), (IMAGE,))
+
+    assert normal(said, "arguments") == Output({"n": [1, 2]}, ("old data",), (IMAGE,))
+
+
+@pytest.mark.requirement("nrv.result")
+@pytest.mark.parametrize(
+    ("returned", "output"),
+    [
+        ({"output": 5}, Output(5)),
+        ({"output": None, "warnings": None, "attachments": None}, Output(None)),
+        ({"output": 5, "warnings": ["a", "b"]}, Output(5, ("a", "b"))),
+        ({"output": 5, "warnings": "one"}, Output(5, ("one",))),
+        ({"output": 5, "attachments": [IMAGE]}, Output(5, (), (IMAGE,))),
+        (
+            {"output": 5, "attachments": [{"name": "a.png", "media_type": "image/png", "data": "iVBORw=="}]},
+            Output(5, (), (IMAGE,)),
+        ),
+    ],
+)
+def test_the_result_object_of_nrv_is_read(returned: dict[str, Any], output: Output) -> None:
+    assert normal(returned, "invocation") == output
+
+
+@pytest.mark.parametrize("style", [style for style in STYLES if style != "invocation"])
+def test_a_plain_function_may_return_an_object_that_looks_like_one(style: Style) -> None:
+    returned = {"output": 5, "warnings": ["mine"]}
+
+    assert normal(returned, style) == Output(returned)
+
+
+@pytest.mark.parametrize("returned", [{"output": 5, "other": 1}, {"warnings": []}, {}])
+def test_an_object_with_other_keys_is_a_plain_value_in_every_style(returned: dict[str, Any]) -> None:
+    assert normal(returned, "invocation") == Output(returned)
+
+
+@pytest.mark.parametrize("attachment", [{}, 5, {"name": "a", "media_type": "b", "data": "not base64!"}, None])
+def test_an_attachment_that_is_none_is_refused(attachment: Any) -> None:
+    with pytest.raises(InvalidOutput, match="attachment"):
+        normal({"output": 1, "attachments": [attachment]}, "invocation")
+    with pytest.raises(InvalidOutput, match="attachment"):
+        normal(Output(1, (), (attachment,)), "arguments")
+
+
+def test_the_warnings_of_a_tool_come_before_ours() -> None:
+    assert normal(Output(math.nan, ("careful",)), "arguments").warnings[0] == "careful"
+    assert normal(Output(1, "careful"), "arguments").warnings == ("careful",)  # type: ignore[arg-type]  # a likely slip
+
+
+# ── errors that are returned ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.requirement("nrv.result")
+def test_a_returned_error_is_raised_as_it_is() -> None:
+    error = ToolError("NOT_FOUND", "no such city")
+
+    with pytest.raises(ToolError) as caught:
+        normal(error, "invocation")
+    assert caught.value is error
+    with pytest.raises(Denied):
+        normal(Denied("no"), "arguments")
+
+
+def test_the_result_of_another_call_is_passed_on() -> None:
+    result = ToolResult("c2", "other", {"n": 1}, warnings=("w",), attachments=(IMAGE,))
+
+    assert normal(result, "arguments") == Output({"n": 1}, ("w",), (IMAGE,))
+
+
+def test_the_failure_of_another_call_is_a_failure() -> None:
+    failed = ToolResult("c2", "other", "words", "failed", error=Problem("NOT_FOUND", "no such city"))
+    silent = ToolResult.from_dict({"tool_call_id": "c2", "name": "other", "content": "words", "is_error": True})
+
+    for result, code, message in ((failed, "NOT_FOUND", "no such city"), (silent, "failed", "words")):
+        with pytest.raises(ToolError) as caught:
+            normal(result, "arguments")
+        assert (caught.value.code, caught.value.message) == (code, message)
+
+
+# ── the declared form ─────────────────────────────────────────────────────────────────
+
+
+def test_a_result_is_held_to_the_schema_that_its_tool_declares() -> None:
+    validator = Validator({"type": "object", "required": ["n"]}, "the result", root="(result)")
+
+    check(normal({"n": 1}, "arguments"), validator)
+    check(normal({}, "arguments"), None)
+    with pytest.raises(InvalidOutput, match="n"):
+        check(normal({}, "arguments"), validator)
