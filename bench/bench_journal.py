@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from handrail.core.calls import ToolResult
@@ -101,16 +102,18 @@ async def measure(ways: dict[str, Way], rounds: int, entries: int) -> dict[str, 
 async def bench(folder: Path, rounds: int, entries: int) -> dict[str, float]:
     full, bare_full = bare(folder, "bare-full", "FULL", row_size())
     normal, bare_normal = bare(folder, "bare-normal", "NORMAL", row_size())
-    quick = await SqliteJournal.open(folder / "quick.db")
-    threaded = await SqliteJournal.open(folder / "threaded.db", timing=Timing(stall=0))
-    async with quick, threaded:
+    async with AsyncExitStack() as stack:
+
+        async def journal(name: str, timing: Timing = Timing()) -> SqliteJournal:
+            return await stack.enter_async_context(await SqliteJournal.open(folder / f"{name}.db", timing=timing))
+
         ways = {
             "bare, durable": bare_full,
-            "journal, durable": appends(quick, durable=True),
-            "journal, durable, by thread": appends(threaded, durable=True),
-            "journal, durable, 8 tasks": appends(quick, durable=True, tasks=8),
+            "journal, durable": appends(await journal("one"), durable=True),
+            "journal, durable, by thread": appends(await journal("thread", Timing(stall=0)), durable=True),
+            "journal, durable, 8 tasks": appends(await journal("eight"), durable=True, tasks=8),
             "bare, not synced": bare_normal,
-            "journal, not synced": appends(quick, durable=False),
+            "journal, not synced": appends(await journal("normal"), durable=False),
         }
         await measure(ways, 1, 2000)
         rates = await measure(ways, rounds, entries)

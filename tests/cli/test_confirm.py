@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
-from handrail import Context, Executor, ToolCall, ToolResult
+from handrail import Context, Executor, Secret, ToolCall, ToolResult, tool
+from handrail.cli.answers import give
+from handrail.core.errors import UsageError
+from handrail.core.events import ConfirmationRequested
 from handrail.proof.audit import audit
 from handrail.proof.journal import SqliteJournal
-from tests.cli.scene import Journal, add, fail, lines, pay, run
+from tests.cli.scene import Journal, add, fail, lines, make, pay, run
 
 
 def ask_again(journal: Journal, call: ToolCall) -> ToolResult:
@@ -20,6 +24,12 @@ def ask_again(journal: Journal, call: ToolCall) -> ToolResult:
             return await executor.invoke(call, Context(run="run_payments"))
 
     return asyncio.run(asking())
+
+
+@tool(side_effects=True)
+def login(user: str, password: Secret) -> str:
+    """Log in."""
+    raise NotImplementedError
 
 
 PAYMENT = ToolCall("call_pay", "pay", {"to": "ada", "amount": 5})
@@ -130,3 +140,38 @@ def test_arguments_that_were_changed_in_the_record_cannot_be_allowed(journal: Jo
     assert result.exit_code == 1
     assert "is not what would run" in result.stderr
     assert journal.answers("run_payments") == []
+
+
+def test_a_secret_is_masked_and_the_call_can_still_be_allowed(journal: Journal) -> None:
+    async def log_in(executor: Executor, kept: SqliteJournal) -> None:
+        async with Executor([login], journal=kept) as own:
+            await own.invoke(ToolCall("call_login", "login", {"user": "ada", "password": "hunter2-hunter2"}))
+
+    path = make(journal.path.with_name("secrets.db"), log_in)
+    (question,) = lines(run("--journal", str(path), "confirm", "list", "--json"))
+
+    result = run("--journal", str(path), "confirm", "allow", question["request"], "--by", "grace")
+
+    assert result.exit_code == 0
+    assert "hunter2" not in result.output
+    assert "cannot be shown here" in result.stderr
+
+
+def test_of_two_who_answer_at_once_one_is_told_that_it_came_too_late(journal: Journal) -> None:
+    (first, _) = lines(run("confirm", "list", "--json"))
+    question = msgspec.convert(first, ConfirmationRequested)
+    give(journal.path, question, "allow", "grace")
+
+    with pytest.raises(UsageError, match="somebody else"):
+        give(journal.path, question, "deny", "eve")
+
+    assert [each.by for each in journal.answers("run_payments")] == ["grace"]
+
+
+def test_without_the_journal_s_key_nothing_is_answered_and_no_other_key_is_made(journal: Journal) -> None:
+    key = journal.path.with_suffix(".key")
+    key.unlink()
+
+    result = run("confirm", "deny", "confirm_1", "--by", "grace")
+
+    assert (result.exit_code, key.exists(), journal.answers("run_payments")) == (1, False, [])

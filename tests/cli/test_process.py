@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -89,12 +90,15 @@ def test_ctrl_c_ends_with_130_and_no_traceback(journal: Journal) -> None:
     assert (process.returncode, b"Traceback" in errors) == (130, False)
 
 
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def on_terminal(*arguments: str, width: int = 100, typed: str = "", until: str = "") -> tuple[int, str]:
     """What a person sees, and the exit code."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, width))
     with subprocess.Popen(
-        command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment(TERM="xterm", NO_COLOR="1")
+        command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment(TERM="xterm")
     ) as process:
         os.close(theirs)
         shown = b""
@@ -110,7 +114,7 @@ def on_terminal(*arguments: str, width: int = 100, typed: str = "", until: str =
                 os.write(ours, typed.encode())
                 typed = ""
     os.close(ours)
-    return process.returncode, shown.decode().replace("\r\n", "\n")
+    return process.returncode, _STYLES.sub("", shown.decode().replace("\r\n", "\n"))
 
 
 def test_on_a_terminal_no_line_is_wider_than_it(journal: Journal) -> None:
@@ -134,6 +138,22 @@ def test_on_a_terminal_allowing_asks_after_showing(journal: Journal) -> None:
     assert shown.index('"amount": 5') < shown.index("[y/N]")
     assert (refused, before, allowed) == (1, [], 0)
     assert [each.by for each in journal.answers("run_payments")] == ["grace"]
+
+
+def test_answers_are_coloured_only_for_people_who_want_it(journal: Journal) -> None:
+    code = "import sys; sys.stdout.isatty = lambda: True; from handrail.cli import main; main()"
+    shown = {
+        wish: subprocess.run(
+            [sys.executable, "-c", code, "proof", "verify"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment(TERM="xterm", NO_COLOR=wish),
+        ).stdout
+        for wish in ("", "1")
+    }
+
+    assert ("\x1b[" in shown[""], "\x1b[" in shown["1"]) == (True, False)
 
 
 def test_nothing_a_tool_said_steers_a_terminal(journal: Journal) -> None:

@@ -24,7 +24,7 @@ from handrail.core.errors import (
 )
 
 
-def all_of(error: type[Exception]) -> list[type[Exception]]:
+def all_of(error: type[ToolError]) -> list[type[ToolError]]:
     ours = [child for child in error.__subclasses__() if child.__module__ == errors.__name__]
     return ours + [deeper for child in ours for deeper in all_of(child)]
 
@@ -51,12 +51,11 @@ def test_every_refusal_has_its_outcome_for_a_code() -> None:
     for kind in all_of(ToolError):
         if "__init__" not in vars(kind) and not kind.__name__.startswith("_"):
             error = kind("words")
-            assert isinstance(error, ToolError)
             assert (error.code, error.message) == (error.outcome, "words")
 
 
 def test_every_outcome_but_ok_has_an_error_of_its_own() -> None:
-    found = {kind.outcome for kind in (ToolError, *all_of(ToolError)) if issubclass(kind, ToolError)}
+    found = {ToolError.outcome} | {kind.outcome for kind in all_of(ToolError)}
 
     assert found == set(OUTCOMES) - {"ok"}
 
@@ -69,7 +68,6 @@ def test_a_model_reads_which_names_are_near() -> None:
     assert str(UnknownTool("ad")) == "Tool 'ad' not found"
 
 
-@pytest.mark.requirement("hearthnet.validation-feedback")
 def test_invalid_arguments_begin_with_their_code_and_name_every_problem() -> None:
     error = InvalidArguments(["a: expected an integer", "b: is missing"])
 

@@ -151,7 +151,10 @@ def test_the_keys_of_an_object_stay_in_their_order() -> None:
 
 
 def test_a_set_has_the_same_order_in_every_process() -> None:
-    code = "from handrail.execute.output import normal; print(normal({'s': set('abcdefgh'), 't': {1, 'a'}}, 'named').output)"
+    code = """
+from handrail.execute.output import normal
+print(normal({"s": set("abcdefgh"), "t": {1, "a"}}, "named").output)
+"""
     seen = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
@@ -250,7 +253,9 @@ class Box:
     inner: Any
 
 
-@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}, Box], ids=["list", "dict", "object"])
+@pytest.mark.parametrize(
+    "wrap", [lambda inner: [inner], lambda inner: {"a": inner}, Box], ids=["list", "dict", "object"]
+)
 def test_a_result_may_be_a_hundred_levels_deep_and_no_deeper(wrap: Any) -> None:
     normal(nested(100, wrap), "arguments")
     with pytest.raises(InvalidOutput, match="nested"):

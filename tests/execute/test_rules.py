@@ -61,8 +61,12 @@ def test_what_is_no_rule_is_refused_with_the_form_of_one(text: str) -> None:
         Rule.parse(text)
 
 
-@given(st.sampled_from(["allow", "deny"]), st.text("abc:*_", min_size=1), st.lists(st.tuples(st.text("ab", min_size=1), st.text("a*/?="))))
-def test_a_rule_comes_back_from_its_text(decision: Any, tool: str, arguments: list[tuple[str, str]]) -> None:  # fmt: skip
+@given(
+    st.sampled_from(["allow", "deny"]),
+    st.text("abc:*_", min_size=1),
+    st.lists(st.tuples(st.text("ab", min_size=1), st.text("a*/?="))),
+)
+def test_a_rule_comes_back_from_its_text(decision: Any, tool: str, arguments: list[tuple[str, str]]) -> None:
     rule = Rule(decision, tool, tuple(arguments))
 
     assert Rule.parse(str(rule)) == rule

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from handrail.core.calls import Attachment, Problem, ToolResult
+from handrail.core.confirmation import Asked
 from handrail.core.errors import OUTCOMES
 from handrail.core.events import (
     CallAmended,
@@ -16,6 +17,7 @@ from handrail.core.events import (
     ConfirmationRequested,
     Recorded,
     RunFinished,
+    RunResumed,
     RunStarted,
     ToolsOffered,
 )
@@ -65,7 +67,7 @@ def asked(number: int = 0, run: str = "run-1") -> ConfirmationRequested:
         call_id=f"call-{number}",
         tool="io:write",
         binds="sha256:11",
-        arguments={"path": "a"},
+        asked=Asked({"path": "a"}, "nonce_1"),
     )
 
 
@@ -110,11 +112,15 @@ results = st.builds(
 )
 
 
+questions = st.builds(Asked, arguments=st.dictionaries(any_text, values, max_size=2), nonce=any_text)
+
+
 def events(text: st.SearchStrategy[str] = any_text) -> st.SearchStrategy[Recorded]:
     place = {"run": text, "at": numbers}
     call = {**place, "call_id": text, "tool": text}
     return st.one_of(
         st.builds(RunStarted, **place, tools=text, principal=text),
+        st.builds(RunResumed, **place, tools=text, principal=text),
         st.builds(RunFinished, **place, reason=text),
         st.builds(ToolsOffered, **place, tools=st.lists(text, max_size=3).map(tuple)),
         st.builds(
@@ -138,10 +144,10 @@ def events(text: st.SearchStrategy[str] = any_text) -> st.SearchStrategy[Recorde
             CallAmended,
             **call,
             outcome=st.sampled_from(OUTCOMES),
-            why=st.sampled_from(["late", "reconciled", "person"]),
+            why=st.sampled_from(["late", "person"]),
             result=st.none() | results,
         ),
-        st.builds(ConfirmationRequested, **call, request=text, binds=text, arguments=values),
+        st.builds(ConfirmationRequested, **call, request=text, binds=text, asked=st.none() | questions),
         st.builds(
             ConfirmationAnswered,
             **place,
@@ -151,5 +157,6 @@ def events(text: st.SearchStrategy[str] = any_text) -> st.SearchStrategy[Recorde
             decision=st.sampled_from(["allow", "deny"]),
             by=text,
             reason=text,
+            edited=st.booleans(),
         ),
     )

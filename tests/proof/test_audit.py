@@ -282,7 +282,7 @@ def test_a_changed_receipt_does_not_verify(copy: Path, field: str) -> None:
 
 async def test_a_call_that_no_checkpoint_covers_yet_gets_a_fresh_one(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    async with await SqliteJournal.open(path, timing=Timing(idle=60)) as journal:
+    async with await SqliteJournal.open(path, timing=Timing(unsigned=60)) as journal:
         await journal.append(started())
         await journal.append(settled())
         receipt = prove(path, "call-0")

@@ -16,7 +16,6 @@ from handrail.core.canonical import canonical
 from handrail.core.errors import JournalError
 from handrail.core.events import CallIntended, CallSettled, Recorded
 from handrail.core.redact import _PATTERNS, MASK, Secret, redact_text
-from handrail.proof import entry
 from handrail.proof.entry import NO_PREVIOUS, body_data, body_digest, decode, draft, place, seal
 from handrail.proof.escape import column, uncolumn
 from tests.proof.events import any_text, events, finished, intended, settled, texts, values
@@ -103,12 +102,14 @@ def test_secrets_are_masked_in_bodies_and_in_reasons() -> None:
 
 
 @given(st.one_of([st.from_regex(pattern) for pattern in _PATTERNS]))
-@settings(max_examples=150)
+@settings(max_examples=40, deadline=None)
 def test_no_text_with_a_secret_slips_past_the_first_look(text: str) -> None:
-    masked = body_data(text)
-    assert masked == body_data(redact_text(text))
-    if redact_text(text) != text:
-        assert any(hint in text for hint in entry._HINTS)
+    assert body_data([text]) == body_data([redact_text(text)])
+
+
+@pytest.mark.parametrize("before", ["\n", "\x0b", '"', "\\", "\u2028", "é"])
+def test_a_secret_is_found_behind_characters_that_json_escapes(before: str) -> None:
+    assert json.loads(body_data({"log": f"{before}sk-{'a1' * 12}"})) == {"log": f"{before}{MASK}"}
 
 
 def test_a_value_of_the_secret_type_is_masked_whatever_it_looks_like() -> None:

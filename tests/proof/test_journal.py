@@ -252,9 +252,9 @@ class Checkpoints:
         return int(self.notes[-1].split("\n")[1])
 
 
-async def test_the_end_is_signed_when_nothing_more_comes(tmp_path: Path) -> None:
+async def test_no_entry_stays_unsigned_for_long(tmp_path: Path) -> None:
     publish = Checkpoints()
-    async with await SqliteJournal.open(tmp_path / "j.db", publish=publish, timing=Timing(idle=0.01)) as journal:
+    async with await SqliteJournal.open(tmp_path / "j.db", publish=publish, timing=Timing(unsigned=0.01)) as journal:
         await journal.append(started())
         assert await publish.wait() == 1
         await journal.append(settled())
@@ -263,7 +263,7 @@ async def test_the_end_is_signed_when_nothing_more_comes(tmp_path: Path) -> None
 
 async def test_the_end_of_a_run_is_signed(tmp_path: Path) -> None:
     publish = Checkpoints()
-    async with await SqliteJournal.open(tmp_path / "j.db", publish=publish, timing=Timing(idle=WAIT)) as journal:
+    async with await SqliteJournal.open(tmp_path / "j.db", publish=publish, timing=Timing(unsigned=WAIT)) as journal:
         await journal.append(started())
         await journal.append(finished())
         assert await publish.wait() == 2
@@ -273,7 +273,7 @@ async def test_every_so_many_entries_are_signed(tmp_path: Path) -> None:
     publish = Checkpoints()
     path = tmp_path / "j.db"
     async with await SqliteJournal.open(
-        path, publish=publish, checkpoint_every=5, timing=Timing(idle=WAIT, stall=0)
+        path, publish=publish, checkpoint_every=5, timing=Timing(unsigned=WAIT, stall=0)
     ) as journal:
         for number in range(5):
             await journal.append(settled(number))
@@ -434,7 +434,7 @@ async def test_a_journal_that_was_cut_is_not_gone_on_with(tmp_path: Path) -> Non
 
 async def test_the_entries_of_another_process_are_checked_before_ours_are_put_behind_them(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    journal = await SqliteJournal.open(path, timing=Timing(idle=WAIT))
+    journal = await SqliteJournal.open(path, timing=Timing(unsigned=WAIT))
     await journal.append(settled(0))
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO entry SELECT 1, run, 1, call, type, at, leaf, hash, salt, data FROM entry")

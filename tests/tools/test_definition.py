@@ -151,7 +151,6 @@ def test_a_schema_without_end_is_refused() -> None:
         schema = schema.pop("not", {})
 
 
-@pytest.mark.requirement("abstractllm.from-function")
 def test_a_definition_is_read_off_a_function_and_changes_override_it() -> None:
     def add(a: int, b: int = 2) -> int:
         """Add two numbers."""

@@ -237,9 +237,7 @@ def test_the_digest_tells_ensembles_and_sets_apart() -> None:
 
 def test_equal_sets_have_equal_digests_in_every_process() -> None:
     assert registered(Tool(FULL, handler)).digest == registered(Tool(FULL, handler)).digest
-    assert registered(named("a")).digest == (
-        "sha256:a7beb1cc5fd70c70adcdf670dbc216ed7e7bbcdd06c2c963d3a825f058ef48f2"
-    )
+    assert registered(named("a")).digest == ("sha256:a7beb1cc5fd70c70adcdf670dbc216ed7e7bbcdd06c2c963d3a825f058ef48f2")
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────
@@ -270,7 +268,6 @@ def test_an_odd_name_is_unknown(name: str) -> None:
         registered(Ensemble("io", [read_file])).find(name)
 
 
-@pytest.mark.requirement("nrv.model-tools")
 def test_a_model_is_offered_only_the_tools_that_name_it_or_no_model() -> None:
     tools = registered(named("all"), named("one", models=("m1",)), named("none", models=()))
 

@@ -164,7 +164,6 @@ def test_arguments_arrive_as_the_types_of_the_function() -> None:
     assert started(day, when="2024-02-29") == "Thursday"
 
 
-@pytest.mark.requirement("hearthnet.validation-feedback")
 def test_a_value_that_its_type_refuses_is_an_invalid_argument_by_name() -> None:
     @tool
     def day(when: date) -> str:

@@ -12,7 +12,7 @@ from handrail.cli.detail import ERASED
 from handrail.cli.ids import resolve
 from handrail.cli.view import View, tell
 from handrail.core.confirmation import binding
-from handrail.core.errors import UsageError
+from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import MASK
@@ -38,11 +38,12 @@ def find(view: View, request: str) -> ConfirmationRequested:
 
 def shown(question: ConfirmationRequested) -> Shown:
     """How far what the record shows is what will run. The grant is bound to a hash of the real arguments."""
-    if not isinstance(question.arguments, dict):
+    asked = question.asked
+    if asked is None:
         return "erased"
-    if binding(question.run, question.call_id, question.tool, question.arguments) == question.binds:
+    if binding(asked.nonce, question.run, question.call_id, question.tool, asked.arguments) == question.binds:
         return "whole"
-    return "masked" if _holds_mask(question.arguments) else "changed"
+    return "masked" if _holds_mask(asked.arguments) else "changed"
 
 
 def describe(view: View, question: ConfirmationRequested) -> None:
@@ -97,6 +98,10 @@ def give(
 async def _append(path: Path, said: ConfirmationAnswered) -> None:
     from handrail.proof.journal import SqliteJournal
 
+    key = path.with_suffix(".key")
+    if not key.exists():
+        # To open the journal without it would make a new one, which fits nothing.
+        raise JournalError(f"the key {str(key)!r} that signs this journal is not there; answer where the program runs")
     async with await SqliteJournal.open(path) as journal:
         # Two people who answer at once must not both be told that theirs counts.
         lease = await journal.lease(f"answer to {said.request}")

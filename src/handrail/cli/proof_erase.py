@@ -34,6 +34,8 @@ def command(view: View, run: str | None, call: str | None, before: str | None, y
     That something was called, when and how it ended stays in the journal, and every proof stays valid.
     Copies of the journal and bundles that were exported are not touched.
     """
+    if run is None and call is None and before is None:
+        raise click.UsageError("Say what to erase: RUN, --call or --before.")
     limit = None if before is None else _milliseconds(before, view.utc)
     with view.reader() as reader:
         run = None if run is None else resolve(run, (each.run for each in reader.runs()), "run")
@@ -44,7 +46,6 @@ def command(view: View, run: str | None, call: str | None, before: str | None, y
             )
             chosen = [each for each in chosen if each.call == call]
         unfinished = [each.run for each in reader.runs() if each.finished is None]
-    _check(run, call, limit)
     _announce(chosen, set(unfinished))
     if chosen and not yes and not ask("Erase them?"):
         tell("Nothing was erased.")
@@ -54,11 +55,6 @@ def command(view: View, run: str | None, call: str | None, before: str | None, y
         answer_json({"erased": erased, "run": run, "call": call, "before": limit})
         return
     answer(f"erased {_bodies(erased)}; the entries stay, and their proofs stay valid")
-
-
-def _check(run: str | None, call: str | None, before: int | None) -> None:
-    if run is None and call is None and before is None:
-        raise click.UsageError("Say what to erase: RUN, --call or --before.")
 
 
 def _chosen(reader: Reader, run: str | None, before: int | None) -> list[Entry]:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import click
 
-from handrail.cli import text
+from handrail.cli import complete, text
 from handrail.cli.detail import print_call, print_entry
-from handrail.cli.complete import calls, runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.proof_list import state
 from handrail.cli.timeline import UNKNOWN, Line, timeline
 from handrail.cli.view import Column, View, answer, answer_json, common, table
 from handrail.core.events import RunStarted
-from handrail.proof.read import Entry, Reader
+from handrail.proof.read import Entry
+from handrail.proof.views import RunSummary
 
 _COLUMNS = (
     Column("time"),
@@ -36,14 +36,15 @@ _COLUMNS = (
         "handrail proof show run_0193 --json | jq .type",
     ),
 )
-@click.argument("run", shell_complete=runs)
-@click.argument("call", required=False, shell_complete=calls)
+@click.argument("run", shell_complete=complete.runs)
+@click.argument("call", required=False, shell_complete=complete.calls)
 @click.option("--full", is_flag=True, help="Every entry, with arguments and results as they were recorded.")
 @common
 def command(view: View, run: str, call: str | None, full: bool) -> None:
     """Show a run as a timeline, or one CALL of it in detail."""
     with view.reader() as reader:
-        run = resolve(run, (each.run for each in reader.runs()), "run")
+        runs = {each.run: each for each in reader.runs()}
+        run = resolve(run, runs, "run")
         entries = list(reader.entries(run))
         if call is not None:
             call = resolve(call, (each.call for each in entries if each.call is not None), "call")
@@ -57,14 +58,13 @@ def command(view: View, run: str, call: str | None, full: bool) -> None:
         elif call is not None:
             print_call(view, entries)
         else:
-            _print_run(view, reader, run, entries)
+            _print_run(view, runs[run], entries)
 
 
-def _print_run(view: View, reader: Reader, run: str, entries: Sequence[Entry]) -> None:
+def _print_run(view: View, summary: RunSummary, entries: Sequence[Entry]) -> None:
     events = [entry.event for entry in entries]
     lines = timeline(events)
-    summary = next(each for each in reader.runs() if each.run == run)
-    answer(f"run {text.visible(run)}", "title")
+    answer(f"run {text.visible(summary.run)}", "title")
     for event in events:
         if isinstance(event, RunStarted):
             answer(f"for {text.visible(event.principal)}, with the tools {text.visible(event.tools)}", "dim")

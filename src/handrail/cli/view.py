@@ -7,6 +7,7 @@ pipe they are plain columns with whole ids.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -94,7 +95,8 @@ def is_terminal() -> bool:
 
 def answer(line: str = "", style: str = "") -> None:
     """A line of the answer."""
-    click.echo(click.style(line, **_CLICK_STYLES[style]) if style else line)
+    plain = not style or os.environ.get("NO_COLOR")
+    click.echo(line if plain else click.style(line, **_CLICK_STYLES[style]))
 
 
 def answer_json(value: Any) -> None:

@@ -44,6 +44,14 @@ class Defer(Struct, frozen=True):
 Decision = Allow | Deny | Edit | Defer
 
 
-def binding(run: str, call_id: str, tool: str, arguments: dict[str, Any]) -> str:
+class Asked(Struct, frozen=True):
+    """What a question was about: the part of its entry that can be erased."""
+
+    arguments: dict[str, Any]
+    nonce: str
+    """Makes `binds` a riddle once this is erased: without it, short arguments could be guessed and checked."""
+
+
+def binding(nonce: str, run: str, call_id: str, tool: str, arguments: dict[str, Any]) -> str:
     """What a grant is good for: this tool with these arguments, for this call of this run."""
-    return digest({"run": run, "call": call_id, "tool": tool, "arguments": arguments})
+    return digest({"nonce": nonce, "run": run, "call": call_id, "tool": tool, "arguments": arguments})

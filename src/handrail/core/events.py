@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.confirmation import Asked
 from handrail.core.errors import Outcome
 
 VERSION = 1
@@ -97,7 +98,7 @@ class CallAmended(Struct, frozen=True, tag="call.amended", kw_only=True):
     call_id: str
     tool: str
     outcome: Outcome
-    why: Literal["late", "reconciled", "person"]
+    why: Literal["late", "person"]
     result: ToolResult | None = None
     body: ClassVar[str | None] = "result"
 
@@ -109,9 +110,14 @@ class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", k
     call_id: str
     tool: str
     binds: str
-    """Hash of tool, canonical arguments, run and call id: what a grant is good for."""
-    arguments: Any = None
-    body: ClassVar[str | None] = "arguments"
+    """Hash of tool, canonical arguments, run, call id and a nonce: what a grant is good for."""
+    asked: Asked | None = None
+    body: ClassVar[str | None] = "asked"
+
+    @property
+    def arguments(self) -> dict[str, Any] | None:
+        """None when they were erased."""
+        return None if self.asked is None else self.asked.arguments
 
 
 class ConfirmationAnswered(Struct, frozen=True, tag="confirmation.answered", kw_only=True):

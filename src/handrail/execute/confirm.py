@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from handrail.core.calls import ToolCall
-from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit, binding
+from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Defer, Deny, Edit, binding
 from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Approver
@@ -44,65 +44,62 @@ class Confirmer:
             Denied: Somebody said no.
             NeedsConfirmation: Nobody has said anything yet; the question is in the record.
         """
-        binds = binding(recorder.run, call.id, tool.scoped_name, arguments)
-        if binds in recorder.ledger.requests and binds not in recorder.ledger.answers:
+        ledger = recorder.ledger
+        request = ledger.request_for(call.id, tool.scoped_name, arguments)
+        if request is not None and request.request not in ledger.answers:
             await recorder.refresh()  # it was asked before: the answer may have come from another process
-        if (given := recorder.ledger.unused_answer(binds)) is not None:
+        if request is not None and (given := ledger.unused_answer(request)) is not None:
             if given.decision == "deny":
                 raise _denied(tool.name, given.by, given.reason)
             return Granted(given.request, arguments)
-        question = await self._ask(tool, call, arguments, binds, recorder)
+        nonce = recorder.new_id("nonce")
+        question = _question(tool, call, arguments, request, nonce, recorder)
+        if request is None:
+            await self._ask(question, tool, nonce, recorder)
         match await self._approver.decide(question):
             case Allow(by=by):
                 await self._answer(question, "allow", by, "", recorder)
                 return Granted(question.request, arguments)
             case Edit(by=by, arguments=edited):
-                return await self._edited(tool, question, by, edited, recorder)
+                return await self._edited(tool, question, by, edited, nonce, recorder)
             case Deny(by=by, reason=reason):
                 await self._answer(question, "deny", by, reason, recorder)
                 raise _denied(tool.name, by, reason)
             case Defer():
                 raise NeedsConfirmation(tool.name, question.request)
 
-    async def _ask(
-        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], binds: str, recorder: Recorder
-    ) -> Confirmation:
-        asked = recorder.ledger.requests.get(binds)
-        request = asked.request if asked is not None else recorder.new_id("confirm")
-        if asked is None:
-            await recorder.record(
-                ConfirmationRequested(
-                    run=recorder.run,
-                    at=recorder.now(),
-                    request=request,
-                    call_id=call.id,
-                    tool=tool.scoped_name,
-                    binds=binds,
-                    arguments=mask_fields(arguments, tool.secrets),
-                )
+    async def _ask(self, question: Confirmation, tool: Tool, nonce: str, recorder: Recorder) -> None:
+        await recorder.record(
+            ConfirmationRequested(
+                run=question.run,
+                at=recorder.now(),
+                request=question.request,
+                call_id=question.call_id,
+                tool=question.tool,
+                binds=question.binds,
+                asked=Asked(mask_fields(question.arguments, tool.secrets), nonce),
             )
-        return Confirmation(
-            request=request,
-            run=recorder.run,
-            call_id=call.id,
-            tool=tool.scoped_name,
-            description=tool.definition.description,
-            arguments=arguments,
-            binds=binds,
         )
 
     async def _edited(
-        self, tool: Tool, question: Confirmation, by: str, edited: dict[str, Any], recorder: Recorder
+        self, tool: Tool, question: Confirmation, by: str, edited: dict[str, Any], nonce: str, recorder: Recorder
     ) -> Granted:
         if problems := tool.validator.problems(edited):
             raise InvalidArguments(f"{problem} (as edited by {by})" for problem in problems)
         arguments = tool.complete(edited)
-        binds = binding(question.run, question.call_id, question.tool, arguments)
-        await self._answer(msgspec.structs.replace(question, binds=binds), "allow", by, "edited", recorder)
+        binds = binding(nonce, question.run, question.call_id, question.tool, arguments)
+        await self._answer(msgspec.structs.replace(question, binds=binds), "allow", by, "", recorder, edited=True)
         return Granted(question.request, arguments, (f"{by} changed the arguments before the call ran",))
 
     async def _answer(
-        self, question: Confirmation, decision: str, by: str, reason: str, recorder: Recorder
+        self,
+        question: Confirmation,
+        decision: Literal["allow", "deny"],
+        by: str,
+        reason: str,
+        recorder: Recorder,
+        *,
+        edited: bool = False,
     ) -> None:
         await recorder.record(
             ConfirmationAnswered(
@@ -111,11 +108,32 @@ class Confirmer:
                 request=question.request,
                 call_id=question.call_id,
                 binds=question.binds,
-                decision="allow" if decision == "allow" else "deny",
+                decision=decision,
                 by=by,
                 reason=reason,
+                edited=edited,
             )
         )
+
+
+def _question(
+    tool: Tool,
+    call: ToolCall,
+    arguments: dict[str, Any],
+    before: ConfirmationRequested | None,
+    nonce: str,
+    recorder: Recorder,
+) -> Confirmation:
+    """A new question, or the one that was asked before and has no answer yet."""
+    return Confirmation(
+        request=recorder.new_id("confirm") if before is None else before.request,
+        run=recorder.run,
+        call_id=call.id,
+        tool=tool.scoped_name,
+        description=tool.definition.description,
+        arguments=arguments,
+        binds=binding(nonce, recorder.run, call.id, tool.scoped_name, arguments) if before is None else before.binds,
+    )
 
 
 def _denied(tool: str, by: str, reason: str) -> Denied:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -226,8 +226,8 @@ class Executor:
             UsageError: No such request waits in this run.
         """
         ledger = await self._open(run, Context(run=run))
-        asked = next((entry for entry in ledger.requests.values() if entry.request == request), None)
-        if asked is None or asked.binds in ledger.answers:
+        asked = ledger.requests.get(request)
+        if asked is None or request in ledger.answers:
             raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
         await self._recorder(ledger).record(
             ConfirmationAnswered(
@@ -254,7 +254,7 @@ class Executor:
         self._reuse.wrote(attempt.resource)
         await attempt.recorder.record(self._amendment(attempt.recorder.run, name, result, "late"))
 
-    def _amendment(self, run: str, tool: str, result: ToolResult, why: Any) -> CallAmended:
+    def _amendment(self, run: str, tool: str, result: ToolResult, why: Literal["late", "person"]) -> CallAmended:
         return CallAmended(
             run=run,
             at=self._clock.now(),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.confirmation import binding
 from handrail.core.errors import ToolError
 from handrail.core.events import (
     CallAmended,
@@ -34,7 +36,9 @@ class Ledger:
         self.open: dict[str, CallIntended] = {}
         """Begun by a process that died before it could say how they ended."""
         self.requests: dict[str, ConfirmationRequested] = {}
+        self._requests_of: dict[str, list[ConfirmationRequested]] = {}
         self.answers: dict[str, ConfirmationAnswered] = {}
+        """By request. The first answer to a question is the answer."""
         self._used: set[str] = set()
         self.before: dict[str, CallIntended] = {}
         """What earlier processes intended, so that an id cannot come to mean another call."""
@@ -56,14 +60,29 @@ class Ledger:
             case CallAmended(result=result) if result is not None:
                 self._settled[event.call_id] = result
             case ConfirmationRequested():
-                self.requests[event.binds] = event
+                self.requests[event.request] = event
+                self._requests_of.setdefault(event.call_id, []).append(event)
             case ConfirmationAnswered():
-                self.answers[event.binds] = event
+                self.answers.setdefault(event.request, event)
 
-    def unused_answer(self, binds: str) -> ConfirmationAnswered | None:
-        """The person's word on exactly this call, if it was given and not yet used."""
-        answer = self.answers.get(binds)
-        return None if answer is None or answer.request in self._used else answer
+    def request_for(self, call_id: str, tool: str, arguments: dict[str, Any]) -> ConfirmationRequested | None:
+        """The question that was asked about exactly this call."""
+        for request in self._requests_of.get(call_id, ()):
+            if request.asked is not None:
+                binds = binding(request.asked.nonce, self.run, call_id, tool, arguments)
+                if binds == request.binds:
+                    return request
+        return None
+
+    def unused_answer(self, request: ConfirmationRequested) -> ConfirmationAnswered | None:
+        """The person's word on it, if it was given and not yet used."""
+        answer = self.answers.get(request.request)
+        return None if answer is None or answer.request in self._used or answer.binds != request.binds else answer
+
+    def was_edited(self, intent: CallIntended) -> bool:
+        """Whether a person changed its arguments before it ran."""
+        answer = self.answers.get(intent.grant or "")
+        return answer is not None and answer.edited
 
     async def once(self, call: ToolCall, settle: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Settle a call unless it is settled; two that ask at once share the answer.

@@ -18,6 +18,7 @@ from handrail.tools.handlers import Style
 from handrail.tools.schema import Validator
 
 _NRV_KEYS = frozenset({"output", "warnings", "attachments"})
+_FLAT = frozenset({str, int, float, bool, type(None)})
 _DEEPEST = 100
 
 
@@ -106,7 +107,8 @@ def _check_depth(value: Any, depth: int) -> None:
         raise _too_deep()
     if isinstance(value, dict | list | tuple):
         for item in value.values() if isinstance(value, dict) else value:
-            _check_depth(item, depth + 1)
+            if type(item) not in _FLAT:
+                _check_depth(item, depth + 1)
 
 
 def _too_deep() -> InvalidOutput:
@@ -139,16 +141,14 @@ def _hook(value: Any) -> Any:
 
 def _ordered(value: Any, depth: int) -> Any:
     """The same value with its sets in order: they have none of their own, and the record needs one."""
-    kind = type(value)
-    if kind is str or kind is int or kind is float or value is None:
-        return value
     if depth > _DEEPEST:
         raise _too_deep()
+    below = depth + 1
     if isinstance(value, dict):
         _check_keys(value)
-        return {key: _ordered(item, depth + 1) for key, item in value.items()}
-    if kind is list or kind is tuple:
-        return [_ordered(item, depth + 1) for item in value]
+        return {key: item if type(item) in _FLAT else _ordered(item, below) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return [item if type(item) in _FLAT else _ordered(item, below) for item in value]
     if isinstance(value, set | frozenset):
         try:
             return sorted(value)
@@ -159,7 +159,7 @@ def _ordered(value: Any, depth: int) -> Any:
 
 def _check_keys(value: dict[Any, Any]) -> None:
     """An object has text keys. Numbers become text, and then two keys may be one."""
-    if not all(type(key) is str for key in value) and len({str(key) for key in value}) < len(value):
+    if set(map(type, value)) - {str} and len(set(map(str, value))) < len(value):
         raise InvalidOutput("an object has two keys that are the same as text, as in {1: …, '1': …}")
 
 

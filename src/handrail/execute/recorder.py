@@ -50,5 +50,5 @@ class Recorder:
         if self._journal is None:
             return
         for event in await self._journal.history(self.run):
-            if isinstance(event, ConfirmationAnswered) and event.binds not in self.ledger.answers:
+            if isinstance(event, ConfirmationAnswered) and event.request not in self.ledger.answers:
                 self.ledger.note(event)

@@ -49,8 +49,8 @@ _T = TypeVar("_T")
 class Timing(Struct, frozen=True, kw_only=True):
     """How long the journal waits, in seconds."""
 
-    idle: float = 1.0
-    """Without a new entry, until the last ones are signed."""
+    unsigned: float = 1.0
+    """For which an entry may stand without a signature over it."""
     stall: float = 0.002
     """For which commits may hold the event loop at a stretch; with 0 they all go through the thread."""
     patience: float = 10.0
@@ -95,7 +95,8 @@ class SqliteJournal:
         """What a commit takes, about."""
         self._held = 0.0
         """For how long commits have kept the loop from its next turn."""
-        self._last = clock.monotonic()
+        self._since = clock.monotonic()
+        """When the first entry came that is not signed yet."""
         self._closing = False
         self._unsigned_because: JournalError | None = None
         self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
@@ -109,7 +110,7 @@ class SqliteJournal:
         signer: Signer | None = None,
         origin: str | None = None,
         clock: Clock = SystemClock(),
-        checkpoint_every: int = 256,
+        checkpoint_every: int = 1024,
         timing: Timing = Timing(),
         publish: Callable[[str], None] | None = None,
         random: Callable[[int], bytes] = os.urandom,
@@ -223,12 +224,13 @@ class SqliteJournal:
         """Write these entries, and say how long it took."""
         started, writer = self._now(), self._writer
         writer.commit(drafts, durable)
-        self._last = self._now()
-        took = self._last - started
+        took = self._now() - started
         # A slow commit counts at once, and is forgotten after a few quick ones.
         self._cost = max(took, 0.5 * self._cost)
-        # While everything is signed the thread sleeps without end: the first entry after that starts its clock.
-        if writer.unsigned <= len(drafts) or self._is_due():
+        if writer.unsigned <= len(drafts):
+            self._since = started
+            self._signals.put(None)  # the thread sleeps without end while everything is signed
+        elif self._is_due():
             self._signals.put(None)
         return took
 
@@ -237,12 +239,12 @@ class SqliteJournal:
         writer = self._writer
         return writer.unsigned >= self._checkpoint_every or writer.pages >= _MOST_PAGES or writer.run_ended
 
-    def _is_quiet(self) -> bool:
-        return self._writer.unsigned > 0 and self._idle_left() <= 0
+    def _is_late(self) -> bool:
+        return self._writer.unsigned > 0 and self._time_left() <= 0
 
-    def _idle_left(self) -> float:
-        """Seconds until what came last is signed."""
-        return self._timing.idle - (self._now() - self._last)
+    def _time_left(self) -> float:
+        """Seconds until the time is up for what is not signed."""
+        return self._timing.unsigned - (self._now() - self._since)
 
     def _work(self) -> None:
         """The thread: commits that take long, and upkeep."""
@@ -253,7 +255,7 @@ class SqliteJournal:
                     self._patiently(self._commit)
                 except JournalError as error:
                     _answer([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
-                if self._writer.failure is None and (self._is_due() or self._is_quiet()):
+                if self._writer.failure is None and (self._is_due() or self._is_late()):
                     self._keep_up()
         with self._lock:
             try:
@@ -270,7 +272,7 @@ class SqliteJournal:
             return
         left = None
         if self._writer.unsigned and self._writer.failure is None:
-            left = max(_PAUSE, self._idle_left())
+            left = max(_PAUSE, self._time_left())
         try:
             self._signals.get(timeout=left)
             while True:
@@ -298,7 +300,7 @@ class SqliteJournal:
             logger.debug("the journal %s is in use; its checkpoint comes later", self.path)
         except JournalError as error:
             logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
-        self._last = self._now()
+        self._since = self._now()
 
     def _sign(self) -> None:
         note = self._writer.checkpoint()

@@ -96,14 +96,15 @@ class Walk:
         if hashed != entry.hash:
             self._bad(entry.seq, "it was changed: its hash does not fit")
         said = place(entry.leaf)
-        self._link(entry.seq, said.prev)
+        self._link(entry.seq, said)
         self._heads = (entry.hash.hex(), hashed.hex())
         self._compare(entry, said)
         self._check_body(entry, said)
 
-    def _link(self, seq: int, prev: str) -> None:
+    def _link(self, seq: int, said: Place) -> None:
         """Of two entries that do not fit, the first is bad if the one after them vouches for the second."""
-        linked = prev in self._heads if self._heads else True
+        # Where entries are missing, what follows says so itself by its number, and cannot be linked.
+        linked = not self._heads or said.prev in self._heads or said.seq > seq
         if self._unlinked is not None:
             if linked:
                 self._bad(max(0, self._unlinked - 1), "it is not the one that the next entry was chained to")
