@@ -78,7 +78,7 @@ def test_execute_tool_securely_answers_on_time_and_does_not_wait_for_the_straggl
     def slow() -> None:
         go.wait(30)
 
-    with pytest.raises(ToolError, match="timed out after 0.05 s") as caught:
+    with pytest.raises(ToolError, match=r"timed out after 0\.05 s") as caught:
         execute_tool_securely(slow, {}, timeout=0.05)
     go.set()
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from handrail import Context, Executor, ToolCall, tool
-from handrail.core.events import ConfirmationAnswered
+from handrail.proof.answer import answer
 from handrail.proof.journal import SqliteJournal
 from handrail.proof.read import Reader
 
@@ -33,23 +32,13 @@ async def serve(path: Path) -> None:
         print("second:", (await executor.invoke(call, context)).text)
 
 
-async def answer(path: Path) -> None:
+async def decide(path: Path) -> None:
     """The program in which a person reads the questions that wait."""
     with Reader(path) as reader:
         waiting = reader.pending()
-    async with await SqliteJournal.open(path) as journal:
-        for question in waiting:
-            word = ConfirmationAnswered(
-                run=question.run,
-                at=time.time_ns() // 1_000_000,
-                request=question.request,
-                call_id=question.call_id,
-                binds=question.binds,
-                decision="allow",
-                by="grace@example.org",
-            )
-            await journal.append(word, durable=True)
-            print("grace: ", question.tool, question.arguments, "- allowed", flush=True)
+    for question in waiting:
+        await answer(path, question, "allow", by="grace@example.org")
+        print("grace: ", question.tool, question.arguments, "- allowed", flush=True)
 
 
 def main() -> None:
@@ -59,6 +48,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        asyncio.run(answer(Path(sys.argv[1])))
+        asyncio.run(decide(Path(sys.argv[1])))
     else:
         main()

@@ -60,7 +60,7 @@ def open_shop() -> None:
     with closing(sqlite3.connect(shop)) as db, db:
         db.execute("CREATE TABLE orders (id INTEGER, customer TEXT, item TEXT, cents INTEGER, status TEXT)")
         db.execute("CREATE TABLE refunds (order_id INTEGER, cents INTEGER)")
-        db.execute("INSERT INTO orders VALUES (17, 'Ada', 'umbrella', 2450, 'open'), (18, 'Bob', 'boots', 8900, 'open')")
+        db.execute("INSERT INTO orders VALUES (17, 'Ada', 'umbrella', 2450, 'open'), (18, 'Bob', 'boots', 99, 'open')")
 
 
 class Person:
@@ -93,8 +93,6 @@ async def show(event: Event) -> None:
 
 
 async def main() -> None:
-    open_shop()
-    record.mkdir(exist_ok=True)
     console.print(Panel("Ada's umbrella broke. Please refund it.", title="you", title_align="left", expand=False))
     async with (
         await SqliteJournal.open(record / "journal.db") as journal,
@@ -114,4 +112,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    open_shop()
+    record.mkdir(exist_ok=True)
     asyncio.run(main())

@@ -55,8 +55,8 @@ class Portal:
 class BlockingExecutor:
     """An `Executor` whose calls block.
 
-        with BlockingExecutor([get_weather]) as executor:
-            result = executor.invoke(ToolCall("1", "get_weather", {"location": "Lisbon"}))
+    with BlockingExecutor([get_weather]) as executor:
+        result = executor.invoke(ToolCall("1", "get_weather", {"location": "Lisbon"}))
     """
 
     def __init__(self, tools: Any, **options: Any) -> None:

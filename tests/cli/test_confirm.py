@@ -132,7 +132,7 @@ def test_what_was_erased_cannot_be_allowed_but_denied(journal: Journal) -> None:
 def test_arguments_that_were_changed_in_the_record_cannot_be_allowed(journal: Journal) -> None:
     journal.change(
         "UPDATE entry SET data = ? WHERE type = 'confirmation.requested' AND call = 'call_pay'",
-        b'{"to":"ada","amount":1}',
+        b'{"arguments":{"to":"ada","amount":1},"nonce":"n"}',
     )
 
     result = run("confirm", "allow", "confirm_1", "--by", "grace")

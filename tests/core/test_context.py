@@ -75,7 +75,7 @@ def test_a_nested_call_never_has_a_right_that_its_caller_lacks(
 def test_a_nested_call_keeps_who_calls_and_knows_what_is_held() -> None:
     context = Context(run="r1", token="t", model="m", deadline=5.0, auxdata={"a": 1}, namespace={"b": 2})
 
-    nested = context.nested(("io:*",), holding="notes.txt").nested(None).nested(None, holding="other.txt")
+    nested = context.nested(("io:*",), "notes.txt").nested(None).nested(None, "other.txt")
 
     assert (nested.run, nested.token, nested.model, nested.deadline) == ("r1", "t", "m", 5.0)
     assert (nested.auxdata, nested.namespace) == ({"a": 1}, {"b": 2})

@@ -31,7 +31,7 @@ RUN = "run-of-twenty"
 KINDS = ("read", "pay", "put", "settle")
 CALLS = [ToolCall(f"call-{n:02}", KINDS[n % 4], {"n": n}) for n in range(20)]
 STEPS = 122
-"""Two for each write to the journal (the run's first entry, an intent and an answer for each call), two for each effect."""
+"""Two for each write to the journal (the first entry, an intent and an answer for each call), two for each effect."""
 NEVER = 10**9
 
 

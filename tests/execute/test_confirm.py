@@ -198,5 +198,3 @@ async def test_an_answer_to_a_question_nobody_asked_is_refused() -> None:
     async with Bank().executor() as executor:
         with pytest.raises(UsageError):
             await executor.answer(executor.run, "confirm_9", allow=True, by="ada")
-
-

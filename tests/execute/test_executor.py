@@ -413,3 +413,18 @@ async def test_a_deadline_that_has_passed_starts_nothing() -> None:
         result = await executor.invoke(ToolCall("1", "never"), Context(deadline=0.0))
 
     assert result.outcome == "timeout"
+
+
+async def test_a_tool_that_calls_itself_runs_in_its_own_place() -> None:
+    @tool(concurrency=1, resource=lambda arguments: "the one file")
+    async def count(down: int, invocation: Invocation) -> int:
+        if not down:
+            return 0
+        below = await invocation.invoke("count", {"down": down - 1})
+        assert below.outcome == "ok", below.text
+        return int(below.content) + 1
+
+    async with Executor([count], policy=Policy(concurrency=1)) as executor:
+        result = await executor.invoke(ToolCall("1", "count", {"down": 3}))
+
+    assert result.content == 3

@@ -53,9 +53,7 @@ RETURNS: list[tuple[Callable[[], Any], Outcome, Any]] = [
 
 @pytest.mark.parametrize("error", RAISES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("where", ["loop", "thread"])
-async def test_whatever_a_tool_raises_is_its_failure_and_the_next_call_works(
-    error: BaseException, where: str
-) -> None:
+async def test_whatever_a_tool_raises_is_its_failure_and_the_next_call_works(error: BaseException, where: str) -> None:
     @tool
     async def in_loop(fail: bool) -> str:
         if fail:
@@ -129,3 +127,23 @@ async def test_an_output_within_the_limit_is_left_as_it_is() -> None:
         result = await executor.invoke(ToolCall("1", "fits"))
 
     assert (result.content, result.warnings, result.spilled) == ({"text": "é" * 4_000}, (), None)
+
+
+async def test_an_error_of_megabytes_or_one_that_cannot_be_shown_is_answered_in_bounds() -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    @tool
+    async def fail(how: str) -> None:
+        raise ValueError("x" * 5_000_000 + "\ud800") if how == "long" else Unspeakable
+
+    async with Executor([fail]) as executor:
+        long = await executor.invoke(ToolCall("1", "fail", {"how": "long"}))
+        mute = await executor.invoke(ToolCall("2", "fail", {"how": "mute"}))
+        unknown = await executor.invoke(ToolCall("3", "y" * 5_000_000, {}))
+
+    assert long.error is not None
+    assert max(len(long.text), len(long.error.message), len(unknown.text)) < 5_000
+    assert (long.outcome, mute.outcome, unknown.outcome) == ("failed", "failed", "unknown_tool")
+    assert "Unspeakable" in mute.text

@@ -57,7 +57,7 @@ class Floor:
         self._tasks[name] = asyncio.create_task(self._run(name, tool, resource, nested))
 
     async def _run(self, name: str, tool: Tool, resource: Hashable | None, nested: bool) -> None:
-        async with self.gate.enter(tool, resource, nested=nested):
+        async with self.gate.enter(tool, resource, () if nested else None):
             self.order.append(name)
             self._count(tool, resource, 1)
             try:
@@ -247,18 +247,18 @@ async def test_a_waiting_writer_that_is_cancelled_lets_the_readers_behind_it_in(
 
 async def test_a_cancelled_waiter_whose_lock_was_let_go_leaves_the_new_lock_alone() -> None:
     gate = Gate(9)
-    holding = gate.enter(writer(), "notes", nested=False)
+    holding = gate.enter(writer(), "notes", None)
     await holding.__aenter__()
-    waiting = asyncio.ensure_future(gate.enter(writer(), "notes", nested=False).__aenter__())
+    waiting = asyncio.ensure_future(gate.enter(writer(), "notes", None).__aenter__())
     await settled()
 
     waiting.cancel()  # it learns of it only when the loop runs again
     await holding.__aexit__(None, None, None)
-    newcomer = gate.enter(writer(), "notes", nested=False)
+    newcomer = gate.enter(writer(), "notes", None)
     await newcomer.__aenter__()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    another = asyncio.ensure_future(gate.enter(writer(), "notes", nested=False).__aenter__())
+    another = asyncio.ensure_future(gate.enter(writer(), "notes", None).__aenter__())
     await settled()
 
     assert not another.done()
@@ -311,7 +311,7 @@ async def test_an_error_inside_lets_everything_go() -> None:
     gate = Gate(1)
 
     with pytest.raises(LookupError):
-        async with gate.enter(writer(concurrency=1), "notes", nested=False):
+        async with gate.enter(writer(concurrency=1), "notes", None):
             raise LookupError
 
     await still_whole(gate, 1)

@@ -28,7 +28,7 @@ from handrail.core.errors import Denied, InvalidOutput, ToolError
 from handrail.core.redact import MASK, Secret
 from handrail.execute.output import check, normal
 from handrail.tools.handlers import Style
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 
 STYLES: tuple[Style, ...] = ("arguments", "context", "invocation", "named")
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())

@@ -8,8 +8,24 @@ import threading
 import pytest
 
 from handrail import Executor, Policy, ToolCall, tool
-from handrail.core.events import CallAmended, CallSettled
+from handrail.core.events import CallAmended, CallSettled, Event
 from handrail.testing.journal import MemoryJournal
+
+
+class Heard:
+    """A listener that can be waited for until a kind of event has come."""
+
+    def __init__(self, kind: type[Event]) -> None:
+        self._kind = kind
+        self._come = asyncio.Event()
+
+    async def __call__(self, event: Event) -> None:
+        if isinstance(event, self._kind):
+            self._come.set()
+
+    async def wait(self) -> None:
+        async with asyncio.timeout(10):
+            await self._come.wait()
 
 
 @pytest.mark.requirement("abstractllm.timeout")
@@ -43,14 +59,13 @@ async def test_an_async_tool_that_ignores_being_stopped_is_answered_for_and_its_
                 continue
         return "paid after all"
 
-    journal = MemoryJournal()
+    journal, amended = MemoryJournal(), Heard(CallAmended)
     async with Executor([stubborn], journal=journal, policy=Policy(confirm_side_effects=False)) as executor:
-        result = await executor.invoke(ToolCall("1", "stubborn"))
+        result = await executor.invoke(ToolCall("1", "stubborn"), emit=amended)
         assert (result.outcome, result.still_running) == ("timeout", True)
         assert "may yet take effect" in result.text
         go.set()
-        while not any(isinstance(event, CallAmended) for event in journal.events):
-            await asyncio.sleep(0)
+        await amended.wait()
 
     answers = [event for event in journal.events if isinstance(event, CallSettled)]
     (late,) = [event for event in journal.events if isinstance(event, CallAmended)]
@@ -170,12 +185,12 @@ async def test_of_two_parallel_calls_that_are_cancelled_the_finished_one_keeps_i
         running.set()
         await asyncio.Event().wait()
 
-    journal = MemoryJournal()
+    journal, settled = MemoryJournal(), Heard(CallSettled)
     async with Executor([quick, slow], journal=journal) as executor:
-        task = asyncio.create_task(executor.invoke_all([ToolCall("a", "quick"), ToolCall("b", "slow")]))
+        calls = [ToolCall("a", "quick"), ToolCall("b", "slow")]
+        task = asyncio.create_task(executor.invoke_all(calls, emit=settled))
         await running.wait()
-        while not any(isinstance(event, CallSettled) for event in journal.events):
-            await asyncio.sleep(0)
+        await settled.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

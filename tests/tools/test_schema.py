@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handrail.core.errors import InvalidArguments, InvalidSchema
-from handrail.tools.schema import Budget, Validator
+from handrail.tools.schema.validator import Budget, Validator
 
 WEATHER: dict[str, Any] = {
     "type": "object",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from handrail.core.errors import InvalidSchema
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 
 SUITE = Path(__file__).resolve().parents[2] / ".cache" / "json-schema-test-suite" / "tests"
 FETCH = "the JSON Schema test suite is missing; run: python scripts/fetch_schema_suite.py"

@@ -12,11 +12,10 @@ from handrail.cli.detail import ERASED
 from handrail.cli.ids import resolve
 from handrail.cli.view import View, tell
 from handrail.core.confirmation import binding
-from handrail.core.errors import JournalError, UsageError
+from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import MASK
-from handrail.proof.read import Reader
 
 Shown = Literal["whole", "masked", "erased", "changed"]
 
@@ -75,43 +74,10 @@ def give(
     reason: str = "",
     clock: Clock = SystemClock(),
 ) -> ConfirmationAnswered:
-    """Write the word down. It is on disk when this returns.
+    """Write the word down, and wait until it is."""
+    from handrail.proof.answer import answer  # it loads the journal, which other commands do not need
 
-    Raises:
-        UsageError: Somebody else has answered meanwhile.
-        JournalError: It could not be written.
-    """
-    said = ConfirmationAnswered(
-        run=question.run,
-        at=clock.now(),
-        request=question.request,
-        call_id=question.call_id,
-        binds=question.binds,
-        decision=decision,
-        by=by,
-        reason=reason,
-    )
-    asyncio.run(_append(path, said))
-    return said
-
-
-async def _append(path: Path, said: ConfirmationAnswered) -> None:
-    from handrail.proof.journal import SqliteJournal
-
-    key = path.with_suffix(".key")
-    if not key.exists():
-        # To open the journal without it would make a new one, which fits nothing.
-        raise JournalError(f"the key {str(key)!r} that signs this journal is not there; answer where the program runs")
-    async with await SqliteJournal.open(path) as journal:
-        # Two people who answer at once must not both be told that theirs counts.
-        lease = await journal.lease(f"answer to {said.request}")
-        try:
-            with Reader(path) as reader:
-                if said.request not in {question.request for question in reader.pending(said.run)}:
-                    raise UsageError(f"somebody else has just answered {said.request!r}; see: handrail proof show")
-            await journal.append(said, durable=True)
-        finally:
-            lease.release()
+    return asyncio.run(answer(path, question, decision, by=by, reason=reason, clock=clock))
 
 
 def _holds_mask(value: Any) -> bool:

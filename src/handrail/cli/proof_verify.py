@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,8 +47,8 @@ def command(view: View, notes: tuple[Path, ...], key: str | None) -> None:
     known = [_read(path) for path in notes]
     with view.reader() as reader:
         size, named = reader.size(), reader.verifier_key
-    with _waiting(size):
-        report = audit(view.path, verifiers=verifiers, known=known)
+    with _waiting(size) as progress:
+        report = audit(view.path, verifiers=verifiers, known=known, progress=progress)
     proven, not_proven = _proven(report, bool(known)), _not_proven(report, key is not None, bool(known))
     if view.as_json:
         told = {"key": key or named, "key_given": key is not None, "against": len(known)}
@@ -67,15 +67,17 @@ def _read(path: Path) -> str:
 
 
 @contextmanager
-def _waiting(size: int) -> Iterator[None]:
-    """Say on stderr that this takes a while."""
+def _waiting(size: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr for what takes a while."""
     if size < MANY or not sys.stderr.isatty():
-        yield
+        yield None
         return
     from rich.console import Console
+    from rich.progress import Progress
 
-    with Console(stderr=True).status(f"checking {text.count(size, 'entry')}"):
-        yield
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("checking entries", total=size)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def _print(report: Report, key: str, proven: list[str], not_proven: list[str]) -> None:

@@ -36,7 +36,7 @@ class Context(Struct, frozen=True, kw_only=True):
     depth: int = 0
     model: str | None = None
     held: tuple[Any, ...] = ()
-    """The resources that the calls above this one hold; it runs inside them and does not wait for them again."""
+    """The tools and resources that the calls above this one hold; it runs inside them and does not wait for them."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)
     namespace: Mapping[str, Any] = field(default_factory=dict)
 
@@ -44,14 +44,14 @@ class Context(Struct, frozen=True, kw_only=True):
         """Whether both the principal and this context cover the thing that goes by these names."""
         return all(_covers(scopes, names) for scopes in (self.principal.scopes, self.scopes, *self.within))
 
-    def nested(self, scopes: tuple[str, ...] | None, holding: Any = None) -> Context:
+    def nested(self, scopes: tuple[str, ...] | None, *holding: Any) -> Context:
         """For a call made by this one: one deeper, with these scopes at most."""
         return replace(
             self,
             depth=self.depth + 1,
             scopes=scopes,
             within=self.within if self.scopes is None else (*self.within, self.scopes),
-            held=self.held if holding is None else (*self.held, holding),
+            held=(*self.held, *(each for each in holding if each is not None)),
         )
 
 

@@ -217,7 +217,8 @@ class InvalidOutput(ToolError):
 
 def describe(error: BaseException) -> str:
     """An unexpected exception as one line: its type and its text."""
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception:  # an exception may fail at being shown
+        text = "(its text cannot be shown)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-

@@ -10,6 +10,7 @@ from typing import Any
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe
+from handrail.execute.bound import cut
 from handrail.execute.isolation.work import HandlerRaised
 from handrail.execute.recorder import Recorder
 from handrail.tools.tool import Tool
@@ -79,16 +80,27 @@ class Attempt:
 
 
 def refused(call: ToolCall, error: ToolError, *, still_running: bool = False) -> ToolResult:
-    """An error as the answer to a call: words for the model, a code for programs."""
-    words = f"Error executing {call.name}: {error.message}" if error.outcome == "failed" else error.message
+    """An error as the answer to a call: words for the model, a code for programs. Both have an end."""
+    message = _presentable(error.message)
+    words = f"Error executing {_presentable(call.name)}: {message}" if error.outcome == "failed" else message
     return ToolResult(
         call.id,
         call.name,
         words,
         error.outcome,
-        error=Problem(error.code, error.message),
+        error=Problem(_presentable(error.code), message),
         still_running=still_running,
     )
+
+
+def _presentable(words: str) -> str:
+    if len(words) > _LONGEST:
+        words = "".join(cut(words, _LONGEST, None))
+    return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()
+
+
+_LONGEST = 4_000
+"""Characters of an error that the model is sent; an exception may hold megabytes."""
 
 
 _NETWORK = frozenset(

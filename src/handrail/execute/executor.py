@@ -186,7 +186,7 @@ class Executor:
     ) -> ToolResult:
         """A call made by a running tool: the same caller, the same run, no more rights."""
         call = ToolCall(self._new_id("call"), name, arguments)
-        context = attempt.context.nested(scopes, attempt.resource)
+        context = attempt.context.nested(scopes, attempt.tool, attempt.resource)
         return await self.invoke(call, context, attempt.recorder.emit)
 
     # ── runs ─────────────────────────────────────────────────────────────────────────

@@ -128,4 +128,3 @@ class Ledger:
 
 def _erased(event: CallSettled) -> ToolResult:
     return ToolResult(event.call_id, event.tool, "[this result was erased]", event.outcome)
-

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from handrail.tools.tool import Tool
 
@@ -19,24 +20,28 @@ class Gate:
         self._resources: dict[Hashable, ResourceLock] = {}
 
     @asynccontextmanager
-    async def enter(self, tool: Tool, resource: Hashable | None, *, nested: bool) -> AsyncIterator[None]:
+    async def enter(
+        self, tool: Tool, resource: Hashable | None, held: tuple[Any, ...] | None = None
+    ) -> AsyncIterator[None]:
         """Hold a place while the call runs.
 
-        A nested call runs in the place of the call that made it: were it to wait
-        for one of its own, callers and callees could wait for each other for ever.
+        `held` is given for a nested call: what the calls above it hold. It runs in their
+        place, and waits for nothing that they hold: were it to, they would wait for each
+        other until one of them is out of time.
         """
-        held: list[asyncio.Semaphore] = []
-        lock = None if resource is None else self._resources.setdefault(resource, ResourceLock())
+        taken: list[asyncio.Semaphore] = []
+        shared = resource is None or (held is not None and resource in held)
+        lock = None if shared else self._resources.setdefault(resource, ResourceLock())
         try:
             if lock is not None:
                 await lock.acquire(write=not tool.reads)
             try:
-                for semaphore in self._semaphores(tool, nested):
+                for semaphore in self._semaphores(tool, held):
                     await semaphore.acquire()
-                    held.append(semaphore)
+                    taken.append(semaphore)
                 yield
             finally:
-                for semaphore in held:
+                for semaphore in taken:
                     semaphore.release()
                 if lock is not None:
                     lock.release(write=not tool.reads)
@@ -45,9 +50,9 @@ class Gate:
             if lock is not None and lock.idle and self._resources.get(resource) is lock:
                 del self._resources[resource]
 
-    def _semaphores(self, tool: Tool, nested: bool) -> list[asyncio.Semaphore]:
-        found = [] if nested else [self._all]
-        if tool.concurrency is not None:
+    def _semaphores(self, tool: Tool, held: tuple[Any, ...] | None) -> list[asyncio.Semaphore]:
+        found = [self._all] if held is None else []
+        if tool.concurrency is not None and tool not in (held or ()):
             found.insert(0, self._tools.setdefault(tool.scoped_name, asyncio.Semaphore(tool.concurrency)))
         return found
 

@@ -15,7 +15,7 @@ from handrail.core.calls import Attachment, Output, ToolResult, encode_data
 from handrail.core.errors import InvalidOutput, ToolError, describe
 from handrail.core.redact import MASK, Secret
 from handrail.tools.handlers import Style
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 
 _NRV_KEYS = frozenset({"output", "warnings", "attachments"})
 _FLAT = frozenset({str, int, float, bool, type(None)})
@@ -103,9 +103,9 @@ def _encoded(plain: Any) -> bytes:
 
 
 def _check_depth(value: Any, depth: int) -> None:
-    if depth > _DEEPEST:
-        raise _too_deep()
     if isinstance(value, dict | list | tuple):
+        if depth >= _DEEPEST:
+            raise _too_deep()
         for item in value.values() if isinstance(value, dict) else value:
             if type(item) not in _FLAT:
                 _check_depth(item, depth + 1)

@@ -49,9 +49,9 @@ class Performer:
     async def perform(self, attempt: Attempt) -> ToolResult:
         """Run the call and give its result; a failure is a result too. Raises only if it was cancelled."""
         tool = _tool(attempt)
-        resource = None if attempt.resource in attempt.context.held else attempt.resource
+        held = attempt.context.held if attempt.context.depth else None
         try:
-            async with self._gate.enter(tool, resource, nested=attempt.context.depth > 0):
+            async with self._gate.enter(tool, attempt.resource, held):
                 await self._intend(attempt, tool)
                 return await self._result(attempt, tool, await self._try(attempt, tool))
         except ToolError as error:

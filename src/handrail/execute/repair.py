@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from handrail.core.jsontext import MAX_DIGITS, MAX_SIZE, JSONTextError, kind_of, parse, parse_object
-from handrail.tools.schema_words import path_text
+from handrail.tools.schema.words import path_text
 
 BOM = "removed a byte order mark"
 FENCE = "removed a code fence"

@@ -11,7 +11,7 @@ make the change good.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,9 @@ from handrail.proof.read import Entry, Reader
 from handrail.proof.verifier import run_extension
 from handrail.proof.walk import ProofProblem, Walk
 
+_STRIDE = 1000
+"""Entries between two words on how far an audit is."""
+
 
 class Report(Struct, frozen=True, kw_only=True):
     ok: bool
@@ -41,8 +44,14 @@ class Report(Struct, frozen=True, kw_only=True):
     """The first bad entry first."""
 
 
-def audit(path: str | Path, *, verifiers: Iterable[Verifier] | None = None, known: Iterable[str] = ()) -> Report:
-    """Check a whole journal, in one pass.
+def audit(
+    path: str | Path,
+    *,
+    verifiers: Iterable[Verifier] | None = None,
+    known: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Check a whole journal, in one pass; `progress` hears now and then how many entries are done.
 
     Without `verifiers` the key is the one that the journal itself names, which proves only
     that the file agrees with itself. `known` are notes of this journal from elsewhere.
@@ -60,6 +69,8 @@ def audit(path: str | Path, *, verifiers: Iterable[Verifier] | None = None, know
             walk.expect(note, keys, reader.origin)
         for entry in reader.entries():
             walk.take(entry)
+            if progress is not None and walk.count % _STRIDE == 0:
+                progress(walk.count)
         walk.finish()
     problems = sorted(walk.problems, key=lambda problem: (problem.index is None, problem.index or 0))
     return Report(

@@ -65,8 +65,13 @@ def connect(
         raise explained(path, error) from error
     try:
         _configure(connection, path)
-        name = read_meta(connection).get("origin") or origin or default_origin(path)
-        signer = signer or Signer.load_or_create(path.with_suffix(".key"), name)
+        meta, key = read_meta(connection), path.with_suffix(".key")
+        if meta and signer is None and not key.exists():
+            raise JournalError(
+                f"the key {str(key)!r} that signs this journal is not there; put it back, or give a signer"
+            )
+        name = meta.get("origin") or origin or default_origin(path)
+        signer = signer or Signer.load_or_create(key, name)
         _create(connection, name, signer)
         _check_format(connection, path)
         _check_key(connection, path, signer)

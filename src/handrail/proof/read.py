@@ -160,8 +160,8 @@ class Reader:
 
     def _each(self, statement: str, **values: str | int) -> Iterator[tuple[Any, ...]]:
         try:
-            with closing(self._connection.execute(statement, values)) as rows:
-                yield from rows
+            # Not closed here: a reader that is closed first ends its statements, and half-read ones may outlive it.
+            yield from self._connection.execute(statement, values)
         except sqlite3.Error as error:
             raise explained(self.path, error) from error
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
+from handrail.core.errors import JournalError
 from handrail.core.events import CallAmended, CallIntended, CallSettled, Recorded
 
 
@@ -48,6 +49,13 @@ class _Said(Struct, frozen=True, gc=False):
 _said = msgspec.json.Decoder(_Said)
 
 
+def _read(leaf: bytes) -> _Said:
+    try:
+        return _said.decode(leaf)
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
+        raise JournalError(f"an entry cannot be read ({error}); run: handrail proof verify") from error
+
+
 class Tally:
     """Counts the entries of one run, without reading more of a leaf than it needs."""
 
@@ -67,7 +75,7 @@ class Tally:
             case "call.intended":
                 self.open.add(call)
             case "call.settled":
-                outcome = _said.decode(leaf).outcome
+                outcome = _read(leaf).outcome
                 self.open.discard(call)
                 self.calls += 1
                 self.errors += outcome != "ok"
@@ -75,10 +83,10 @@ class Tally:
                     self.doubtful.add(call)
             case "call.amended":
                 self.doubtful.discard(call)
-            case "run.started":
+            case "run.started" | "run.resumed":
                 self.finished = None
             case "run.finished":
-                self.finished = str(_said.decode(leaf).reason)
+                self.finished = str(_read(leaf).reason)
 
     def summary(self, run: str) -> RunSummary:
         return RunSummary(

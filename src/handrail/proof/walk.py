@@ -91,6 +91,8 @@ class Walk:
         self.problems.append(ProofProblem(index, why))
 
     def _check(self, entry: Entry) -> None:
+        if not isinstance(entry.leaf, bytes) or not isinstance(entry.hash, bytes):
+            raise JournalError("its leaf or its hash is no longer stored as bytes")
         hashed = leaf_hash(entry.leaf)
         self._tree.append(entry.hash if len(entry.hash) == SIZE else hashed)
         if hashed != entry.hash:

@@ -14,7 +14,7 @@ from handrail.core.messages import ModelRequest
 class ScriptedModel:
     """Gives one scripted reply per request, in order, and keeps the requests.
 
-        ScriptedModel([call("add", a=1, b=2)], [text("3")])
+    ScriptedModel([call("add", a=1, b=2)], [text("3")])
     """
 
     def __init__(self, *replies: list[ModelEvent]) -> None:

@@ -15,11 +15,11 @@ from handrail.tools.tool import Tool, as_tool
 class RecordedTools:
     """Stands in for a set of tools, with their names, schemas and effects.
 
-        recorded = RecordedTools([send_mail])
-        recorded.answer("send_mail", {"sent": True})
-        executor = Executor(recorded.tools)
-        …
-        assert recorded.calls == [("send_mail", {"to": "ada@example.org"})]
+    recorded = RecordedTools([send_mail])
+    recorded.answer("send_mail", {"sent": True})
+    executor = Executor(recorded.tools)
+    …
+    assert recorded.calls == [("send_mail", {"to": "ada@example.org"})]
     """
 
     def __init__(self, tools: Iterable[Any]) -> None:

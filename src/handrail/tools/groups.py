@@ -1,6 +1,6 @@
 """Changing a group of tools is a function from tools to tools.
 
-    safe = prefixed("fs_", filtered(lambda tool: tool.reads, files.tools))
+safe = prefixed("fs_", filtered(lambda tool: tool.reads, files.tools))
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from handrail.core.invocation import Invocation
 from handrail.core.redact import secret_fields
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, is_async, style_of, unwrapped
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
 
 Isolation = Literal["loop", "thread", "process"]

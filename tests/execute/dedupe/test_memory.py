@@ -249,7 +249,7 @@ async def test_a_write_forgets_before_it_begins_and_after_it_has_ended() -> None
     happened: list[str] = []
 
     class Watched(ExactDeduplicator):
-        def forget(self, scope: str, resource: Hashable | None = None) -> None:
+        def forget(self, scope: str | None, resource: Hashable | None = None) -> None:
             happened.append(f"forget {resource}")
 
     async def write() -> ToolResult:

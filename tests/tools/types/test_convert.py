@@ -17,7 +17,7 @@ import pydantic
 import pytest
 
 from handrail.core.redact import Secret
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 from handrail.tools.types.convert import converter
 from handrail.tools.types.schema import schema_of
 from tests.tools.types import samples

@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 from handrail.tools.types.convert import converter
 from handrail.tools.types.schema import schema_of
 from tests.tools.types import samples

@@ -15,7 +15,7 @@ from handrail.core.calls import Output, ToolResult
 from handrail.core.errors import InvalidDefinition
 from handrail.core.invocation import Invocation
 from handrail.core.redact import Secret
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
 from tests.tools.types import samples
 

@@ -16,7 +16,7 @@ from handrail.tools.ensemble import Defaults
 from handrail.tools.files.bodies import BODIES, Body, read_body
 from handrail.tools.files.table import Place, Table
 from handrail.tools.handlers import style_of
-from handrail.tools.schema import Validator
+from handrail.tools.schema.validator import Validator
 from handrail.tools.tool import Isolation, Retry, Tool
 
 Handlers = Mapping[str, Callable[..., Any]]

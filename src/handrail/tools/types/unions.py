@@ -108,7 +108,7 @@ def _first_that_fits(members: list[Member]) -> Convert | None:
 
 
 def _acceptor(node: Node) -> Callable[[Any], bool]:
-    from handrail.tools.schema import Validator
+    from handrail.tools.schema.validator import Validator
 
     validator = Validator(schema_of_node(node), "a member of a union")
     return lambda value: not validator.problems(value)

@@ -18,7 +18,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from handrail.core.jsontext import kind_of
 from handrail.core.redact import MASK
-from handrail.tools.schema_graph import Graph
+from handrail.tools.schema.graph import Graph
 
 MAX_SHOWN = 60
 MAX_PROBLEMS = 20

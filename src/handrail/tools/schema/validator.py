@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from handrail.core.errors import InvalidSchema
 from handrail.core.jsontext import oddity
-from handrail.tools.schema_graph import Graph, Refused, dialect_of
-from handrail.tools.schema_words import Words
+from handrail.tools.schema.graph import Graph, Refused, dialect_of
+from handrail.tools.schema.words import Words
 
 _CLASSES: dict[int, type[jsonschema_rs.Validator]] = {
     4: jsonschema_rs.Draft4Validator,

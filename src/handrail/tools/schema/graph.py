@@ -2,7 +2,7 @@
 
 It exists to refuse what must not be compiled (references that leave the schema,
 loops that consume nothing, fan-outs), and to know which subschemas meet at a place
-in a value. It does not validate; `handrail.tools.schema` does.
+in a value. It does not validate; `validator.py` does.
 """
 
 from __future__ import annotations

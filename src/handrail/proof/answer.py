@@ -1,0 +1,50 @@
+"""A person's word on a call that waits for it, given from any process that has the journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from handrail.core.errors import UsageError
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.ports import Clock, SystemClock
+from handrail.proof.journal import SqliteJournal
+from handrail.proof.read import Reader
+
+
+async def answer(
+    path: Path,
+    question: ConfirmationRequested,
+    decision: Literal["allow", "deny"],
+    *,
+    by: str,
+    reason: str = "",
+    clock: Clock = SystemClock(),
+) -> ConfirmationAnswered:
+    """Write the word down; it is on disk when this returns. The program that asked finds it when it asks again.
+
+    Raises:
+        UsageError: Somebody has answered meanwhile.
+        JournalError: It could not be written.
+    """
+    said = ConfirmationAnswered(
+        run=question.run,
+        at=clock.now(),
+        request=question.request,
+        call_id=question.call_id,
+        binds=question.binds,
+        decision=decision,
+        by=by,
+        reason=reason,
+    )
+    async with await SqliteJournal.open(path) as journal:
+        # Two people who answer at once must not both be told that theirs counts.
+        lease = await journal.lease(f"answer to {question.request}")
+        try:
+            with Reader(path) as reader:
+                if question.request not in {each.request for each in reader.pending(question.run)}:
+                    raise UsageError(f"somebody else has just answered {question.request!r}; see: handrail proof show")
+            await journal.append(said, durable=True)
+        finally:
+            lease.release()
+    return said

@@ -1,0 +1,1 @@
+"""The one validator for arguments and results, whatever the tool came from."""
