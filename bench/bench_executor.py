@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -52,17 +53,34 @@ def by_hand() -> Way:
     return way
 
 
-def through(executor: Executor, name: str) -> Way:
+def through(executor: Executor, name: str, at_once: int = 1) -> Way:
     runs = iter(range(10**9))
 
-    async def way(calls: int) -> None:
-        context = Context(run=f"{name}-{next(runs)}")
-        for n in range(calls):
+    async def one(context: Context, numbers: range) -> None:
+        for n in numbers:
             result = await executor.invoke(ToolCall(f"call-{n}", name, f'{{"a": {n}, "b": 1}}'), context)
             assert result.outcome == "ok", result.text
+
+    async def way(calls: int) -> None:
+        context = Context(run=f"{name}-{at_once}-{next(runs)}")
+        await asyncio.gather(*(one(context, range(first, calls, at_once)) for first in range(at_once)))
         await executor.finish(context.run)
 
     return way
+
+
+def bare(folder: str) -> tuple[sqlite3.Connection, Way]:
+    """Two durable commits for each call, as a side effect needs, and nothing else."""
+    connection = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE entry (seq INTEGER PRIMARY KEY, leaf BLOB)")
+
+    async def way(calls: int) -> None:
+        for _ in range(2 * calls):
+            connection.execute("INSERT INTO entry (leaf) VALUES (?)", (b"x" * 700,))
+
+    return connection, way
 
 
 async def measured(ways: dict[str, tuple[Way, int]], rounds: int) -> dict[str, float]:
@@ -83,18 +101,26 @@ async def main(rounds: int, calls: int) -> None:
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
         async with await SqliteJournal.open(Path(folder) / "journal.db") as journal:
             plain, kept = Executor([reads], policy=policy), Executor([reads, writes], policy=policy, journal=journal)
+            connection, two_commits = bare(folder)
             ways = {
                 "by hand": (by_hand(), calls),
                 "executor": (through(plain, "add"), calls),
                 "executor, journal, a read": (through(kept, "add"), calls // 4),
+                "bare SQLite, two commits": (two_commits, calls // 4),
                 "executor, journal, a side effect": (through(kept, "write"), calls // 4),
+                "the same, 8 at once": (through(kept, "write", 8), calls // 4),
             }
             await measured(ways, 1)
             found = await measured(ways, rounds)
+            connection.close()
             await plain.aclose()
             await kept.aclose()
     for name, each in found.items():
-        print(f"{name:36}{each:9.1f} µs  +{each - found['by hand']:.1f}", file=sys.stderr)
+        print(f"{name:36}{each:9.1f} µs a call", file=sys.stderr)
+    print(f"the executor adds {found['executor'] - found['by hand']:.1f} µs", file=sys.stderr)
+    for name in ("executor, journal, a side effect", "the same, 8 at once"):
+        share = found["bare SQLite, two commits"] / found[name]
+        print(f"{name}: {share:.0%} of the entries a second that bare commits reach", file=sys.stderr)
     print(json.dumps(found))
 
 

@@ -12,7 +12,33 @@ from handrail.core import errors
 
 
 def test_the_public_names_are_these() -> None:
-    assert handrail.__all__ == snapshot(['Attachment', 'Context', 'Conversation', 'Deduplicator', 'Ensemble', 'Executor', 'HandrailError', 'Invocation', 'Limits', 'Output', 'Policy', 'Principal', 'RegisteredTools', 'Runner', 'Secret', 'Tool', 'ToolCall', 'ToolDefinition', 'ToolError', 'ToolRegistry', 'ToolResult', 'execute_tools', 'tool'])
+    assert handrail.__all__ == snapshot(
+        [
+            "Attachment",
+            "Context",
+            "Conversation",
+            "Deduplicator",
+            "Ensemble",
+            "Executor",
+            "HandrailError",
+            "Invocation",
+            "Limits",
+            "Output",
+            "Policy",
+            "Principal",
+            "RegisteredTools",
+            "Runner",
+            "Secret",
+            "Tool",
+            "ToolCall",
+            "ToolDefinition",
+            "ToolError",
+            "ToolRegistry",
+            "ToolResult",
+            "execute_tools",
+            "tool",
+        ]
+    )
     assert handrail.__all__ == sorted(handrail.__all__)
 
 

@@ -121,9 +121,10 @@ class Executor:
             attempt.cancelled = True
             result = attempt.result or attempt.refused(Cancelled("cancelled before it started; it did nothing"))
         result = msgspec.structs.replace(result, duration_us=int((self._clock.monotonic() - started) * 1e6))
-        if result.outcome != "needs_confirmation":
-            recording = self._record(attempt, result)
-            await (recording if attempt.recorder.instant else _to_the_end(recording))
+        if attempt.recorder.instant:
+            attempt.recorder.ledger.settle(result)
+        elif result.outcome != "needs_confirmation":
+            await _to_the_end(self._record(attempt, result))
         if attempt.cancelled:
             raise asyncio.CancelledError
         return result

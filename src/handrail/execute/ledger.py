@@ -115,10 +115,14 @@ class Ledger:
                 future.exception()  # if nobody else asked, it is not lost: it is raised here
             raise
         self._under_way.pop(call.id)
-        if result.outcome != "needs_confirmation":
-            self._settled[call.id] = result
+        self.settle(result)
         future.set_result(result)
         return result
+
+    def settle(self, result: ToolResult) -> None:
+        """Keep an answer as the answer. One that waits for a person's word is not yet one."""
+        if result.outcome != "needs_confirmation":
+            self._settled[result.tool_call_id] = result
 
     def release(self) -> None:
         """Let others work on the run."""

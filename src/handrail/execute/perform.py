@@ -61,6 +61,11 @@ class Performer:
         if tool.isolation != "process":
             self._stragglers.check(tool.name)
         attempt.key = attempt.key or attempt.recorder.new_id("key")
+        if not attempt.recorder.instant:
+            await self._record_intent(attempt, tool)
+        attempt.ran = True
+
+    async def _record_intent(self, attempt: Attempt, tool: Tool) -> None:
         await attempt.recorder.record(
             CallIntended(
                 run=attempt.recorder.run,
@@ -77,7 +82,6 @@ class Performer:
             ),
             durable=not tool.reads,
         )
-        attempt.ran = True
 
     async def _try(self, attempt: Attempt, tool: Tool) -> Output:
         """Once; again only by a policy, and only what may run again."""

@@ -26,7 +26,7 @@ class Recorder:
 
     @property
     def instant(self) -> bool:
-        """Whether recording never waits: nothing to write to, nobody listening."""
+        """Whether there is nothing to write to and nobody listening: then no event need be made."""
         return self._journal is None and self._emit is ignore
 
     def now(self) -> int:

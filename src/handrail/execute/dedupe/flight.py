@@ -58,7 +58,8 @@ class Once(Generic[T]):
         return await self._lead(key, start), False
 
     async def _lead(self, key: Hashable, start: Callable[[], Awaitable[T]]) -> T:
-        flight = self._flights[key] = _Flight[T]()
+        flight: _Flight[T] = _Flight()
+        self._flights[key] = flight
         leads = _leads.set(True)
         try:
             value = await start()
