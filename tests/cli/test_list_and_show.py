@@ -57,7 +57,7 @@ TIME      CALL         TOOL      ARGUMENTS                                 OUTCO
 22:13:21  call_first   add       a=1 b=2                                   ok            0 µs  -
 22:13:21  call_second  add       a=3 b=4                                   ok            0 µs  -
 22:13:21  call_bad     fail      why="\\u001b[2J\\u202egpj.exe\\u200b\\u0007"  failed        0 µs  -
-22:13:21  call_none    subtract  -                                         unknown_tool  0 µs  -
+22:13:21  call_none    subtract  a=3 b=4                                   unknown_tool  0 µs  -
 """)
 
 
@@ -78,7 +78,7 @@ def test_one_call_is_shown_with_arguments_result_and_the_word_that_was_given(jou
     assert run("proof", "show", "run_c", "call_y", "--utc").stdout == snapshot("""\
 call call_yes
   run      run_confirmed
-  entries  14, 15, 16, 17
+  entries  15, 16, 17, 18
   tool     pay (has side effects)
   for      local
   key      key_4
@@ -112,7 +112,7 @@ def test_a_call_that_waits_shows_what_was_asked(journal: Journal) -> None:
 def test_a_run_in_full_has_every_entry_with_its_body(journal: Journal) -> None:
     shown = run("proof", "show", "run_sums", "--full").stdout
 
-    assert shown.count("entry ") == 10
+    assert shown.count("entry ") == 11
     assert '"a": 1' in shown
 
 
@@ -120,7 +120,7 @@ def test_a_run_in_json_is_one_entry_a_line_as_it_was_recorded(journal: Journal) 
     listed = lines(run("proof", "show", "run_sums", "--json"))
 
     assert [each["type"] for each in listed][:4] == ["run.started", "tools.offered", "call.intended", "call.settled"]
-    assert [each["n"] for each in listed] == list(range(10))
+    assert [each["n"] for each in listed] == list(range(11))
 
 
 def test_nothing_a_tool_said_can_steer_the_terminal(journal: Journal) -> None:

@@ -24,8 +24,8 @@ def test_a_whole_journal_is_verified_and_the_answer_says_what_that_proves(journa
     result = run("proof", "verify")
 
     assert result.exit_code == 0
-    assert "VERIFIED: 22 entries" in result.stdout
-    assert "that the first 22 entries are as the key's owner signed them" in result.stdout
+    assert "VERIFIED: 24 entries" in result.stdout
+    assert "that the first 24 entries are as the key's owner signed them" in result.stdout
     assert "that the runtime told the truth when it wrote" in result.stdout
 
 
@@ -88,10 +88,10 @@ def test_a_key_that_is_none_and_a_note_that_is_none_are_refused(journal: Journal
 def test_a_checkpoint_goes_to_stdout_alone(journal: Journal) -> None:
     result = run("proof", "checkpoint")
 
-    assert result.stdout.startswith("handrail/journal\n22\n")
+    assert result.stdout.startswith("handrail/journal\n24\n")
     assert "keep it where" in result.stderr.lower()
     (told,) = lines(run("proof", "checkpoint", "--json"))
-    assert (told["note"], told["size"], told["unsigned"]) == (result.stdout, 22, 0)
+    assert (told["note"], told["size"], told["unsigned"]) == (result.stdout, 24, 0)
 
 
 def test_a_receipt_holds_without_the_journal(journal: Journal) -> None:
@@ -153,7 +153,7 @@ def test_what_was_erased_is_gone_and_the_journal_still_holds(journal: Journal) -
     (told,) = lines(run("proof", "erase", "run_sums", "--yes", "--json"))
     (report,) = lines(run("proof", "verify", "--json"))
 
-    assert (told["erased"], report["ok"], report["erased"]) == (7, True, 7)
+    assert (told["erased"], report["ok"], report["erased"]) == (8, True, 8)
     assert b"gpj.exe" not in b"".join(str(line).encode() for line in lines(run("proof", "show", "run_sums", "--json")))
 
 
@@ -169,7 +169,7 @@ def test_everything_before_a_date_can_be_erased(journal: Journal) -> None:
     (early,) = lines(run("proof", "erase", "--before", "2023-11-14T22:13:22Z", "--yes", "--json"))
     (rest,) = lines(run("proof", "erase", "--before", "2023-11-16", "--utc", "--yes", "--json"))
 
-    assert (none["erased"], early["erased"], rest["erased"]) == (0, 7, 7)
+    assert (none["erased"], early["erased"], rest["erased"]) == (0, 8, 8)
 
 
 def test_an_unfinished_run_is_pointed_out_before_it_is_erased(journal: Journal) -> None:

@@ -12,7 +12,7 @@ import pytest
 from handrail import Context, Executor, Invocation, Output, Policy, Principal, ToolCall, ToolError, ToolResult, tool
 from handrail.core.calls import Attachment, Problem
 from handrail.core.errors import JournalError
-from handrail.core.events import CallIntended, CallSettled, RunStarted
+from handrail.core.events import CallAsked, CallIntended, CallSettled, RunStarted
 from handrail.testing.journal import MemoryJournal
 
 
@@ -321,13 +321,13 @@ async def test_three_hundred_calls_at_once_run_as_many_at_a_time_as_the_policy_s
     assert peak == 4
 
 
-async def test_every_call_leaves_an_intent_and_an_answer_and_a_refused_one_only_an_answer() -> None:
+async def test_every_call_leaves_an_intent_and_an_answer_and_a_refused_one_what_was_asked() -> None:
     journal = MemoryJournal()
     async with Executor([add], journal=journal) as executor:
         await executor.invoke(ToolCall("1", "add", {"a": 1}))
-        await executor.invoke(ToolCall("2", "add", {}))
+        await executor.invoke(ToolCall("2", "add", '{"b": 2}'))
 
-    started, intended, settled, refused, _ = journal.events
+    started, intended, settled, asked, refused, _ = journal.events
     assert isinstance(started, RunStarted)
     assert started.tools == executor.tools.digest
     assert isinstance(intended, CallIntended)
@@ -335,6 +335,8 @@ async def test_every_call_leaves_an_intent_and_an_answer_and_a_refused_one_only_
     assert isinstance(settled, CallSettled)
     assert isinstance(settled.result, ToolResult)
     assert (settled.call_id, settled.outcome, settled.ran, settled.result.content) == ("1", "ok", True, 2)
+    assert isinstance(asked, CallAsked)
+    assert (asked.call_id, asked.arguments) == ("2", '{"b": 2}')
     assert isinstance(refused, CallSettled)
     assert (refused.call_id, refused.outcome, refused.ran) == ("2", "invalid_arguments", False)
 
@@ -366,6 +368,8 @@ async def test_a_secret_argument_reaches_the_tool_and_not_the_record() -> None:
     journal = MemoryJournal()
     async with Executor([login], journal=journal) as executor:
         await executor.invoke(ToolCall("1", "login", {"user": "ada", "password": "correct horse"}))
+        await executor.invoke(ToolCall("2", "login", {"user": 1, "password": "correct horse"}))
+        await executor.invoke(ToolCall("3", "login", '{"user": 1, "password": "correct horse"'))
 
     assert seen == ["correct horse"]
     assert "correct horse" not in repr(journal.events)

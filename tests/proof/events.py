@@ -11,6 +11,7 @@ from handrail.core.confirmation import Asked
 from handrail.core.errors import OUTCOMES
 from handrail.core.events import (
     CallAmended,
+    CallAsked,
     CallIntended,
     CallSettled,
     ConfirmationAnswered,
@@ -123,6 +124,7 @@ def events(text: st.SearchStrategy[str] = any_text) -> st.SearchStrategy[Recorde
         st.builds(RunResumed, **place, tools=text, principal=text),
         st.builds(RunFinished, **place, reason=text),
         st.builds(ToolsOffered, **place, tools=st.lists(text, max_size=3).map(tuple)),
+        st.builds(CallAsked, **call, principal=text, arguments=values),
         st.builds(
             CallIntended,
             **call,

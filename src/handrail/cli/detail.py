@@ -27,8 +27,8 @@ def print_call(view: View, entries: Sequence[Entry]) -> None:
         answer() if number else None
         answer(f"call {text.visible(call.call_id)}", "title")
         print_fields([("run", text.visible(call.run)), ("entries", places), *_fields(view, call, words)])
-        if call.intent is not None:
-            print_body("arguments", call.intent.arguments)
+        if (said := call.intent or call.asked) is not None:
+            print_body("arguments", said.arguments)
         if call.answer is not None:
             _print_result("result", call.answer.result)
         for each in call.amendments:

@@ -82,10 +82,9 @@ def _remark(call: CallRecord) -> str:
 
 def _of_call(call: CallRecord, words: Words) -> Line:
     question, given = words.about(call), words.answer_for(call)
-    first = call.intent or call.answer or call.amendments[0]
-    arguments = call.intent.arguments if call.intent is not None else UNKNOWN
-    if call.intent is None and question is not None:
-        arguments = question.arguments
+    first = call.intent or call.asked or call.answer or call.amendments[0]
+    said = call.intent or question or call.asked
+    arguments = UNKNOWN if said is None else said.arguments
     return Line(
         at=first.at,
         call_id=call.call_id,

@@ -54,6 +54,19 @@ class ToolsOffered(Struct, frozen=True, tag="tools.offered", kw_only=True):
     body: ClassVar[str | None] = None
 
 
+class CallAsked(Struct, frozen=True, tag="call.asked", kw_only=True):
+    """What was asked in a call that never came to run: refused, or answered from another call's result."""
+
+    run: str
+    at: int
+    call_id: str
+    tool: str
+    principal: str = "local"
+    arguments: Any = None
+    """As they were written, text or object; secrets masked."""
+    body: ClassVar[str | None] = "arguments"
+
+
 class CallIntended(Struct, frozen=True, tag="call.intended", kw_only=True):
     """A checked and permitted call is about to run. For a side effect this is on disk before anything happens."""
 
@@ -162,6 +175,7 @@ Recorded = (
     | RunResumed
     | RunFinished
     | ToolsOffered
+    | CallAsked
     | CallIntended
     | CallSettled
     | CallAmended

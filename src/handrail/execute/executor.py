@@ -17,6 +17,7 @@ from handrail.core.context import Context
 from handrail.core.errors import Cancelled, Forbidden, JournalError, LimitReached, ToolError, UsageError
 from handrail.core.events import (
     CallAmended,
+    CallAsked,
     CallSettled,
     ConfirmationAnswered,
     Emit,
@@ -28,6 +29,7 @@ from handrail.core.events import (
 )
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock
+from handrail.core.redact import MASK, mask_fields
 from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import Attempt, refused
 from handrail.execute.authorise import ScopeAuthoriser
@@ -168,6 +170,8 @@ class Executor:
 
     async def _record(self, attempt: Attempt, result: ToolResult) -> None:
         tool = attempt.tool
+        if not attempt.ran and attempt.call.id not in attempt.recorder.ledger.before:
+            await attempt.recorder.record(self._asked(attempt))
         await attempt.recorder.record(
             CallSettled(
                 run=attempt.recorder.run,
@@ -180,6 +184,20 @@ class Executor:
                 result=result,
             ),
             durable=attempt.ran and tool is not None and not tool.reads,
+        )
+
+    def _asked(self, attempt: Attempt) -> CallAsked:
+        call, tool = attempt.call, attempt.tool
+        arguments: Any = call.arguments
+        if tool is not None and tool.secrets:
+            arguments = mask_fields(arguments, tool.secrets) if isinstance(arguments, dict) else MASK
+        return CallAsked(
+            run=attempt.recorder.run,
+            at=self._clock.now(),
+            call_id=call.id,
+            tool=call.name if tool is None else tool.scoped_name,
+            principal=attempt.context.principal.id,
+            arguments=arguments,
         )
 
     async def _nested(

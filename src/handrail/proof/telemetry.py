@@ -74,8 +74,8 @@ class Telemetry:
             counts.picked += 1  # refused before it could be intended
         if event.outcome != "ok":
             counts.failed[event.outcome] += 1
-        elif not event.ran:
-            counts.reused += 1
+        elif not event.ran and (event.result is None or event.result.reused_from is not None):
+            counts.reused += 1  # an erased result no longer says whose it was
         if event.ran:
             counts.total_us += event.duration_us
             counts.durations.append(event.duration_us)

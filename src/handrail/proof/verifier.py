@@ -36,9 +36,11 @@ NOT_PROVEN = (
 )
 PHASES = {
     "run.started": "admission",
+    "run.resumed": "admission",
     "tools.offered": "enqueue",
     "confirmation.requested": "admission",
     "confirmation.answered": "admission",
+    "call.asked": "admission",
     "call.intended": "apply",
     "call.settled": "stream",
     "call.amended": "stream",
@@ -107,7 +109,7 @@ class Records:
         if "outcome" in leaf:
             record["result"] = {"ok": True} if status == "ok" else {"ok": False, "error": error_of(outcome, body)}
         call = to_json(leaf.get("call_id"))
-        if kind == "call.intended":
+        if kind in ("call.asked", "call.intended"):
             self._intents[call] = at, None if body is None else "sha256:" + hashlib.sha256(body).hexdigest()
         if kind == "call.settled":
             took = take_count(leaf, "duration_us") / 1000

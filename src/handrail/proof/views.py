@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.errors import JournalError
-from handrail.core.events import CallAmended, CallIntended, CallSettled, Recorded
+from handrail.core.events import CallAmended, CallAsked, CallIntended, CallSettled, Recorded
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
@@ -34,6 +34,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     run: str
     call_id: str
     tool: str
+    asked: CallAsked | None = None
+    """What was asked, of a call that never came to run."""
     intent: CallIntended | None = None
     answer: CallSettled | None = None
     amendments: tuple[CallAmended, ...] = ()
@@ -102,12 +104,15 @@ class Tally:
         )
 
 
+_OfCall = CallAsked | CallIntended | CallSettled | CallAmended
+
+
 def records(events: Iterable[Recorded]) -> list[CallRecord]:
     """The calls in the order in which they began. An intent after an answer is another call, whatever its id."""
     found: list[CallRecord] = []
     latest: dict[tuple[str, str], int] = {}
     for event in events:
-        if not isinstance(event, CallIntended | CallSettled | CallAmended):
+        if not isinstance(event, CallAsked | CallIntended | CallSettled | CallAmended):
             continue
         key = (event.run, event.call_id)
         at = latest.get(key)
@@ -118,12 +123,14 @@ def records(events: Iterable[Recorded]) -> list[CallRecord]:
     return found
 
 
-def _begins(event: CallIntended | CallSettled | CallAmended, record: CallRecord) -> bool:
+def _begins(event: _OfCall, record: CallRecord) -> bool:
     return record.answer is not None and not isinstance(event, CallAmended)
 
 
-def _with(record: CallRecord, event: CallIntended | CallSettled | CallAmended) -> CallRecord:
+def _with(record: CallRecord, event: _OfCall) -> CallRecord:
     match event:
+        case CallAsked():
+            return msgspec.structs.replace(record, asked=event)
         case CallIntended():
             return msgspec.structs.replace(record, intent=event)
         case CallSettled():
