@@ -132,6 +132,21 @@ class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", k
         """None when they were erased."""
         return None if self.asked is None else self.asked.arguments
 
+    def answered(
+        self, decision: Literal["allow", "deny"], *, at: int, by: str, reason: str = ""
+    ) -> ConfirmationAnswered:
+        """A person's word on it."""
+        return ConfirmationAnswered(
+            run=self.run,
+            at=at,
+            request=self.request,
+            call_id=self.call_id,
+            binds=self.binds,
+            decision=decision,
+            by=by,
+            reason=reason,
+        )
+
 
 class ConfirmationAnswered(Struct, frozen=True, tag="confirmation.answered", kw_only=True):
     run: str

@@ -19,7 +19,6 @@ from handrail.core.events import (
     CallAmended,
     CallAsked,
     CallSettled,
-    ConfirmationAnswered,
     Emit,
     RunFinished,
     RunResumed,
@@ -248,18 +247,8 @@ class Executor:
         asked = ledger.requests.get(request)
         if asked is None or request in ledger.answers:
             raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
-        await self._recorder(ledger).record(
-            ConfirmationAnswered(
-                run=run,
-                at=self._clock.now(),
-                request=request,
-                call_id=asked.call_id,
-                binds=asked.binds,
-                decision="allow" if allow else "deny",
-                by=by,
-                reason=reason,
-            )
-        )
+        decision: Literal["allow", "deny"] = "allow" if allow else "deny"
+        await self._recorder(ledger).record(asked.answered(decision, at=self._clock.now(), by=by, reason=reason))
 
     async def amend(self, run: str, result: ToolResult) -> None:
         """Say what became of a call that was in doubt, on a person's word."""

@@ -27,16 +27,7 @@ async def answer(
         UsageError: Somebody has answered meanwhile.
         JournalError: It could not be written.
     """
-    said = ConfirmationAnswered(
-        run=question.run,
-        at=clock.now(),
-        request=question.request,
-        call_id=question.call_id,
-        binds=question.binds,
-        decision=decision,
-        by=by,
-        reason=reason,
-    )
+    said = question.answered(decision, at=clock.now(), by=by, reason=reason)
     async with await SqliteJournal.open(path) as journal:
         # Two people who answer at once must not both be told that theirs counts.
         lease = await journal.lease(f"answer to {question.request}")
