@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from handrail.execute.dedupe.base import Deduplicator
     from handrail.execute.executor import Executor
     from handrail.execute.policy import Policy
-    from handrail.run.runner import Limits, Runner
+    from handrail.run.limits import Limits
+    from handrail.run.runner import Runner
     from handrail.sync import execute_tools
     from handrail.tools.definition import ToolDefinition
     from handrail.tools.ensemble import Ensemble
@@ -37,7 +38,7 @@ _HOMES = {
     "Executor": "handrail.execute.executor",
     "HandrailError": "handrail.core.errors",
     "Invocation": "handrail.core.invocation",
-    "Limits": "handrail.run.runner",
+    "Limits": "handrail.run.limits",
     "Output": "handrail.core.calls",
     "Policy": "handrail.execute.policy",
     "Principal": "handrail.core.context",

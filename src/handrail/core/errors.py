@@ -12,7 +12,12 @@ HandrailError
         BrokenProof
         LeaseHeld
     LimitExceeded
+    ToolFailed
     ModelError
+        RateLimited
+        ModelUnavailable
+        RequestRefused
+        ProtocolError
 ToolError
     UnknownTool
     InvalidArguments
@@ -33,7 +38,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 Outcome = Literal[
     "ok",
@@ -53,6 +58,9 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 class HandrailError(Exception):
     """Base of every error that reaches the program."""
+
+    conversation: Any = None
+    """Of an error that ended a run: the conversation so far."""
 
 
 class UsageError(HandrailError):
@@ -127,8 +135,38 @@ class LimitExceeded(HandrailError):
         self.value = value
 
 
+class ToolFailed(HandrailError):
+    """Under `fail_fast`: a tool did not do what it was asked. The conversation is rolled back to its checkpoint."""
+
+    def __init__(self, tool: str, outcome: str, message: str) -> None:
+        super().__init__(f"tool {tool!r} failed ({outcome}): {message}")
+        self.tool = tool
+        self.outcome = outcome
+
+
 class ModelError(HandrailError):
     """The model did not give a usable answer."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class RateLimited(ModelError):
+    """The service wants fewer requests; `retry_after` says in how many seconds to try again, if it said so."""
+
+
+class ModelUnavailable(ModelError):
+    """The service cannot be reached or is overloaded. Worth trying again later."""
+
+
+class RequestRefused(ModelError):
+    """The service will not take this request: a wrong key, an unknown model, a malformed body. Do not repeat it."""
+
+
+class ProtocolError(ModelError):
+    """The service answered with something that cannot be read, or broke off in mid-reply."""
 
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

@@ -13,6 +13,7 @@ from msgspec import Struct
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Asked
 from handrail.core.errors import Outcome
+from handrail.core.messages import Artefact, Message, StopReason, Usage
 
 VERSION = 1
 """Of the entries on disk. A journal with a higher one is refused, not guessed at."""
@@ -173,8 +174,52 @@ class CallProgress(Struct, frozen=True, tag="call.progress", kw_only=True):
     stage: str = ""
 
 
+class ConversationChanged(Struct, frozen=True, tag="conversation.changed", kw_only=True):
+    """What was said before the model was asked: keep so many messages of what the run had, then add these."""
+
+    run: str
+    at: int
+    keep: int
+    messages: tuple[Message, ...] | None = None
+    """None when they were erased."""
+    body: ClassVar[str | None] = "messages"
+
+
+class ReplyGiven(Struct, frozen=True, tag="reply.given", kw_only=True):
+    """The model has replied: its message and the calls it made, before any of them is answered."""
+
+    run: str
+    at: int
+    model: str
+    stop: StopReason
+    input_tokens: int = 0
+    output_tokens: int = 0
+    messages: tuple[Message, ...] | None = None
+    body: ClassVar[str | None] = "messages"
+
+
 class TextDelta(Struct, frozen=True, tag="text.delta", kw_only=True):
     """A piece of what the model says. Streamed, not recorded."""
+
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True, tag="reasoning.delta", kw_only=True):
+    """A piece of what the model thinks aloud. Streamed, not recorded."""
+
+    text: str
+
+
+class CallDelta(Struct, frozen=True, tag="call.delta", kw_only=True):
+    """A piece of a call as it is written; the pieces of one id join to the arguments' text. Streamed, not recorded."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class Notice(Struct, frozen=True, tag="notice", kw_only=True):
+    """Something the caller should know about a request: a keyword lost, a choice that the model cannot be held to."""
 
     text: str
 
@@ -183,6 +228,16 @@ class CallRequested(Struct, frozen=True, tag="call.requested", kw_only=True):
     """The model has written a whole call. Streamed; its record is the intent or the answer."""
 
     call: ToolCall
+    artefacts: tuple[Artefact, ...] = ()
+
+
+class ReplyFinished(Struct, frozen=True, tag="reply.finished", kw_only=True):
+    """The end of a reply. Every reply has exactly one, and it comes last; without it the reply was cut off."""
+
+    stop: StopReason
+    model: str = ""
+    usage: Usage = Usage()
+    artefacts: tuple[Artefact, ...] = ()
 
 
 Recorded = (
@@ -196,8 +251,10 @@ Recorded = (
     | CallAmended
     | ConfirmationRequested
     | ConfirmationAnswered
+    | ConversationChanged
+    | ReplyGiven
 )
-ModelEvent = TextDelta | CallRequested
+ModelEvent = TextDelta | ReasoningDelta | CallDelta | CallRequested | Notice | ReplyFinished
 Event = Recorded | ModelEvent | CallProgress
 
 Emit = Callable[[Event], Awaitable[None]]

@@ -1,8 +1,12 @@
-"""A conversation is a tuple of messages; adding to it makes a new one."""
+"""A conversation is a tuple of messages; changing it makes a new one.
+
+Six kinds of message: what a user, an assistant and a supervisor say, a document
+that is given, a call that the assistant makes (invocation) and its result.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,32 +14,136 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolCall, ToolResult
 
 
-class UserMessage(Struct, frozen=True, tag="user"):
+class Text(Struct, frozen=True, tag="text"):
     text: str
 
 
-class AssistantMessage(Struct, frozen=True, tag="assistant"):
+class Media(Struct, frozen=True, tag="media", kw_only=True):
+    """Something that is not text, as bytes or as an address."""
+
+    media_type: str
+    data: bytes | None = None
+    url: str | None = None
+    name: str = ""
+
+
+Content = Text | Media
+
+
+class Artefact(Struct, frozen=True):
+    """What one provider wants back exactly as it gave it, and no other understands: reasoning items, signatures."""
+
+    provider: str
+    data: Any
+
+
+class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Tokens of one reply, and what it cost if that is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input, read from the provider's cache."""
+    reasoning_tokens: int = 0
+    """Of the output, spent on thinking."""
+    cost: float | None = None
+    """In US dollars."""
+
+    def plus(self, other: Usage) -> Usage:
+        cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost=cost,
+        )
+
+
+StopReason = Literal["end", "tool_calls", "max_tokens", "stop_sequence", "content_filter", "refusal"]
+
+
+class UserMessage(Struct, frozen=True, tag="user"):
+    content: tuple[Content, ...]
+    at: int = 0
+    """Milliseconds since 1970; 0 is unknown. So for every message."""
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+
+class SupervisorMessage(Struct, frozen=True, tag="supervisor"):
+    """What the program tells the model: the system prompt, or a word in between."""
+
+    text: str
+    at: int = 0
+
+
+class DocumentMessage(Struct, frozen=True, tag="document"):
+    """A text that is given to the model to work with."""
+
+    name: str
+    text: str
+    at: int = 0
+
+
+class AssistantMessage(Struct, frozen=True, tag="assistant", omit_defaults=True):
+    """What the model said. Its calls follow, one `InvocationMessage` each."""
+
     text: str = ""
-    calls: tuple[ToolCall, ...] = ()
+    at: int = 0
+    model: str = ""
+    stop: StopReason = "end"
+    usage: Usage | None = None
+    artefacts: tuple[Artefact, ...] = ()
+
+
+class InvocationMessage(Struct, frozen=True, tag="invocation", omit_defaults=True):
+    """A call that the model made."""
+
+    call: ToolCall
+    at: int = 0
+    artefacts: tuple[Artefact, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.call.id
 
 
 class ResultMessage(Struct, frozen=True, tag="result"):
-    """The answers to the calls of one assistant message, in their order."""
+    """The answer to one call."""
 
-    results: tuple[ToolResult, ...]
+    result: ToolResult
+    at: int = 0
+
+    @property
+    def invocation_id(self) -> str:
+        return self.result.tool_call_id
 
 
-Message = UserMessage | AssistantMessage | ResultMessage
+Message = UserMessage | SupervisorMessage | DocumentMessage | AssistantMessage | InvocationMessage | ResultMessage
 
 
 class Conversation(Struct, frozen=True):
+    """Everything said and done so far. A fork is another value that begins the same."""
+
     messages: tuple[Message, ...] = ()
 
     def add(self, *messages: Message) -> Conversation:
         return replace(self, messages=self.messages + messages)
 
-    def say(self, text: str) -> Conversation:
-        return self.add(UserMessage(text))
+    def say(self, *content: str | Content, at: int = 0) -> Conversation:
+        """Add what the user says."""
+        parts = tuple(Text(part) if isinstance(part, str) else part for part in content)
+        return self.add(UserMessage(parts, at))
+
+    def supervised(self, text: str, at: int = 0) -> Conversation:
+        return self.add(SupervisorMessage(text, at))
+
+    def upto(self, count: int) -> Conversation:
+        """The first so many messages: what it was at that checkpoint."""
+        return replace(self, messages=self.messages[:count])
 
     @property
     def text(self) -> str:
@@ -43,16 +151,14 @@ class Conversation(Struct, frozen=True):
         said = (message.text for message in reversed(self.messages) if isinstance(message, AssistantMessage))
         return next(said, "")
 
+    @property
+    def usage(self) -> Usage:
+        """Of all replies together."""
+        total = Usage()
+        for message in self.messages:
+            if isinstance(message, AssistantMessage) and message.usage is not None:
+                total = total.plus(message.usage)
+        return total
 
-class ToolOffer(Struct, frozen=True):
-    """A tool as a model is shown it."""
-
-    name: str
-    description: str
-    input_schema: dict[str, object]
-
-
-class ModelRequest(Struct, frozen=True):
-    messages: tuple[Message, ...]
-    tools: tuple[ToolOffer, ...] = ()
-    tool_choice: Literal["auto", "none"] = "auto"
+    def __len__(self) -> int:
+        return len(self.messages)

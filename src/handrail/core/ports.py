@@ -21,12 +21,15 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.context import Context
 from handrail.core.events import Emit, ModelEvent, Recorded, ignore
-from handrail.core.messages import ModelRequest
+from handrail.core.model import ModelRequest
 
 
 class Model(Protocol):
+    @property
+    def name(self) -> str: ...
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the reply as it arrives; the caller closes the generator.
+        """Yield the reply as it arrives, `ReplyFinished` last; the caller closes the generator.
 
         Raises:
             ModelError: The service failed, or said something unreadable.

@@ -20,6 +20,7 @@ from handrail.core.events import (
     CallAsked,
     CallSettled,
     Emit,
+    Recorded,
     RunFinished,
     RunResumed,
     RunStarted,
@@ -232,10 +233,39 @@ class Executor:
             raise
         return Ledger(run, lease, history)
 
+    def now(self) -> int:
+        return self._clock.now()
+
+    async def record(self, event: Recorded, context: Context = Context(), emit: Emit = ignore) -> None:
+        """Write down what happened around the calls of a run."""
+        ledger = await self._open(context.run or self.run, context)
+        await self._recorder(ledger, emit).record(event)
+
+    async def history(self, run: str) -> list[Recorded]:
+        """What the journal has of a run; nothing without a journal."""
+        return [] if self._journal is None else await self._journal.history(run)
+
     async def offered(self, context: Context, tools: tuple[str, ...], emit: Emit = ignore) -> None:
         """Note which tools a model was shown in a turn."""
+        await self.record(ToolsOffered(run=context.run or self.run, at=self.now(), tools=tools), context, emit)
+
+    async def refuse(
+        self, call: ToolCall, error: ToolError, context: Context = Context(), emit: Emit = ignore
+    ) -> ToolResult:
+        """Settle a call without running it, for a reason that its caller has."""
         ledger = await self._open(context.run or self.run, context)
-        await self._recorder(ledger, emit).record(ToolsOffered(run=ledger.run, at=self._clock.now(), tools=tools))
+        attempt = Attempt(call, context, self._recorder(ledger, emit))
+
+        async def settle() -> ToolResult:
+            result = attempt.refused(error)
+            await _to_the_end(self._record(attempt, result))
+            return result
+
+        return await ledger.once(call, settle)
+
+    async def answered(self, call: ToolCall, context: Context = Context()) -> ToolResult:
+        """The answer to a call whose caller is gone: what it was settled with, or that it never began."""
+        return await self.refuse(call, Cancelled("cancelled before it started; it did nothing"), context)
 
     async def answer(self, run: str, request: str, *, allow: bool, by: str, reason: str = "") -> None:
         """Give a person's word on a call that waits for it. Ask for the call again to have it run.

@@ -7,8 +7,8 @@ from typing import Any
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ModelError
-from handrail.core.events import CallRequested, ModelEvent, TextDelta
-from handrail.core.messages import ModelRequest
+from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.model import ModelRequest
 
 
 class ScriptedModel:
@@ -17,7 +17,8 @@ class ScriptedModel:
     ScriptedModel([call("add", a=1, b=2)], [text("3")])
     """
 
-    def __init__(self, *replies: list[ModelEvent]) -> None:
+    def __init__(self, *replies: list[ModelEvent], name: str = "scripted") -> None:
+        self.name = name
         self._replies = list(replies)
         self.requests: list[ModelRequest] = []
 
@@ -25,8 +26,12 @@ class ScriptedModel:
         self.requests.append(request)
         if len(self.requests) > len(self._replies):
             raise ModelError(f"the script has {len(self._replies)} replies and was asked for one more")
-        for event in self._replies[len(self.requests) - 1]:
+        reply = self._replies[len(self.requests) - 1]
+        for event in reply:
             yield event
+        if not any(isinstance(event, ReplyFinished) for event in reply):
+            calls = any(isinstance(event, CallRequested) for event in reply)
+            yield ReplyFinished(stop="tool_calls" if calls else "end", model=self.name)
 
 
 def text(words: str) -> ModelEvent:

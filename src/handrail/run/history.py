@@ -1,0 +1,93 @@
+"""A run's conversation out of its record, and a run told again from it, without model or tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from handrail.core.calls import ToolResult
+from handrail.core.errors import UsageError
+from handrail.core.events import (
+    CallAmended,
+    CallRequested,
+    CallSettled,
+    ConversationChanged,
+    Emit,
+    Recorded,
+    ReplyFinished,
+    ReplyGiven,
+    TextDelta,
+)
+from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, Message, ResultMessage
+
+
+def conversation_of(events: Iterable[Recorded]) -> Conversation:
+    """What was said and done, as far as the record goes. A call that was cut off has no result yet.
+
+    Raises:
+        UsageError: The words of the run were erased, so it cannot be taken up again.
+    """
+    messages: list[Message] = []
+    waiting: list[str] = []
+    results: dict[str, ResultMessage] = {}
+    for event in events:
+        match event:
+            case ConversationChanged(keep=keep, messages=added):
+                _flush(messages, waiting, results)
+                messages = [*messages[:keep], *_there(event.run, added)]
+            case ReplyGiven(messages=given):
+                _flush(messages, waiting, results)
+                for message in _there(event.run, given):
+                    messages.append(message)
+                    if isinstance(message, InvocationMessage):
+                        waiting.append(message.call.id)
+            case CallSettled(result=ToolResult() as result) | CallAmended(result=ToolResult() as result):
+                results[event.call_id] = ResultMessage(result, event.at)
+    _flush(messages, waiting, results)
+    return Conversation(tuple(messages))
+
+
+def _flush(messages: list[Message], waiting: list[str], results: dict[str, ResultMessage]) -> None:
+    """The answers to the calls of a reply, in the order of the calls; only when all are there."""
+    if waiting and all(id in results for id in waiting):
+        messages.extend(results[id] for id in waiting)
+        waiting.clear()
+
+
+def _there(run: str, messages: tuple[Message, ...] | None) -> tuple[Message, ...]:
+    if messages is None:
+        raise UsageError(f"the words of run {run!r} were erased; it cannot be taken up or told again")
+    return messages
+
+
+def unanswered(conversation: Conversation) -> tuple[InvocationMessage, ...]:
+    """The calls at the end of a conversation that have no result: where a run was cut off."""
+    answered = {message.invocation_id for message in conversation.messages if isinstance(message, ResultMessage)}
+    found: list[InvocationMessage] = []
+    for message in reversed(conversation.messages):
+        match message:
+            case InvocationMessage() if message.id not in answered:
+                found.append(message)
+            case InvocationMessage() | ResultMessage():
+                continue
+            case _:
+                break
+    return tuple(reversed(found))
+
+
+async def replay(events: Sequence[Recorded], emit: Emit) -> Conversation:
+    """Tell a run again: its recorded events in their order, with what was streamed joined together."""
+    for event in events:
+        if isinstance(event, ReplyGiven):
+            await _tell(event, emit)
+        await emit(event)
+    return conversation_of(events)
+
+
+async def _tell(reply: ReplyGiven, emit: Emit) -> None:
+    for message in _there(reply.run, reply.messages):
+        match message:
+            case AssistantMessage(text=text) if text:
+                await emit(TextDelta(text=text))
+            case InvocationMessage(call=call, artefacts=artefacts):
+                await emit(CallRequested(call=call, artefacts=artefacts))
+    await emit(ReplyFinished(stop=reply.stop, model=reply.model))

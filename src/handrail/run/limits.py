@@ -1,0 +1,62 @@
+"""How far a run may go, and what happens there. A limit never throws work away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from handrail.core.errors import UsageError
+from handrail.core.messages import Usage
+
+OnLimit = Literal["finalise", "error", "stop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """One value for code and for the `[limits]` table of a file."""
+
+    iterations: int = 6
+    """Turns in which the model may call tools."""
+    on_limit: OnLimit = "finalise"
+    """At the iterations: ask once more, for an answer without calls; raise `LimitExceeded`; or stop. At every other
+    limit there is nothing left to ask with, so `finalise` stops too."""
+    calls_per_turn: int = 32
+    """Calls past this many in one reply are answered with `limit` and not run."""
+    tokens: int | None = None
+    """Input and output of all replies together."""
+    seconds: float | None = None
+    cost: float | None = None
+    """In US dollars, as far as prices are known."""
+    same_failure: int = 3
+    """A call that failed so often in the same words is not run again in this run."""
+
+    def __post_init__(self) -> None:
+        if self.on_limit not in ("finalise", "error", "stop"):
+            raise UsageError(f"on_limit is 'finalise', 'error' or 'stop', not {self.on_limit!r}")
+        for name in ("iterations", "calls_per_turn", "same_failure"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+
+
+class Budget:
+    """What one run has used up."""
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._limits = limits
+        self.deadline = None if limits.seconds is None else now + limits.seconds
+        self._usage = Usage()
+
+    def spend(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self._usage = self._usage.plus(usage)
+
+    def exceeded(self, now: float) -> tuple[str, float] | None:
+        """The limit that is reached, if one is: its name and its value."""
+        limits = self._limits
+        if self.deadline is not None and limits.seconds is not None and now >= self.deadline:
+            return "seconds", limits.seconds
+        if limits.tokens is not None and self._usage.input_tokens + self._usage.output_tokens >= limits.tokens:
+            return "tokens", float(limits.tokens)
+        if limits.cost is not None and (self._usage.cost or 0.0) >= limits.cost:
+            return "US dollars", limits.cost
+        return None

@@ -1,0 +1,94 @@
+"""A run out of its record: taken up again where it was, or told again without model and tools."""
+
+from __future__ import annotations
+
+import pytest
+
+from handrail import Context, Conversation, Executor, Policy, Runner, tool
+from handrail.core.errors import UsageError
+from handrail.core.events import ConversationChanged, Event, Recorded, ReplyGiven, TextDelta
+from handrail.core.messages import ResultMessage
+from handrail.run.history import conversation_of, replay, unanswered
+from handrail.testing.journal import MemoryJournal
+from handrail.testing.model import ScriptedModel, call, text
+from handrail.tools.tool import Tool
+
+RUN = Context(run="r")
+FREE = Policy(confirm_side_effects=False)
+
+
+def payer(paid: list[int]) -> Tool:
+    @tool(side_effects=True)
+    async def pay(amount: int) -> str:
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay
+
+
+async def finished(journal: MemoryJournal, paid: list[int]) -> Conversation:
+    model = ScriptedModel([text("Paying. "), call("pay", amount=1), call("pay", amount=2)], [text("Done.")])
+    async with Executor([payer(paid)], journal=journal, policy=FREE) as executor:
+        return await Runner(model, executor).run(Conversation().say("pay"), RUN)
+
+
+async def test_the_record_gives_back_the_conversation() -> None:
+    journal = MemoryJournal()
+    conversation = await finished(journal, [])
+
+    assert [type(message) for message in conversation_of(journal.events).messages] == [
+        type(message) for message in conversation.messages
+    ]
+    assert conversation_of(journal.events).text == "Done."
+
+
+async def test_a_run_cut_off_at_any_entry_is_taken_up_and_ends_the_same_without_paying_twice() -> None:
+    whole = MemoryJournal()
+    expected = await finished(whole, [])
+    for cut in range(1, len(whole.events)):
+        journal, paid = MemoryJournal(), [1, 2]
+        journal.events.extend(whole.events[:cut])
+        settled = sum(type(event).__name__ == "CallSettled" for event in journal.events)
+        intended = sum(type(event).__name__ == "CallIntended" for event in journal.events)
+        del paid[settled:]
+        begun = conversation_of(journal.events) if cut > 1 else Conversation().say("pay")
+        replies = sum(isinstance(event, ReplyGiven) for event in journal.events)
+        script = [[text("Paying. "), call("pay", amount=1), call("pay", amount=2)], [text("Done.")]][replies:]
+        async with Executor([payer(paid)], journal=journal, policy=FREE) as executor:
+            ended = await Runner(ScriptedModel(*script), executor).run(begun, RUN)
+
+        outcomes = [message.result.outcome for message in ended.messages if isinstance(message, ResultMessage)]
+        assert ended.text == "Done."
+        assert len(paid) == len(set(paid))
+        assert outcomes.count("in_doubt") == intended - settled
+        assert len(ended) == len(expected)
+
+
+async def test_calls_without_a_result_are_found_at_the_end_only() -> None:
+    conversation = await finished(MemoryJournal(), [])
+
+    assert unanswered(conversation) == ()
+    assert [message.call.arguments for message in unanswered(conversation.upto(4))] == [{"amount": 1}, {"amount": 2}]
+    assert [message.call.arguments for message in unanswered(conversation.upto(5))] == [{"amount": 2}]
+
+
+async def test_a_replay_tells_the_same_events_without_model_or_tools() -> None:
+    journal = MemoryJournal()
+    conversation = await finished(journal, [])
+    told: list[Event] = []
+
+    async def listen(event: Event) -> None:
+        told.append(event)
+
+    again = await replay(journal.events, listen)
+
+    assert [event for event in told if isinstance(event, Recorded)] == journal.events
+    assert "".join(event.text for event in told if isinstance(event, TextDelta)) == "Paying. Done."
+    assert again.text == conversation.text
+
+
+async def test_a_run_whose_words_were_erased_says_so() -> None:
+    erased = ConversationChanged(run="r", at=0, keep=0, messages=None)
+
+    with pytest.raises(UsageError, match="erased"):
+        conversation_of([erased])
