@@ -432,3 +432,21 @@ async def test_a_tool_that_calls_itself_runs_in_its_own_place() -> None:
         result = await executor.invoke(ToolCall("1", "count", {"down": 3}))
 
     assert result.content == 3
+
+
+async def test_the_defaults_of_a_schema_are_filled_in_where_they_fit_it() -> None:
+    seen: list[Any] = []
+
+    async def read(context: Invocation, arguments: dict[str, Any]) -> None:
+        seen.append(arguments)
+
+    def schema(default: object) -> dict[str, Any]:
+        return {"type": "object", "properties": {"encoding": {"type": "string", "default": default}}}
+
+    fitting = tool(name="fitting", schema=schema("utf-8"))(read)
+    unfit = tool(name="unfit", schema=schema(None))(read)
+    async with Executor([fitting, unfit]) as executor:
+        await executor.invoke(ToolCall("1", "fitting"))
+        await executor.invoke(ToolCall("2", "unfit"))
+
+    assert seen == [{"encoding": "utf-8"}, {}]

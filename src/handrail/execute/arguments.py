@@ -25,7 +25,11 @@ def read_arguments(call: ToolCall, tool: Tool, *, lenient: bool) -> tuple[dict[s
         problems = tool.validator.problems(arguments)
     if problems:
         raise InvalidArguments(problems)
-    return tool.complete(arguments), warnings
+    completed = tool.complete(arguments)
+    # A default is a remark of the schema, and may not fit it: `"default": null` on a text is common.
+    if completed is not arguments and tool.validator.problems(completed):
+        completed = arguments
+    return completed, warnings
 
 
 def _parsed(written: dict[str, Any] | str, lenient: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
