@@ -14,8 +14,10 @@ help:  ## list the targets
 
 suite: .venv/.dev
 	@$(PY) scripts/fetch_schema_suite.py
+	@$(PY) scripts/setup_local.py
 
-demo: .venv/.runtime  ## a session with tools, from question to verified proof
+demo: .venv/.runtime  ## a real model on this machine, real tools, from question to verified proof
+	@$(PY) scripts/setup_local.py
 	@$(PY) docs/examples/demo.py
 
 check: .venv/.dev  ## lint, format, types, direction of imports, sizes

@@ -30,11 +30,11 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check --quiet "$@"; }
 case "$want" in
   runtime)
     echo "· installing handrail"
-    pip install -c constraints.txt -e '.[cli]' ;;
+    pip install -c constraints.txt -e packages/handrail-local -e '.[cli,http,local]' ;;
   dev)
     echo "· installing handrail with its development tools"
     pip install --upgrade -c constraints.txt pip
-    pip install -c constraints.txt -e '.[all]' --group dev ;;
+    pip install -c constraints.txt -e packages/handrail-local -e '.[all]' --group dev ;;
   *) echo "unknown: $want" >&2; exit 2 ;;
 esac
 touch ".venv/.$want"

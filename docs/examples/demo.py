@@ -1,8 +1,7 @@
-"""The main job, start to finish: a model calls real tools, a person confirms the one that changes something,
-and the record of it verifies.
+"""The main job, start to finish: a real model on this machine calls real tools, a person confirms the one that
+changes something, and the record of it verifies.
 
-The model is a script until the embedded one lands: what it says is written below,
-and everything else is real. Run it with `make demo`.
+Run it with `make demo`, which fetches the model once. Nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -17,96 +16,104 @@ from typing import Any
 from rich.console import Console
 from rich.panel import Panel
 
-from handrail import Conversation, Executor, Runner, tool
+from handrail import Session, create_llm, tool
 from handrail.core.calls import ToolResult
-from handrail.core.confirmation import Allow, Confirmation, Decision
-from handrail.core.events import CallIntended, CallSettled, ConfirmationAnswered, Event, TextDelta
+from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
+from handrail.core.events import CallIntended, CallSettled, Event, Notice, TextDelta
 from handrail.proof.audit import audit, export_run
 from handrail.proof.journal import SqliteJournal
-from handrail.testing.model import ScriptedModel, call, text
 
 console = Console(highlight=False)
 shop = Path(tempfile.mkdtemp(prefix="handrail-demo-")) / "shop.db"
 record = Path(".handrail")
+QUESTIONS = ["How many umbrellas are in stock?", "Order 2 umbrellas.", "Thanks, that is all."]
 
 
 @tool
-def find_orders(customer: str, status: str = "open") -> list[dict[str, Any]]:
-    """Find a customer's orders.
+def check_stock(item: str) -> dict[str, Any]:
+    """Check how many pieces of an item are in stock.
 
     Args:
-        customer: The customer's name.
-        status: open or shipped.
+        item: The name of the item.
     """
-    with closing(sqlite3.connect(shop)) as db, db:
-        rows = db.execute("SELECT id, item, cents FROM orders WHERE customer = ? AND status = ?", (customer, status))
-        return [{"id": id, "item": item, "cents": cents} for id, item, cents in rows]
+    with closing(sqlite3.connect(shop)) as db:
+        row = db.execute("SELECT name, pieces FROM items WHERE ? LIKE name || '%'", (item.lower(),)).fetchone()
+    return {"item": row[0], "in_stock": row[1]} if row else {"item": item, "in_stock": 0}
 
 
 @tool(side_effects=True)
-def refund(order: int, cents: int) -> str:
-    """Refund an order.
+def place_order(item: str, quantity: int) -> str:
+    """Order an item for the customer.
 
     Args:
-        order: The order's number.
-        cents: How much to give back.
+        item: The name of the item.
+        quantity: How many pieces.
     """
     with closing(sqlite3.connect(shop)) as db, db:
-        db.execute("INSERT INTO refunds VALUES (?, ?)", (order, cents))
-    return f"refunded {cents / 100:.2f} for order {order}"
+        order = db.execute("INSERT INTO orders (item, pieces) VALUES (?, ?)", (item, quantity)).lastrowid
+        db.execute("UPDATE items SET pieces = pieces - ? WHERE ? LIKE name || '%'", (quantity, item.lower()))
+    return f"order {order} is placed: {quantity} x {item}"
 
 
 def open_shop() -> None:
     with closing(sqlite3.connect(shop)) as db, db:
-        db.execute("CREATE TABLE orders (id INTEGER, customer TEXT, item TEXT, cents INTEGER, status TEXT)")
-        db.execute("CREATE TABLE refunds (order_id INTEGER, cents INTEGER)")
-        db.execute("INSERT INTO orders VALUES (17, 'Ada', 'umbrella', 2450, 'open'), (18, 'Bob', 'boots', 99, 'open')")
+        db.execute("CREATE TABLE items (name TEXT, pieces INTEGER)")
+        db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, pieces INTEGER)")
+        db.execute("INSERT INTO items VALUES ('umbrella', 12), ('boot', 3)")
 
 
 class Person:
-    """Stands in for you: says yes, and shows what was asked."""
+    """Stands in for you: allows the one order that was asked for. A small model may well try another."""
+
+    allowed = 0
 
     async def decide(self, question: Confirmation) -> Decision:
-        console.print(f"  [yellow]?[/] {question.tool}{question.arguments} changes something. [green]Allowed.[/]")
-        return Allow("you")
-
-
-SCRIPT = ScriptedModel(
-    [text("Let me look at the orders. "), call("find_orders", customer="Ada")],
-    [call("refund", order="17", cents=2450)],
-    [text("The number must be a number. "), call("refund", order=17, cents=2450)],
-    [text("Done: 24.50 for the umbrella goes back to Ada.")],
-)
+        console.print(f"  [yellow]?[/] {question.tool}{question.arguments} changes something. ", end="")
+        self.allowed += 1
+        if self.allowed == 1:
+            console.print("[green]You allow it.[/]")
+            return Allow("you")
+        console.print("[red]You did not ask for that, and deny it.[/]")
+        return Deny("you", "nobody asked for this order")
 
 
 async def show(event: Event) -> None:
     match event:
+        case Notice(text=words):
+            console.print(f"  [dim]{words}[/]")
         case TextDelta(text=words):
-            console.print(f"[bold]model[/]  {words}")
+            console.print(words, end="", style="bold")
         case CallIntended(tool=name, arguments=arguments):
             console.print(f"  [cyan]→[/] {name}{arguments}")
         case CallSettled(result=ToolResult() as result):
             mark, colour = ("✓", "green") if result.outcome == "ok" else ("✗", "red")
             console.print(f"  [{colour}]{mark}[/] {result.text}  [dim]{result.duration_us / 1000:.1f} ms[/]")
-        case ConfirmationAnswered(by=by, decision=decision):
-            console.print(f"  [dim]recorded: {by} said {decision}[/]")
 
 
 async def main() -> None:
-    console.print(Panel("Ada's umbrella broke. Please refund it.", title="you", title_align="left", expand=False))
-    async with (
-        await SqliteJournal.open(record / "journal.db") as journal,
-        Executor([find_orders, refund], approver=Person(), journal=journal) as executor,
-    ):
-        runner = Runner(SCRIPT, executor)
-        await runner.run(Conversation().say("Ada's umbrella broke. Please refund it."), emit=show)
+    journal = await SqliteJournal.open(record / "journal.db")
+    llm = create_llm("local")
+    session = Session(provider=llm, tools=[check_stock, place_order], approver=Person(), journal=journal)
+    for question in QUESTIONS:
+        console.print(Panel(question, title="you", title_align="left", expand=False))
+        await session.agenerate_with_tools(question, emit=show)
+        console.print()
+    run = session.run or ""
+    await session.aclose()
+    await llm.aclose()
+    await journal.aclose()
+    tell(run)
+
+
+def tell(run: str) -> None:
     report = audit(record / "journal.db")
-    bundle = export_run(record / "journal.db", executor.run, record / "bundles" / executor.run)
+    bundle = export_run(record / "journal.db", run, record / "bundles" / run)
     verdict = "[green]verified[/]" if report.ok else f"[red]broken: {report.problems}[/]"
     console.print(
         f"\n[bold]proof[/]  {verdict}: {report.entries} entries, {report.checkpoints} signed checkpoint(s)\n"
-        f"       look      .venv/bin/handrail proof show {executor.run}\n"
-        f"       verify    python3 {bundle / 'verify.py'} {bundle}   [dim](needs nothing but Python)[/]",
+        f"       look      .venv/bin/handrail proof show {run}\n"
+        f"       verify    python3 {bundle / 'verify.py'} {bundle}   [dim](needs nothing but Python)[/]\n"
+        "       talk      .venv/bin/handrail chat -m local",
         soft_wrap=True,
     )
 

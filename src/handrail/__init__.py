@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from handrail.execute.dedupe.base import Deduplicator
     from handrail.execute.executor import Executor
     from handrail.execute.policy import Policy
+    from handrail.faces.create import create_llm
+    from handrail.faces.requests import ToolCallRequest, execute_tools
+    from handrail.faces.session import Session
     from handrail.run.limits import Limits
     from handrail.run.runner import Runner
-    from handrail.sync import execute_tools
     from handrail.tools.definition import ToolDefinition
     from handrail.tools.ensemble import Ensemble
     from handrail.tools.registry import RegisteredTools, ToolRegistry
@@ -45,13 +47,16 @@ _HOMES = {
     "RegisteredTools": "handrail.tools.registry",
     "Runner": "handrail.run.runner",
     "Secret": "handrail.core.redact",
+    "Session": "handrail.faces.session",
     "Tool": "handrail.tools.tool",
     "ToolCall": "handrail.core.calls",
+    "ToolCallRequest": "handrail.faces.requests",
     "ToolDefinition": "handrail.tools.definition",
     "ToolError": "handrail.core.errors",
     "ToolRegistry": "handrail.tools.registry",
     "ToolResult": "handrail.core.calls",
-    "execute_tools": "handrail.sync",
+    "create_llm": "handrail.faces.create",
+    "execute_tools": "handrail.faces.requests",
     "tool": "handrail.tools.tool",
 }
 
@@ -71,12 +76,15 @@ __all__ = [
     "RegisteredTools",
     "Runner",
     "Secret",
+    "Session",
     "Tool",
     "ToolCall",
+    "ToolCallRequest",
     "ToolDefinition",
     "ToolError",
     "ToolRegistry",
     "ToolResult",
+    "create_llm",
     "execute_tools",
     "tool",
 ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.scene import Journal, confirmed, make, payments, sums
+from tests.cli.talk import fill
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +25,14 @@ def journal(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HANDRAIL_JOURNAL", raising=False)
     return Journal(tmp_path / ".handrail" / "journal.db")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder has tools and a scripted model, and no journal yet."""
+    monkeypatch.chdir(fill(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)  # so that what a command adds to the path is taken off again
+    monkeypatch.delenv("HANDRAIL_JOURNAL", raising=False)
+    monkeypatch.delenv("HANDRAIL_CONFIG", raising=False)
+    yield tmp_path
+    sys.modules.pop("talk_tools", None)

@@ -167,7 +167,7 @@ def test_nothing_a_tool_said_steers_a_terminal(journal: Journal) -> None:
 @pytest.mark.parametrize(
     ("words", "word", "completed"),
     [
-        ("handrail pro", "pro", ["proof"]),
+        ("handrail pro", "pro", ["proof", "probe"]),
         ("handrail proof show run_", "run_", ["run_sums", "run_payments", "run_confirmed"]),
         ("handrail proof prove call_f", "call_f", ["call_first"]),
         ("handrail confirm allow c", "c", ["confirm_1", "confirm_2"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from handrail.cli.place import find_journal
+from handrail.cli.place import configured_journal, find_journal
 from handrail.core.errors import HandrailError
 from handrail.proof.read import Reader
 
@@ -25,9 +25,10 @@ def requests(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 def _beginning(ctx: click.Context, incomplete: str, ids: Callable[[Reader], Iterable[str]]) -> list[str]:
-    named = ctx.params.get("journal") or ctx.find_root().params.get("journal")
+    above, here = ctx.find_root().params, Path.cwd()
     try:
-        with Reader(find_journal(named, Path.cwd())) as reader:
+        named = ctx.params.get("journal") or above.get("journal") or configured_journal(above.get("config"), here)
+        with Reader(find_journal(named, here)) as reader:
             found = dict.fromkeys(ids(reader))
     except HandrailError:
         return []

@@ -18,11 +18,21 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A table of command names and the modules that hold them, each as `command`."""
+    """A table of command names and the modules that hold them, each as `command`.
 
-    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **options: Any) -> None:
+    `says` has the line that stands for each in the group's help, where loading them all for that would take long.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        modules: Mapping[str, str] | None = None,
+        says: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self._modules = dict(modules or {})
+        self.says = dict(says or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._modules)
@@ -33,6 +43,13 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(module).command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.says:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.says[name]) for name in self.list_commands(ctx)])
 
 
 class RootGroup(LazyGroup):

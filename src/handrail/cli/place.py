@@ -27,3 +27,23 @@ def find_journal(named: Path | None, start: Path) -> Path:
         f"there is no {str(DEFAULT)!r} in {str(start)!r} or above; name a journal with --journal PATH"
         f" or HANDRAIL_JOURNAL, or make one: {_HOW}"
     )
+
+
+def configured_journal(config: Path | None, start: Path) -> Path | None:
+    """The journal that the configuration names, if there is one and it does.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    from handrail.config.load import find_config, journal_in  # most commands are told by the folder alone
+
+    found = find_config(config, start)
+    return None if found is None else journal_in(found)
+
+
+def journal_to_write(named: Path | None, configured: Path | None, home: Path, start: Path) -> Path:
+    """Where a command writes: the journal that is named, configured, or near; else a new one at home."""
+    if (told := named or configured) is not None:
+        return told
+    near = (folder / DEFAULT for folder in (start, *start.parents))
+    return next((path for path in near if path.is_file()), home / DEFAULT)

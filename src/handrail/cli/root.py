@@ -10,20 +10,29 @@ import handrail
 from handrail.cli.groups import RootGroup, examples
 
 _COMMANDS = {
-    # name       module
-    "proof": "handrail.cli.proof",
-    "confirm": "handrail.cli.confirm",
+    # name     module, and what it is for
+    "ask": ("handrail.cli.ask", "Ask a model a question, with tools."),
+    "chat": ("handrail.cli.chat", "Talk with a model, with tools."),
+    "resume": ("handrail.cli.resume", "Take up a run that was cut off, or that waited for a person."),
+    "replay": ("handrail.cli.replay", "Tell a run again from its record, without model or tools."),
+    "tools": ("handrail.cli.tools", "Look at tools, check them, and call them by hand."),
+    "proof": ("handrail.cli.proof", "Look at the record of what ran, and prove it."),
+    "confirm": ("handrail.cli.confirm", "Answer the calls that wait for a person's word."),
+    "probe": ("handrail.cli.probe", "Put the same tool prompts to every model, and compare."),
+    "doctor": ("handrail.cli.doctor", "Look whether everything is in order, and say what to do."),
+    "local": ("handrail.cli.local", "The model that runs on this machine."),
 }
 
 
 @click.group(
     cls=RootGroup,
-    modules=_COMMANDS,
+    modules={name: module for name, (module, _) in _COMMANDS.items()},
+    says={name: says for name, (_, says) in _COMMANDS.items()},
     epilog=examples(
+        "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
+        "handrail chat",
         "handrail proof list                    which runs there were",
-        "handrail proof verify                  whether the record is whole",
         "handrail confirm list                  what waits for a person",
-        "handrail --journal other.db proof list",
     ),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -34,6 +43,12 @@ _COMMANDS = {
     metavar="PATH",
     help="The journal to look at. Default: $HANDRAIL_JOURNAL, or .handrail/journal.db here or in a folder above.",
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The configuration. Default: $HANDRAIL_CONFIG, or handrail.toml here or in a folder above.",
+)
 @click.version_option(handrail.__version__, prog_name="handrail", message="%(prog)s %(version)s")
-def root(journal: Path | None) -> None:
-    """Tool calls you can lean on: look at what ran, prove it, and answer what waits."""
+def root(journal: Path | None, config: Path | None) -> None:
+    """Tool calls you can lean on: ask a model, see what it did, prove it, and answer what waits."""

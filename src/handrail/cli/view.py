@@ -19,7 +19,7 @@ import click
 
 from handrail.cli import text
 from handrail.cli.ids import shorten
-from handrail.cli.place import find_journal
+from handrail.cli.place import configured_journal, find_journal
 from handrail.core.errors import UsageError
 from handrail.proof.read import Reader
 
@@ -53,10 +53,12 @@ class View:
     named: Path | None
     as_json: bool
     utc: bool
+    config: Path | None = None
+    """The configuration that is named on the command line."""
 
     @property
     def path(self) -> Path:
-        return find_journal(self.named, Path.cwd())
+        return find_journal(self.named or configured_journal(self.config, Path.cwd()), Path.cwd())
 
     def reader(self) -> Reader:
         return Reader(self.path)
@@ -73,7 +75,8 @@ def common(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, as a `View`."""
 
     def with_view(ctx: click.Context, journal: Path | None, as_json: bool, utc: bool, **options: Any) -> None:
-        function(View(journal or ctx.find_root().params.get("journal"), as_json, utc), **options)
+        above = ctx.find_root().params
+        function(View(journal or above.get("journal"), as_json, utc, above.get("config")), **options)
 
     functools.update_wrapper(with_view, function)
     command: Callable[..., None] = click.pass_context(with_view)

@@ -44,6 +44,8 @@ class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
     output_tokens: int = 0
     cached_tokens: int = 0
     """Of the input, read from the provider's cache."""
+    cache_written_tokens: int = 0
+    """Of the input, written to the provider's cache, which some charge for."""
     reasoning_tokens: int = 0
     """Of the output, spent on thinking."""
     cost: float | None = None
@@ -55,6 +57,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_written_tokens=self.cache_written_tokens + other.cache_written_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost=cost,
         )

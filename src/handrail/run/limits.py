@@ -28,7 +28,7 @@ class Limits:
     cost: float | None = None
     """In US dollars, as far as prices are known."""
     same_failure: int = 3
-    """A call that failed so often in the same words is not run again in this run."""
+    """A call that failed so often with the same arguments is not run again in this run."""
 
     def __post_init__(self) -> None:
         if self.on_limit not in ("finalise", "error", "stop"):

@@ -125,7 +125,10 @@ class Ensemble:
 
         if defaults is not None:
             self.defaults = read_defaults(defaults)
-        built = [(build_tool({"name": name, **descriptor}), descriptor) for name, descriptor in descriptors.items()]
+        built = []
+        for name, descriptor in descriptors.items():
+            given = {key: handler for key, handler in (handlers or {}).items() if key == name}
+            built.append((build_tool({"name": name, **descriptor}, handlers=given), descriptor))
         for tool, descriptor in built:
             self.register(tool)
             if descriptor.get("invoker", descriptor).get("enabled", True) is False:

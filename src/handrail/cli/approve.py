@@ -1,0 +1,92 @@
+"""A person at the terminal who says yes, no, or changes what will run. One question at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import click
+
+from handrail.cli import text
+from handrail.cli.view import tell
+from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.redact import MASK, mask_fields
+from handrail.tools.registry import RegisteredTools
+
+_LONGEST_LINE = 1 << 20
+
+
+class TerminalApprover:
+    """An `Approver`. It shows exactly what will run; secrets are masked."""
+
+    def __init__(self, tools: RegisteredTools, by: str) -> None:
+        self._tools = tools
+        self._by = by
+        self._one_at_a_time = asyncio.Lock()
+
+    async def decide(self, question: Confirmation) -> Decision:
+        async with self._one_at_a_time:
+            shown = mask_fields(question.arguments, self._tools.find(question.tool).secrets)
+            tell()
+            tell(f"{text.visible(question.tool)} asks to run with these arguments:")
+            _show(shown)
+            while True:
+                match (await _line("Allow it? [y/N/e(dit)/l(ater)] ")).lower():
+                    case "y" | "yes":
+                        return Allow(self._by)
+                    case "e" | "edit":
+                        edited = await self._edit(question, shown)
+                        if edited is not None:
+                            return Edit(self._by, edited)
+                    case "l" | "later":
+                        return Defer()
+                    case _:
+                        return Deny(self._by, await _line("Why? (the model reads it; may be empty) "))
+
+    async def _edit(self, question: Confirmation, shown: dict[str, Any]) -> dict[str, Any] | None:
+        """Other arguments that fit the tool, or None to ask again."""
+        written = await _written(shown)
+        if not written:
+            return None
+        try:
+            edited = parse_object(written)
+        except JSONTextError as error:
+            tell(f"That is no JSON object: {text.visible(str(error))}")
+            return None
+        # A secret was not shown, so it cannot have been changed where its mask still stands.
+        edited = {
+            key: question.arguments[key] if value == MASK and key in question.arguments else value
+            for key, value in edited.items()
+        }
+        problems = self._tools.find(question.tool).validator.problems(edited)
+        for problem in problems:
+            tell(f"  {text.visible(problem)}")
+        return None if problems else edited
+
+
+def _show(arguments: dict[str, Any]) -> None:
+    for line in text.spread(arguments).split("\n"):
+        tell(f"  {line}")
+
+
+async def _written(shown: dict[str, Any]) -> str:
+    """What a person makes of the arguments, in their editor or on one line."""
+    if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+        written = await asyncio.to_thread(click.edit, text.spread(shown), extension=".json")
+        return (written or "").strip()
+    return await _line("Other arguments, as JSON on one line: ")
+
+
+async def _line(prompt: str) -> str:
+    """A line from the terminal, while the event loop goes on; an end of file is an empty one."""
+    click.echo(prompt, nl=False, err=True)
+    loop, typed, handle = asyncio.get_running_loop(), asyncio.Event(), sys.stdin.fileno()
+    loop.add_reader(handle, typed.set)
+    try:
+        await typed.wait()
+    finally:
+        loop.remove_reader(handle)
+    return os.read(handle, _LONGEST_LINE).decode(errors="replace").strip()

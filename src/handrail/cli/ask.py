@@ -1,0 +1,48 @@
+"""`handrail ask`: one question to a model, with tools."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from handrail.cli.groups import examples
+from handrail.cli.setup import Chosen, Setup, choosing
+from handrail.cli.working import work
+from handrail.core.errors import UsageError
+from handrail.core.ids import new_id
+from handrail.core.messages import Conversation, DocumentMessage
+
+
+@click.command(
+    "ask",
+    epilog=examples(
+        "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
+        "handrail ask -m openai:gpt-5 --rule 'allow write_file path=docs/**' 'Write a summary of README.md'",
+        "handrail ask 'What does this change?' < changes.diff",
+        "handrail ask --json 'What is 2 + 2?' | jq -r 'select(.type == \"text.delta\") | .text'",
+    ),
+)
+@click.argument("question", nargs=-1)
+@click.option("--system", metavar="TEXT", help="What the model is told before the question.")
+@choosing
+def command(setup: Setup, chosen: Chosen, question: tuple[str, ...], system: str | None) -> None:
+    """Ask a model a question, with tools.
+
+    The answer goes to stdout; calls, questions and the id of the run go to stderr. Before a tool changes something
+    you are asked on a terminal; elsewhere the call waits, and one line says how to allow it. What is piped in is given
+    to the model beside the QUESTION. Everything is in the journal, and a run that is cut off can be taken up.
+    """
+    work(setup, chosen, new_id("run"), _conversation(" ".join(question), system))
+
+
+def _conversation(question: str, system: str | None) -> Conversation:
+    piped = "" if sys.stdin.isatty() else sys.stdin.read()
+    if not question:
+        question, piped = piped, ""
+    if not question.strip():
+        raise UsageError("there is no question; write one: handrail ask 'What is 2 + 2?'")
+    conversation = Conversation() if system is None else Conversation().supervised(system)
+    if piped.strip():
+        conversation = conversation.add(DocumentMessage("standard input", piped))
+    return conversation.say(question)

@@ -1,0 +1,141 @@
+"""What `handrail doctor` looks at: each check gives lines of ok, warn or fail. No secret is shown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import click
+from msgspec import Struct
+
+from handrail.app import SCRIPTED, model_names, settings_of
+from handrail.cli.groups import one_line
+from handrail.cli.text import count, visible
+from handrail.cli.view import answer, answer_json
+from handrail.config.tools import load_tools, one_set
+from handrail.config.values import Config, ModelSettings
+from handrail.core.errors import HandrailError
+
+State = Literal["ok", "warn", "fail"]
+_STYLES = {"ok": "good", "warn": "title", "fail": "bad"}
+
+
+class Check(Struct, frozen=True):
+    state: State
+    what: str
+    found: str
+    do: str = ""
+    """What to do about it, if it is not ok."""
+
+
+def check_python() -> Iterator[Check]:
+    yield Check("ok", "python", f"{platform.python_version()} at {sys.executable}")
+
+
+_EXTRAS = {
+    # module       extra, what for
+    "aiohttp": ("http", "models over HTTP"),
+    "botocore": ("bedrock", "models on AWS Bedrock"),
+    "xllamacpp": ("local", "the embedded model"),
+    "wordllama": ("semantic", "matching by meaning"),
+}
+
+
+def check_extras() -> Iterator[Check]:
+    for module, (extra, purpose) in _EXTRAS.items():
+        if find_spec(module) is not None:
+            yield Check("ok", f"extra {extra}", f"{module} is installed, for {purpose}")
+        else:
+            install = f"pip install 'handrail[{extra}]'"
+            yield Check("warn", f"extra {extra}", f"{module} is missing: no {purpose}", install)
+
+
+def check_models(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    try:
+        names = model_names(config)
+    except HandrailError:
+        names = tuple(config.models)
+        yield Check("warn", "models", "there are several and none is the default", "set default_model in handrail.toml")
+    for name in names:
+        try:
+            yield _model(name, settings_of(config, name), environ)
+        except HandrailError as error:
+            yield Check("fail", f"model {name}", one_line(error), "mend it in handrail.toml")
+
+
+def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> Check:
+    from handrail.providers.keys import WITHOUT, variables
+
+    what = f"model {name}"
+    variable = (settings.key or "").removeprefix("env:")
+    wanted = (variable,) if variable else variables(settings.provider)
+    there = [each for each in wanted if environ.get(each, "").strip()]
+    if there:
+        return Check("ok", what, f"{settings.provider}; its key is in {there[0]}")
+    if not variable and (settings.provider in WITHOUT or settings.provider == SCRIPTED or settings.base_url):
+        return Check("ok", what, f"{settings.provider}; needs no key")
+    return Check("fail", what, f"{settings.provider}; no key", f"set the environment variable {' or '.join(wanted)}")
+
+
+def check_tools(config: Config) -> Iterator[Check]:
+    for path in config.ensembles:
+        try:
+            tools = one_set(load_tools(str(path)))
+            yield Check("ok", f"tools {path.name}", count(len(tools), "tool"))
+        except HandrailError as error:
+            yield Check("fail", f"tools {path.name}", one_line(error), f"run: handrail tools check {path}")
+
+
+def check_local(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    from handrail.providers.local import weights
+
+    if find_spec("xllamacpp") is None or find_spec("handrail_local") is None:
+        yield Check("warn", "local model", "its extra is not installed", "pip install 'handrail[local]'")
+    found = weights.find_weights(environ)
+    if found is None:
+        yield Check("warn", "local weights", "not on this machine", f"run: {weights.COMMAND}")
+    else:
+        yield Check("ok", "local weights", str(found))
+
+
+def check_journal(path: Path) -> Iterator[Check]:
+    from handrail.proof.audit import audit
+
+    if not path.exists():
+        yield Check("ok", "journal", f"none yet; it will be {path}")
+    else:
+        try:
+            report = audit(path)
+        except HandrailError as error:
+            yield Check("fail", "journal", one_line(error), "name another with --journal")
+        else:
+            entries = count(report.entries, "entry")
+            yield (
+                Check("ok", "journal", f"{path} verifies, {entries}")
+                if report.ok
+                else Check("fail", "journal", f"{path} does not verify", "run: handrail proof verify")
+            )
+    folder = next(each for each in path.absolute().parents if each.exists())
+    if os.access(folder, os.W_OK | os.X_OK):
+        yield Check("ok", "writing", str(folder))
+    else:
+        yield Check("fail", "writing", f"{folder} cannot be written to", "name another place with --journal PATH")
+
+
+def print_checks(checks: Iterable[Check], *, as_json: bool, strict: bool = False) -> None:
+    """Print each as it is found; exit 1 if one fails, or under `strict` only warns."""
+    bad = False
+    for check in checks:
+        bad = bad or check.state == "fail" or (strict and check.state == "warn")
+        if as_json:
+            answer_json(check)
+            continue
+        do = f"; {visible(check.do)}" if check.do else ""
+        answer(f"{check.state:<5} {visible(check.what)}: {visible(check.found)}{do}", _STYLES[check.state])
+    if bad:
+        raise click.exceptions.Exit(1)

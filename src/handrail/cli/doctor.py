@@ -1,0 +1,57 @@
+"""`handrail doctor`: whether everything is in order, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from handrail.cli.checks import (
+    Check,
+    check_extras,
+    check_journal,
+    check_local,
+    check_models,
+    check_python,
+    check_tools,
+    print_checks,
+)
+from handrail.cli.groups import examples, one_line
+from handrail.cli.setup import Setup
+from handrail.cli.view import View, common
+from handrail.config.load import find_config, load_config
+from handrail.config.values import Config
+from handrail.core.errors import HandrailError
+
+
+@click.command(
+    "doctor",
+    epilog=examples("handrail doctor", "handrail doctor --json | jq 'select(.state != \"ok\")'"),
+)
+@click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
+@common
+def command(view: View, config: Path | None) -> None:
+    """Look whether everything is in order, and say what to do.
+
+    Python, extras, the configuration, keys (whether they are set, never what they are), tools, the embedded model, the
+    journal. Exit code 1 means that something fails.
+    """
+    print_checks(_all(view, config or view.config), as_json=view.as_json)
+
+
+def _all(view: View, named: Path | None) -> Iterator[Check]:
+    yield from check_python()
+    yield from check_extras()
+    config = Config()
+    try:
+        found = find_config(named, Path.cwd())
+        config = load_config(found)
+        said = "no handrail.toml here or above: the defaults hold" if found is None else f"{found} is valid"
+        yield Check("ok", "configuration", said)
+    except HandrailError as error:
+        yield Check("fail", "configuration", one_line(error), "mend it there")
+    yield from check_models(config)
+    yield from check_tools(config)
+    yield from check_local()
+    yield from check_journal(Setup(view, config).journal)

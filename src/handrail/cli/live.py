@@ -1,0 +1,129 @@
+"""A run as it happens: the model's words on stdout, what it does on stderr; or every event as a line of JSON."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from handrail.cli import text
+from handrail.cli.view import answer_json, tell
+from handrail.core.calls import ToolResult
+from handrail.core.events import (
+    CallAmended,
+    CallProgress,
+    CallRequested,
+    CallSettled,
+    ConfirmationAnswered,
+    ConfirmationRequested,
+    ConversationChanged,
+    Event,
+    Notice,
+    ReplyFinished,
+    TextDelta,
+)
+
+_WIDE = 160
+
+
+class Live:
+    """An `Emit`."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._open = False
+        """Whether a line of the answer has no end yet."""
+        self._passing = False
+        """Whether a line that will be written over stands on the terminal."""
+        self._held = ""
+        self._stages: dict[str, str] = {}
+        self.waiting: dict[str, ConfirmationRequested] = {}
+        """Questions to a person that nobody has answered."""
+        self.begun = False
+        """Whether the record has something of the run."""
+
+    async def __call__(self, event: Event) -> None:
+        self._note(event)
+        if self._as_json:
+            answer_json(event)
+        else:
+            self._show(event)
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case ConversationChanged():
+                self.begun = True
+            case ConfirmationRequested():
+                self.waiting[event.request] = event
+            case ConfirmationAnswered():
+                self.waiting.pop(event.request, None)
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=piece):
+                self._say(piece)
+            case ReplyFinished():
+                self.end_line()
+            case CallRequested(call=call):
+                self._beside(f"→ {text.visible(call.name)} {written(call.arguments)}")
+            case CallSettled(result=ToolResult() as result):
+                self._beside(f"← {text.visible(event.tool)} {_result(result)}, {text.duration(event.duration_us)}")
+            case CallAmended():
+                self._beside(f"← {text.visible(event.tool)} later: {event.outcome}")
+            case CallProgress():
+                self._progress(event)
+            case Notice(text=words):
+                self._beside(f"! {text.visible(words)}")
+            case ConfirmationAnswered() if event.by.startswith("rule "):
+                word = "allowed" if event.decision == "allow" else "denied"
+                self._beside(f"  {word} by {text.visible(event.by)}")
+
+    def _say(self, piece: str) -> None:
+        self._wipe()
+        piece, self._held = self._held + piece, ""
+        if piece.endswith("\r"):  # the rest of a line end may come with the next piece
+            piece, self._held = piece[:-1], "\r"
+        if piece:
+            click.echo(text.block(piece), nl=False)
+            self._open = not piece.endswith("\n")
+
+    def end_line(self) -> None:
+        """Let whatever comes next begin on a line of its own."""
+        self._wipe()
+        if self._open:
+            click.echo()
+        self._open, self._held = False, ""
+
+    def _beside(self, line: str) -> None:
+        self._wipe()
+        if self._open and sys.stdout.isatty():
+            self.end_line()
+        tell(line)
+
+    def _progress(self, event: CallProgress) -> None:
+        share = f" {event.current / event.total:.0%}" if event.current is not None and event.total else ""
+        line = f"  {text.visible(event.tool)}{share} {text.visible(event.stage)}".rstrip()
+        if sys.stderr.isatty():
+            self._wipe()
+            click.echo(f"{text.short(line, 78)}", nl=False, err=True)
+            self._passing = True
+        elif event.stage and self._stages.get(event.call_id) != event.stage:
+            self._stages[event.call_id] = event.stage
+            tell(line)
+
+    def _wipe(self) -> None:
+        if self._passing:
+            click.echo("\r\x1b[K", nl=False, err=True)
+            self._passing = False
+
+
+def written(arguments: dict[str, object] | str) -> str:
+    """A call's arguments in one line: an object by its fields, text as the model wrote it."""
+    if isinstance(arguments, dict):
+        return text.inline(arguments, _WIDE)
+    return text.visible(text.short(arguments, _WIDE))
+
+
+def _result(result: ToolResult) -> str:
+    note = ", from an earlier call" if result.reused_from is not None else ""
+    return f"{result.outcome}: {text.inline(result.content, _WIDE)}{note}"

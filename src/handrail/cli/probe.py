@@ -1,0 +1,116 @@
+"""`handrail probe`: the same tool prompts to every model, and a table of what each made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+import click
+
+from handrail.app import model_names, open_model
+from handrail.cli import text
+from handrail.cli.groups import examples, one_line
+from handrail.cli.live import written
+from handrail.cli.probe_cases import Suite, load_suite
+from handrail.cli.probe_judge import Score, Verdict, probe
+from handrail.cli.setup import Setup, configured
+from handrail.cli.view import Column, answer_json, table, tell
+from handrail.core.errors import HandrailError
+
+_COLUMNS = (
+    Column("model"),
+    Column("right", right=True),
+    Column("well-formed", right=True),
+    Column("right tool", right=True),
+    Column("right arguments", right=True),
+    Column("no tool", right=True),
+    Column("median", right=True),
+)
+_SHARES = ("well_formed", "right_tool", "right_arguments", "no_tool")
+_KINDS = ("choose", "arguments", "none", "several", "error")
+
+
+@click.command(
+    "probe",
+    epilog=examples(
+        "handrail probe",
+        "handrail probe local ollama:llama3.2 openai:gpt-5",
+        "handrail probe local --kind none --failures",
+        "handrail probe --json | jq '{model, right}'",
+    ),
+)
+@click.argument("models", nargs=-1)
+@click.option("--kind", "kinds", type=click.Choice(_KINDS), multiple=True, help="Only cases of this kind.")
+@click.option("--failures", is_flag=True, help="Also say what went wrong in which case.")
+@configured
+def command(setup: Setup, models: tuple[str, ...], kinds: tuple[str, ...], failures: bool) -> None:
+    """Put the same tool prompts to every model, and compare.
+
+    Forty cases: choosing a tool, its arguments, needing none, several at once, going on after an error. The tools do
+    nothing. A call is well formed if it names a tool that was offered and its arguments are JSON that fits the schema,
+    judged by the validator that every call goes through. Without MODELS, all that are configured.
+    """
+    suite = _some(load_suite(), kinds)
+    scores = [_score(setup, name, suite) for name in models or model_names(setup.config)]
+    if setup.view.as_json:
+        for score in scores:
+            answer_json(_told(score))
+    else:
+        table(_COLUMNS, [_row(score, len(suite.case)) for score in scores])
+        for score in scores:
+            _print_failures(score, failures)
+    if any(score.problem for score in scores):
+        raise click.exceptions.Exit(1)
+
+
+def _some(suite: Suite, kinds: tuple[str, ...]) -> Suite:
+    return Suite(suite.tools, tuple(case for case in suite.case if not kinds or case.kind in kinds))
+
+
+def _score(setup: Setup, name: str, suite: Suite) -> Score:
+    try:
+        return asyncio.run(_probe(setup, name, suite))
+    except HandrailError as error:
+        return Score(model=name, problem=one_line(error))
+
+
+async def _probe(setup: Setup, name: str, suite: Suite) -> Score:
+    async with open_model(setup.config, name) as llm:
+        return await probe(name, llm, suite, _progress(name, len(suite.case)))
+
+
+def _progress(name: str, total: int) -> Callable[[Verdict], None]:
+    """A line that counts, on a terminal."""
+    done = 0
+
+    def heard(verdict: Verdict) -> None:
+        nonlocal done
+        done += 1
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{text.visible(name)} {done}/{total}", nl=done == total, err=True)
+
+    return heard
+
+
+def _row(score: Score, total: int) -> tuple[str, ...]:
+    shares = [f"{so}/{asked}" if asked else "-" for so, asked in map(score.share, _SHARES)]
+    seconds = text.duration(int(score.seconds * 1e6)) if score.verdicts else "-"
+    return text.visible(score.model), f"{score.right}/{total}", *shares, seconds
+
+
+def _told(score: Score) -> dict[str, object]:
+    shares = {name: dict(zip(("so", "asked"), score.share(name), strict=True)) for name in _SHARES}
+    summary = {"model": score.model, "right": score.right, "cases": len(score.verdicts), **shares}
+    cases = [{**text.builtins(each), "right": each.right} for each in score.verdicts]
+    return {**summary, "median_seconds": score.seconds, "problem": score.problem, "verdicts": cases}
+
+
+def _print_failures(score: Score, failures: bool) -> None:
+    if score.problem:
+        tell(f"{text.visible(score.model)} was not asked to the end: {text.visible(score.problem)}")
+    for each in score.verdicts if failures else ():
+        if not each.right:
+            did = ", ".join(f"{call.name} {written(call.arguments)}" for call in each.calls) or "no call"
+            why = f" ({each.problem})" if each.problem else ""
+            tell(f"{text.visible(score.model)} {each.case}: {text.visible(did + why)}")

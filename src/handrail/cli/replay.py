@@ -1,0 +1,43 @@
+"""`handrail replay`: a run told again from its record."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from handrail.cli import complete, text
+from handrail.cli.groups import examples
+from handrail.cli.live import Live
+from handrail.cli.resume import recorded
+from handrail.cli.view import View, common, tell
+from handrail.core.events import ConversationChanged, Emit, Event, Recorded
+from handrail.core.messages import UserMessage
+from handrail.run.history import replay
+
+
+@click.command("replay", epilog=examples("handrail replay run_0193", "handrail replay run_0193 --json | jq .type"))
+@click.argument("run", shell_complete=complete.runs)
+@common
+def command(view: View, run: str) -> None:
+    """Tell a run again from its record, without model or tools.
+
+    The events are those of the run, in their order; nothing is asked and nothing runs.
+    """
+    _, events = recorded(view, run)
+    live = Live(as_json=view.as_json)
+
+    async def show(event: Event) -> None:
+        if not view.as_json and isinstance(event, ConversationChanged):
+            live.end_line()
+            for message in event.messages or ():
+                if isinstance(message, UserMessage):
+                    tell(f"> {text.block(message.text)}")
+        await live(event)
+
+    asyncio.run(_again(events, show))
+    live.end_line()
+
+
+async def _again(events: list[Recorded], show: Emit) -> None:
+    await replay(events, show)

@@ -1,0 +1,81 @@
+"""`handrail resume`: going on with a run that was cut off, or that waited for a person's word."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from handrail.cli import complete, text
+from handrail.cli.groups import examples
+from handrail.cli.ids import resolve
+from handrail.cli.setup import Chosen, Setup, choosing
+from handrail.cli.view import View, answer, tell
+from handrail.cli.working import work
+from handrail.core.errors import UsageError
+from handrail.core.events import CallSettled, ConfirmationAnswered, ConfirmationRequested, Recorded, RunFinished
+from handrail.core.messages import Conversation, InvocationMessage, ResultMessage
+from handrail.run.history import conversation_of
+
+
+@click.command(
+    "resume",
+    epilog=examples(
+        "handrail resume run_0193",
+        "handrail resume run_0193 -m openai:gpt-5 --tools tools.py",
+    ),
+)
+@click.argument("run", shell_complete=complete.runs)
+@choosing
+def command(setup: Setup, chosen: Chosen, run: str) -> None:
+    """Take up a run that was cut off, or that waited for a person.
+
+    No call that was answered runs again. A side effect that was under way when the program ended is in doubt: the
+    model is told so, and nobody repeats it. Give the same model and tools as before. A call that has been allowed in
+    the meantime runs now; what the model said while it waited is taken back.
+    """
+    run, events = recorded(setup.view, run)
+    conversation = conversation_of(events)
+    at = _waits_at(conversation, events, anybody=sys.stdin.isatty() or chosen.yes)
+    if at is not None:
+        conversation = conversation.upto(at)
+    elif isinstance(events[-1], RunFinished):
+        tell(f"Run {text.visible(run)} has ended ({text.visible(events[-1].reason)}); this was its answer:")
+        answer(text.block(conversation.text))
+        return
+    elif waiting := _unanswered(events):
+        raise UsageError(f"run {run!r} waits for a person's word; give it with: handrail confirm allow {waiting[0]}")
+    work(setup, chosen, run, conversation)
+
+
+def recorded(view: View, run: str) -> tuple[str, list[Recorded]]:
+    """The run that is meant, and what the record has of it."""
+    with view.reader() as reader:
+        run = resolve(run, (each.run for each in reader.runs()), "run")
+        return run, list(reader.events(run))
+
+
+def _waits_at(conversation: Conversation, events: list[Recorded], *, anybody: bool) -> int | None:
+    """How much of the conversation stands before the model was told that a call waits, if it can now be answered."""
+    settled = {event.call_id for event in events if isinstance(event, CallSettled)}
+    answered = {event.call_id for event in events if isinstance(event, ConfirmationAnswered)}
+    asked = {event.call_id for event in events if isinstance(event, ConfirmationRequested)}
+    ready = (asked if anybody else answered) - settled
+    messages = conversation.messages
+    for at, message in enumerate(messages):
+        if isinstance(message, InvocationMessage) and message.id in ready:
+            while at < len(messages) and isinstance(messages[at], InvocationMessage | ResultMessage):
+                at += 1
+            return at
+    return None
+
+
+def _unanswered(events: list[Recorded]) -> list[str]:
+    asked = {event.request: event.call_id for event in events if isinstance(event, ConfirmationRequested)}
+    for event in events:
+        match event:
+            case ConfirmationAnswered(request=request):
+                asked.pop(request, None)
+            case CallSettled(call_id=call):
+                asked = {request: each for request, each in asked.items() if each != call}
+    return list(asked)

@@ -1,0 +1,138 @@
+"""What the commands share that work with models and tools: the configuration, and what is asked for beside it."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from handrail.app import LOCAL, AllowAll, Ask, Wanted, model_names, settings_of
+from handrail.cli.answers import login_name
+from handrail.cli.approve import TerminalApprover
+from handrail.cli.place import journal_to_write
+from handrail.cli.view import View, common
+from handrail.config.load import find_config, load_config
+from handrail.config.values import Config
+from handrail.core.errors import HandrailError
+from handrail.execute.confirm import DeferAll
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Where a command stands: how it answers, and the configuration it works with."""
+
+    view: View
+    config: Config
+
+    @property
+    def journal(self) -> Path:
+        """The journal to write to. It need not be there yet."""
+        home = Path.cwd() if self.config.file is None else self.config.file.parent
+        return journal_to_write(self.view.named, self.config.journal, home, Path.cwd())
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a person asks for beside the configuration."""
+
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    yes: bool = False
+
+    def wanted(self, config: Config) -> Wanted:
+        return Wanted(model=self.model, tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
+
+    def ask(self) -> Ask:
+        """Who is asked where no rule decides: nobody after --yes, the person at the terminal, or somebody later."""
+        if self.yes:
+            return lambda tools: AllowAll(f"{login_name()}, by --yes")
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            return lambda tools: TerminalApprover(tools, login_name())
+        return lambda tools: DeferAll()
+
+    def resume_line(self, setup: Setup, run: str) -> str:
+        """The command that takes up a run as it was asked for here."""
+        words = ["handrail", "resume", run]
+        words += ["-m", self.model] if self.model else []
+        words += [word for each in self.tools for word in ("--tools", each)]
+        words += [word for each in self.rules for word in ("--rule", each)]
+        words += ["--journal", str(setup.view.named)] if setup.view.named else []
+        words += ["--config", str(setup.view.config)] if setup.view.config else []
+        return shlex.join(words)
+
+
+def configured(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that all have, and `--config`, as a `Setup`."""
+
+    def with_setup(view: View, config: Path | None, **options: Any) -> None:
+        named = config or view.config
+        view = View(view.named, view.as_json, view.utc, named)
+        function(Setup(view, load_config(find_config(named, Path.cwd()))), **options)
+
+    functools.update_wrapper(with_setup, function)
+    option = click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
+    return common(option(with_setup))
+
+
+def with_model(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        shell_complete=_complete_models,
+        help="A name of [models] in handrail.toml, or PROVIDER:MODEL. Default: default_model, or local.",
+    )(function)
+
+
+def with_tools(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--tools",
+        multiple=True,
+        metavar="WHERE",
+        help="FILE.py, FILE.toml, MODULE or MODULE:NAME, instead of the configured tools; can be given several times.",
+    )(function)
+
+
+def with_word(function: Callable[..., None]) -> Callable[..., None]:
+    rule = click.option(
+        "--rule",
+        "rules",
+        multiple=True,
+        metavar="RULE",
+        help="A rule beside the configured ones, as 'allow write_file path=docs/**'; can be given several times.",
+    )
+    return rule(click.option("--yes", is_flag=True, help="Allow every side effect that no rule denies.")(function))
+
+
+def choosing(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command -m, --tools, --rule and --yes as a `Chosen`, after its `Setup`."""
+
+    def with_chosen(
+        setup: Setup, model: str | None, tools: tuple[str, ...], rules: tuple[str, ...], yes: bool, **options: Any
+    ) -> None:
+        function(setup, Chosen(model, tools, rules, yes), **options)
+
+    functools.update_wrapper(with_chosen, function)
+    return with_model(with_tools(with_word(configured(with_chosen))))
+
+
+def _is_local(config: Config, model: str | None) -> bool:
+    try:
+        return settings_of(config, model or model_names(config)[0]).provider == LOCAL
+    except HandrailError:
+        return False  # it is said where the model is opened
+
+
+def _complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    try:
+        names = model_names(load_config(find_config(ctx.params.get("config"), Path.cwd())))
+    except HandrailError:
+        return []
+    return [name for name in names if name.startswith(incomplete) and name.isascii() and name.isprintable()]

@@ -1,0 +1,49 @@
+"""`handrail tools list`: what models are offered."""
+
+from __future__ import annotations
+
+import click
+
+from handrail.cli import text
+from handrail.cli.groups import examples
+from handrail.cli.setup import Setup, configured, with_tools
+from handrail.cli.view import Column, answer_json, table, tell
+from handrail.config.tools import one_set, tools_of
+from handrail.tools.tool import Tool
+
+_COLUMNS = (Column("tool"), Column("effects"), Column("timeout", right=True), Column("description", cut=True))
+
+
+@click.command(
+    "list",
+    epilog=examples(
+        "handrail tools list",
+        "handrail tools list --tools tools.py",
+        "handrail tools list --json | jq -r .name",
+    ),
+)
+@with_tools
+@configured
+def command(setup: Setup, tools: tuple[str, ...]) -> None:
+    """List the tools: what they are called, whether they change something, what they are for."""
+    found = one_set(tools_of(setup.config, tools))
+    if setup.view.as_json:
+        for tool in found:
+            answer_json({**tool.definition.to_dict(), "scoped_name": tool.scoped_name})
+        return
+    if not len(found):
+        tell("There are no tools; name some with --tools, or list files under `ensembles` in handrail.toml.")
+        return
+    table(_COLUMNS, [_row(tool, setup.config.policy.timeout) for tool in found])
+
+
+def effects(tool: Tool) -> str:
+    if tool.reads:
+        return "reads"
+    return "writes, idempotent" if tool.definition.idempotent else "writes"
+
+
+def _row(tool: Tool, timeout: float) -> tuple[str, ...]:
+    first = tool.definition.description.partition("\n")[0]
+    seconds = f"{tool.definition.timeout or timeout:g} s"
+    return text.visible(tool.scoped_name), effects(tool), seconds, text.visible(text.short(first, 100)) or "-"

@@ -1,0 +1,62 @@
+"""`handrail tools show`: one tool with everything that is known of it."""
+
+from __future__ import annotations
+
+import click
+
+from handrail.cli import text
+from handrail.cli.detail import print_body, print_fields
+from handrail.cli.groups import examples
+from handrail.cli.setup import Setup, configured, with_tools
+from handrail.cli.tools_list import effects
+from handrail.cli.view import answer, answer_json
+from handrail.config.tools import one_set, tools_of
+from handrail.core.errors import UnknownTool, UsageError
+from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
+
+
+@click.command(
+    "show",
+    epilog=examples(
+        "handrail tools show add --tools tools.py",
+        "handrail tools show io:read_file --json | jq .input_schema",
+    ),
+)
+@click.argument("name")
+@with_tools
+@configured
+def command(setup: Setup, name: str, tools: tuple[str, ...]) -> None:
+    """Show the tool of this NAME: what a model is told, and how its calls are treated."""
+    tool = find(one_set(tools_of(setup.config, tools)), name)
+    if setup.view.as_json:
+        answer_json({**tool.definition.to_dict(), "scoped_name": tool.scoped_name})
+        return
+    answer(text.visible(tool.scoped_name), "title")
+    for line in text.block(tool.definition.description).splitlines():
+        answer(f"  {line}")
+    print_fields(
+        [
+            ("effects", effects(tool)),
+            ("timeout", f"{tool.definition.timeout or setup.config.policy.timeout:g} s"),
+            ("runs", f"in {_WHERE[tool.isolation or 'thread']}"),
+            ("models", text.visible(", ".join(tool.definition.models or ("all",)))),
+        ]
+    )
+    print_body("arguments", tool.definition.input_schema)
+    if tool.definition.output_schema is not None:
+        print_body("result", tool.definition.output_schema)
+
+
+_WHERE = {"loop": "the event loop", "thread": "a thread", "process": "a process of its own"}
+
+
+def find(tools: RegisteredTools, name: str) -> Tool:
+    """Raises:
+    UsageError: There is none; near names are in the message.
+    """
+    try:
+        return tools.find(name)
+    except UnknownTool as error:
+        there = ", ".join(tool.scoped_name for tool in tools) or "none; name some with --tools"
+        raise UsageError(f"{error.message}; there are {there}") from error

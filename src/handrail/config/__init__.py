@@ -1,0 +1,1 @@
+"""`handrail.toml`: which models, tools, rules and limits a program or a person works with."""

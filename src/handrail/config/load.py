@@ -1,0 +1,221 @@
+"""From `handrail.toml` to a `Config`. Whatever is wrong is a `ConfigError` with file, line and key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from handrail.config.text import KEY, filled
+from handrail.config.values import Config, LlmSettings, ModelSettings
+from handrail.core.errors import UsageError
+from handrail.execute.bound import SMALLEST
+from handrail.execute.policy import Policy
+from handrail.execute.rules import Rule
+from handrail.run.limits import Limits, OnLimit
+from handrail.tools.files.build import DEDUPLICATORS
+from handrail.tools.files.table import Table, read_file
+from handrail.tools.tool import Retry
+
+NAME = "handrail.toml"
+VARIABLE = "HANDRAIL_CONFIG"
+
+_TOP = ("default_model", "models", "llm", "policy", "limits", "rules", "ensembles", "proof")
+_MODEL = ("provider", "model", "key", "base_url", "options")
+
+Read = Callable[[Table, str], Any]
+
+
+def _count(least: int) -> Read:
+    return lambda table, key: table.count(key, least)
+
+
+def _choice(*words: str) -> Read:
+    return lambda table, key: table.choice(key, words)
+
+
+def _amount(table: Table, key: str) -> float | None:
+    value = table.values.get(key)
+    if key in table and (not isinstance(value, int | float) or isinstance(value, bool) or not value > 0):
+        raise table.error(key, f"must be a number above 0, not {value!r}")
+    return None if value is None else float(value)
+
+
+_LLM: Mapping[str, Read] = {
+    "tools_enabled": Table.flag,
+    "tools_max_iterations": _count(1),
+    "tools_per_tool_timeout_seconds": Table.seconds,
+    "tools_max_parallel": _count(1),
+    "tools_default_set": Table.texts,
+    "tools_require_confirmation_for_side_effects": Table.flag,
+}
+_POLICY: Mapping[str, Read] = {
+    "timeout": Table.seconds,
+    "concurrency": _count(1),
+    "confirm_side_effects": Table.flag,
+    "max_output": _count(SMALLEST),
+    "max_depth": _count(1),
+    "repair": Table.flag,
+    "max_retries": _count(0),
+    "deduplicator": _choice(*DEDUPLICATORS),
+    "max_left_running": _count(1),
+    "cancel_grace": Table.seconds,
+}
+_LIMITS: Mapping[str, Read] = {
+    "iterations": _count(1),
+    "on_limit": _choice(*get_args(OnLimit)),
+    "calls_per_turn": _count(1),
+    "tokens": _count(1),
+    "seconds": Table.seconds,
+    "cost": _amount,
+    "same_failure": _count(1),
+}
+_SAME = {
+    # of [policy], [limits]              of [llm]
+    ("policy", "timeout"): "tools_per_tool_timeout_seconds",
+    ("policy", "concurrency"): "tools_max_parallel",
+    ("policy", "confirm_side_effects"): "tools_require_confirmation_for_side_effects",
+    ("limits", "iterations"): "tools_max_iterations",
+}
+"""Two names for one setting: either may be written, not both."""
+
+
+def find_config(named: Path | None, start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The file that is named, here or by HANDRAIL_CONFIG; else `handrail.toml` in this folder or the nearest above.
+
+    Raises:
+        UsageError: One is named, and is not there.
+    """
+    if named is None and environ.get(VARIABLE):
+        named = Path(environ[VARIABLE])
+    if named is not None:
+        if not named.is_file():
+            raise UsageError(f"there is no configuration at {str(named)!r}; check --config, or ${VARIABLE}")
+        return named
+    found = (folder / NAME for folder in (start, *start.parents))
+    return next((path for path in found if path.is_file()), None)
+
+
+def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Config:
+    """What a file says; without one, the defaults.
+
+    Raises:
+        ConfigError: It cannot be read, or something in it is wrong.
+    """
+    if path is None:
+        return Config()
+    raw = read_file(path).only(_TOP)
+    _refuse_keys(raw)
+    top = filled(raw, environ)
+    models = _models(top)
+    llm, calls, bounds = _treatment(top)
+    return Config(
+        file=path,
+        default_model=_default(top, models),
+        models=models,
+        llm=LlmSettings(**llm),
+        calls=calls,
+        bounds=bounds,
+        rules=_rules(top),
+        ensembles=_ensembles(top, path.parent),
+        journal=_journal(top, path.parent),
+    )
+
+
+def journal_in(path: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Only which journal a file names, for those who want to look at that and at nothing else."""
+    return _journal(filled(read_file(path), environ), path.parent)
+
+
+def _refuse_keys(top: Table) -> None:
+    """Before `${NAME}` is filled in: a key never stands in a file, however it got there."""
+    for name, facts in _tables(top, "models").items():
+        key = facts.text("key")
+        if key is not None and not KEY.fullmatch(key):
+            raise facts.error(
+                "key",
+                "a key is not written into a file, which is copied, shared and committed; put it into an environment"
+                f' variable and write key = "env:{name.upper().replace("-", "_")}_API_KEY", with its name',
+            )
+
+
+def _models(top: Table) -> dict[str, ModelSettings]:
+    found: dict[str, ModelSettings] = {}
+    for name, facts in _tables(top, "models").items():
+        facts.only(_MODEL)
+        provider = facts.text("provider")
+        if not provider:
+            raise facts.place.error('a model needs a provider, as in provider = "openai"')
+        found[name] = ModelSettings(
+            provider=provider,
+            model=facts.text("model"),
+            key=facts.text("key"),
+            base_url=facts.text("base_url"),
+            options=facts.json("options") or {},
+        )
+    return found
+
+
+def _tables(top: Table, key: str) -> dict[str, Table]:
+    outer = top.table(key)
+    if outer is None:
+        return {}
+    found = {name: outer.table(name) for name in outer.values}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _default(top: Table, models: Mapping[str, ModelSettings]) -> str | None:
+    """A name of [models], or `provider:model`; without one, the only model there is."""
+    name = top.text("default_model")
+    if name is not None and name not in models and models and ":" not in name and name != "local":
+        raise top.error("default_model", f"there is no [models.{name}]; there are {', '.join(models)}")
+    return next(iter(models)) if name is None and len(models) == 1 else name
+
+
+def _treatment(top: Table) -> tuple[dict[str, Any], Policy, Limits]:
+    llm = _stated(top, "llm", _LLM)
+    stated = {"policy": _stated(top, "policy", _POLICY), "limits": _stated(top, "limits", _LIMITS)}
+    for (name, key), same in _SAME.items():
+        if key in stated[name]:
+            if same in llm:
+                at = top.place.at("llm", same)
+                raise top.place.at(name, key).error(f"is the same setting as llm.{same} at {at}; keep one of them")
+            llm[same] = stated[name].pop(key)
+    policy, limits = stated["policy"], stated["limits"]
+    retries = policy.pop("max_retries", None)
+    return llm, Policy(**policy, retry=None if retries is None else Retry(attempts=retries + 1)), Limits(**limits)
+
+
+def _stated(top: Table, name: str, known: Mapping[str, Read]) -> dict[str, Any]:
+    table = top.table(name)
+    if table is None:
+        return {}
+    table.only(known)
+    return {key: known[key](table, key) for key in table.values}
+
+
+def _rules(top: Table) -> tuple[Rule, ...]:
+    found = []
+    for index, text in enumerate(top.texts("rules") or ()):
+        try:
+            found.append(Rule.parse(text))
+        except UsageError as error:
+            raise top.at("rules").at(index).error(str(error)) from error
+    return tuple(found)
+
+
+def _ensembles(top: Table, folder: Path) -> tuple[Path, ...]:
+    paths = [folder / each for each in top.texts("ensembles") or ()]
+    for index, path in enumerate(paths):
+        if not path.is_file():
+            raise top.at("ensembles").at(index).error(f"there is no file {str(path)!r}")
+    return tuple(paths)
+
+
+def _journal(top: Table, folder: Path) -> Path | None:
+    proof = top.table("proof")
+    if proof is None:
+        return None
+    journal = proof.only(("journal",)).text("journal")
+    return None if journal is None else folder / journal

@@ -1,0 +1,56 @@
+"""The texts of a configuration file: `${NAME}` filled in from the environment, and secrets refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from handrail.core.redact import redact_text
+from handrail.tools.files.table import Place, Table
+
+_VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[^}]*)\})")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+KEY = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+"""How a file says where a key is."""
+
+
+def filled(table: Table, environ: Mapping[str, str]) -> Table:
+    """The table with every `${NAME}` replaced by that variable of the environment; `$$` is a dollar sign.
+
+    Raises:
+        ConfigError: A variable is not set, or a text looks like a secret, which no file should hold.
+    """
+    values = {key: _filled(value, table.at(key), environ) for key, value in table.values.items()}
+    return Table(values, table.place, table.origins)
+
+
+def _filled(value: Any, place: Place, environ: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return _text(value, place, environ)
+        case dict():
+            return {key: _filled(item, place.at(key), environ) for key, item in value.items()}
+        case list():
+            return [_filled(item, place.at(index), environ) for index, item in enumerate(value)]
+    return value
+
+
+def _text(text: str, place: Place, environ: Mapping[str, str]) -> str:
+    if redact_text(text) != text:
+        raise place.error(
+            "this looks like a secret, and a file is copied, shared and committed; put it into an environment"
+            ' variable and write "${NAME}" here, or key = "env:NAME" for the key of a model'
+        )
+    return _VARIABLE.sub(lambda match: _variable(match, place, environ), text)
+
+
+def _variable(match: re.Match[str], place: Place, environ: Mapping[str, str]) -> str:
+    name = match["name"]
+    if name is None:
+        return "$"
+    if not _NAME.fullmatch(name):
+        raise place.error(f"${{{name}}} names no environment variable; write ${{NAME}}, or $$ for a dollar sign")
+    if name not in environ:
+        raise place.error(f"the environment variable {name!r} is not set")
+    return environ[name]

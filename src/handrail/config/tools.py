@@ -1,0 +1,143 @@
+"""Tools by what people write on a command line: a file, a module, or a name in a module."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from handrail.config.values import STANDARD_SET, Config
+from handrail.core.errors import UsageError, describe
+from handrail.tools.ensemble import Ensemble
+from handrail.tools.files.load import load_ensemble, load_tool
+from handrail.tools.files.table import read_file
+from handrail.tools.registry import RegisteredTools, ToolRegistry, registered
+from handrail.tools.tool import Tool
+
+_HOW = "write FILE.toml, FILE.py, MODULE or MODULE:NAME"
+
+
+def tools_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
+    """What is offered: what is wanted, or else the default set of the configuration. Ensembles stay whole.
+
+    Raises:
+        UsageError: Something wanted cannot be found, or tools are switched off.
+        ConfigError: A file is wrong.
+    """
+    wanted = tuple(wanted)
+    if not config.llm.tools_enabled:
+        if wanted:
+            raise UsageError(
+                f"tools are switched off (llm.tools_enabled in {config.file}); set it to true, or name none"
+            )
+        return ()
+    if wanted:
+        return tuple(item for each in wanted for item in load_tools(each))
+    if config.file is not None:
+        _importable(config.file.absolute().parent)
+    ensembles = tuple(load_ensemble(path) for path in config.ensembles)
+    return ensembles if config.llm.tools_default_set == STANDARD_SET else _chosen(config, ensembles)
+
+
+def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
+    """The tools and ensembles that one word of a command line means.
+
+    Raises:
+        UsageError: There is nothing of that name, or it is no tool.
+    """
+    _importable(folder or Path.cwd())
+    match Path(written).suffix:
+        case ".toml":
+            path = Path(written)
+            return (load_ensemble(path) if "ensemble" in read_file(path) else load_tool(path),)
+        case ".py":
+            return _tools_in(_module_of(Path(written)), written)
+    module, _, name = written.partition(":")
+    found = _imported(module, written)
+    if not name:
+        return _tools_in(found, written)
+    try:
+        return tuple(_flat(reduce(getattr, name.split("."), found), written))
+    except AttributeError as error:
+        near = difflib.get_close_matches(name, vars(found), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"--tools {written}: {module!r} has no {name!r}{hint}") from error
+
+
+def one_set(items: Iterable[Any]) -> RegisteredTools:
+    return registered(*items)
+
+
+def _chosen(config: Config, ensembles: tuple[Ensemble, ...]) -> tuple[Tool, ...]:
+    there = {name: tool for ensemble in ensembles for tool in ensemble.tools for name in (tool.scoped_name, tool.name)}
+    for name in config.llm.tools_default_set:
+        if name not in there and name not in STANDARD_SET:
+            near = difflib.get_close_matches(name, there, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
+            raise UsageError(f"{config.file}: llm.tools_default_set: no tool {name!r} in the ensembles; {hint}")
+    return tuple(
+        {there[name].scoped_name: there[name] for name in config.llm.tools_default_set if name in there}.values()
+    )
+
+
+def _importable(folder: Path) -> None:
+    """The folder that a person stands in is where their modules are, however this program was started."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _module_of(path: Path) -> ModuleType:
+    """A file as a module of its own name, so that worker processes find it too."""
+    if not path.is_file():
+        raise UsageError(f"--tools {path}: there is no such file")
+    path = path.resolve()
+    if not path.stem.isidentifier():
+        raise UsageError(f"--tools {path.name}: {path.stem!r} is no name for a module; use letters, digits and _")
+    _importable(path.parent)
+    module = _imported(path.stem, str(path))
+    if Path(module.__file__ or "").resolve() != path:
+        raise UsageError(f"--tools {path.name}: another module is called {path.stem!r}; rename the file")
+    return module
+
+
+def _imported(module: str, written: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0] and error.name != module:
+            raise UsageError(f"--tools {written}: cannot import {module!r}: {describe(error)}") from error
+        raise UsageError(f"--tools {written}: there is no module {module!r}; {_HOW}") from error
+    except Exception as error:
+        raise UsageError(f"--tools {written}: cannot import {module!r}: {describe(error)}") from error
+
+
+def _tools_in(module: ModuleType, written: str) -> tuple[Any, ...]:
+    """What a module calls `tools`; else every tool and ensemble at its top level."""
+    if "tools" in vars(module):
+        return tuple(_flat(module.tools, written))
+    found = {id(value): value for value in vars(module).values() if isinstance(value, Tool | Ensemble)}
+    if not found:
+        raise UsageError(f"--tools {written}: no tool there; decorate functions with @tool, or name one: MODULE:NAME")
+    return tuple(found.values())
+
+
+def _flat(value: Any, written: str) -> Iterator[Any]:
+    match value:
+        case Tool() | Ensemble():
+            yield value
+        case RegisteredTools():
+            yield from value
+        case ToolRegistry():
+            yield from value.freeze()
+        case list() | tuple():
+            for item in value:
+                yield from _flat(item, written)
+        case _ if callable(value):
+            yield Tool.from_function(value)
+        case _:
+            raise UsageError(f"--tools {written}: {type(value).__name__} is no tool; {_HOW}")

@@ -1,0 +1,75 @@
+"""What a configuration says, as values. They can be made in code as well as read from `handrail.toml`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from handrail.execute.policy import Policy
+from handrail.execute.rules import Rule
+from handrail.run.limits import Limits
+
+STANDARD_SET = ("search_corpus", "list_corpora", "translate", "list_marketplace")
+"""The tools of a node that are offered unless somebody chooses others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmSettings:
+    """The six settings of HearthNet's `config.llm`, by their own names."""
+
+    tools_enabled: bool = True
+    """Whether models are offered tools at all."""
+    tools_max_iterations: int = 6
+    """Turns in which the model may call tools; then it is asked for its answer."""
+    tools_per_tool_timeout_seconds: float = 30.0
+    tools_max_parallel: int = 4
+    """Calls that run at once."""
+    tools_default_set: tuple[str, ...] = STANDARD_SET
+    """The tools that are offered when nobody names any. As long as it is the standard set, all of the ensembles'."""
+    tools_require_confirmation_for_side_effects: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """One model by the name that people call it."""
+
+    provider: str
+    model: str | None = None
+    key: str | None = None
+    """`env:NAME`: where the key is. Never the key."""
+    base_url: str | None = None
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything a `handrail.toml` can say. Without a file, the defaults."""
+
+    file: Path | None = None
+    default_model: str | None = None
+    models: Mapping[str, ModelSettings] = field(default_factory=lambda: MappingProxyType({}))
+    llm: LlmSettings = LlmSettings()
+    calls: Policy = field(default_factory=Policy)
+    """How calls are treated, but for what `llm` says of it."""
+    bounds: Limits = field(default_factory=Limits)
+    """How far a run may go, but for what `llm` says of it."""
+    rules: tuple[Rule, ...] = ()
+    ensembles: tuple[Path, ...] = ()
+    journal: Path | None = None
+
+    @property
+    def policy(self) -> Policy:
+        return dataclasses.replace(
+            self.calls,
+            timeout=self.llm.tools_per_tool_timeout_seconds,
+            concurrency=self.llm.tools_max_parallel,
+            confirm_side_effects=self.llm.tools_require_confirmation_for_side_effects,
+        )
+
+    @property
+    def limits(self) -> Limits:
+        return dataclasses.replace(self.bounds, iterations=self.llm.tools_max_iterations)

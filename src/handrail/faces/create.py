@@ -1,0 +1,237 @@
+"""A model by name: `create_llm("anthropic", model="claude-…")`, `create_llm("ollama:llama3.2")`, `create_llm("local")`.
+
+A service is a row of a table. What it needs is imported when it is asked for. Other
+packages add services by the entry point `handrail.providers`: a function of model,
+key, base_url and options that gives a `Model`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from handrail.core.errors import UsageError
+from handrail.core.ports import Model
+from handrail.core.redact import Secret
+from handrail.faces.llm import LLM, Settings
+
+if TYPE_CHECKING:
+    from handrail.providers.codec import Codec
+    from handrail.providers.profiles import Profile
+    from handrail.providers.transport import Transport
+
+GROUP = "handrail.providers"
+
+
+class Service(Struct, frozen=True):
+    """Where a wire is written, and where the service is unless the caller says otherwise."""
+
+    module: str
+    codec: str
+    base_url: str | None
+    model: str | None = None
+    """Where there is only one, or any name will do."""
+    needs_key: bool = True
+    key_of: str | None = None
+    """The service whose key it takes, if that is not its own name."""
+    key_header: str = "authorization"
+    key_prefix: str = "Bearer "
+    transport: tuple[str, str] | None = None
+    """How it is reached, if not over HTTP as the others."""
+
+
+_CHAT = ("handrail.providers.openai_chat", "OpenAIChatCodec")
+_MESSAGES = ("handrail.providers.anthropic", "AnthropicCodec")
+_RESPONSES = ("handrail.providers.openai_responses", "OpenAIResponsesCodec")
+_GEMINI = ("handrail.providers.gemini", "GeminiCodec")
+_CONVERSE = ("handrail.providers.bedrock", "BedrockCodec")
+_BOTOCORE = ("handrail.providers.bedrock.transport", "BedrockTransport")
+_OLLAMA = ("handrail.providers.ollama", "OllamaCodec")
+
+SERVICES: Mapping[str, Service] = {
+    "openai": Service(*_CHAT, "https://api.openai.com/v1"),
+    "openai-responses": Service(*_RESPONSES, "https://api.openai.com/v1", key_of="openai"),
+    "anthropic": Service(*_MESSAGES, "https://api.anthropic.com", key_header="x-api-key", key_prefix=""),
+    "gemini": Service(
+        *_GEMINI, "https://generativelanguage.googleapis.com", key_header="x-goog-api-key", key_prefix=""
+    ),
+    "bedrock": Service(
+        *_CONVERSE, "https://bedrock-runtime.{region}.amazonaws.com", needs_key=False, transport=_BOTOCORE
+    ),
+    "ollama": Service(*_OLLAMA, "http://localhost:11434", needs_key=False),
+    "vllm": Service(*_CHAT, "http://localhost:8000/v1", needs_key=False),
+    "llamacpp": Service(*_CHAT, "http://localhost:8080/v1", model="default", needs_key=False),
+    "lmstudio": Service(*_CHAT, "http://localhost:1234/v1", needs_key=False),
+    "deepseek": Service(*_CHAT, "https://api.deepseek.com/v1"),
+    "groq": Service(*_CHAT, "https://api.groq.com/openai/v1"),
+    "kimi": Service(*_CHAT, "https://api.moonshot.ai/v1"),
+    "mistral": Service(*_CHAT, "https://api.mistral.ai/v1"),
+    "nemotron": Service(*_CHAT, "https://integrate.api.nvidia.com/v1"),
+    "openrouter": Service(*_CHAT, "https://openrouter.ai/api/v1"),
+    "qwen": Service(*_CHAT, "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
+    "together": Service(*_CHAT, "https://api.together.xyz/v1"),
+    "xai": Service(*_CHAT, "https://api.x.ai/v1"),
+    "minicpm-v": Service(*_CHAT, "http://localhost:8000/v1", needs_key=False),
+    "openbmb": Service(*_CHAT, "http://localhost:8000/v1", needs_key=False),
+    "compatible": Service(*_CHAT, None, needs_key=False),
+}
+"""Services with a wire of their own. `compatible` is any server that speaks OpenAI's Chat Completions."""
+
+MAKERS: Mapping[str, tuple[str, str]] = {
+    "local": ("handrail.providers.local.model", "create_local"),
+}
+"""Models that come another way: a module, and a function in it that makes one."""
+
+
+def create_llm(
+    name: str,
+    *,
+    model: str | None = None,
+    key: str | None = None,
+    base_url: str | None = None,
+    tools: str | None = None,
+    **options: Any,
+) -> LLM:
+    """A model to talk to. `name` is a service, or a service and a model: `"openai:gpt-5"`.
+
+    `key` is a key, or `env:NAME`; without one, the service's own variable is read, but never for
+    another address than the service's own. `tools="prompted:hermes"` has calls written as text, for models that
+    cannot do better; without it the profile of the model decides. Settings of requests
+    (`temperature`, `max_tokens`, …) and options of the service (`strict`, `cache`, …) may follow.
+
+    Raises:
+        UsageError: There is no such service, or it lacks a model, a key or an address.
+        MissingExtra: What it needs is not installed.
+    """
+    service, _, said = name.partition(":")
+    if said and model is not None:
+        raise UsageError(f"the model is given twice, as {said!r} and as {model!r}; keep one")
+    model = said or model
+    settings = {key: options.pop(key) for key in Settings.__annotations__ if key in options}
+    make = _maker(service)
+    return LLM(make(model=model, key=key, base_url=base_url, tools=tools, **options), **settings)
+
+
+def service_names() -> tuple[str, ...]:
+    """Every name that `create_llm` takes, those of other packages included."""
+    return tuple(sorted({*SERVICES, *MAKERS, *(point.name for point in _points())}))
+
+
+def _maker(name: str) -> Callable[..., Model]:
+    if name in SERVICES:
+        return lambda **given: _service_model(name, SERVICES[name], **given)
+    if name in MAKERS:
+        module, function = MAKERS[name]
+        made: Callable[..., Model] = getattr(importlib.import_module(module), function)
+        return lambda **given: made(**_spoken(name, given))
+    for point in _points():
+        if point.name == name:
+            loaded: Callable[..., Model] = point.load()
+            return lambda **given: loaded(**{key: value for key, value in given.items() if value is not None})
+    near = difflib.get_close_matches(name, service_names(), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UsageError(f"there is no model service {name!r}{hint}; there are {', '.join(service_names())}")
+
+
+def _points() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=GROUP))
+
+
+def _spoken(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said, in the words of the embedded model: its model is a file, and an embedder finds tools for it."""
+    if name == "local":
+        given = {"embedder": _embedder(), **given, "weights": given.get("weights") or given.get("model"), "model": None}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _embedder() -> Callable[[], Any] | None:
+    if find_spec("wordllama") is None:
+        return None
+
+    def make() -> Any:
+        from handrail.store.embedding import WordLlamaEmbedder  # it loads 16 MB, and only when there are many tools
+
+        return WordLlamaEmbedder()
+
+    return make
+
+
+def _service_model(
+    name: str,
+    service: Service,
+    *,
+    model: str | None,
+    key: str | None,
+    base_url: str | None,
+    tools: str | None,
+    headers: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Model:
+    from handrail.providers.model import CodecModel
+    from handrail.providers.profiles import profile_for
+    from handrail.providers.transport import Endpoint
+
+    model = model or service.model
+    if model is None:
+        raise UsageError(f"{name!r} needs a model: create_llm({name!r}, model=...) or create_llm('{name}:...')")
+    address = base_url or service.base_url
+    if address is None:
+        raise UsageError(f"{name!r} needs the address of a server: base_url='http://host:port/v1'")
+    region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    endpoint = Endpoint(
+        address.replace("{region}", region or "us-east-1"),
+        _key(name, service, key, own_address=base_url is None),
+        service.key_header,
+        service.key_prefix,
+        headers or {},
+    )
+    profile = options.pop("profile", None) or profile_for(name.removesuffix("-responses"), model)
+    if tools is not None:
+        profile = replace(profile, tools=tools.partition(":")[0])
+    transport = options.pop("transport", None) or _transport(service)
+    treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
+    codec = _codec(name, service, profile, (tools or "").partition(":")[2], options)
+    return CodecModel(codec, transport, endpoint, model, profile=profile, **treatment)
+
+
+def _transport(service: Service) -> Transport:
+    if service.transport is None:
+        from handrail.providers.transport import HttpTransport
+
+        return HttpTransport(trust_env=True)
+    module, kind = service.transport
+    made: Transport = getattr(importlib.import_module(module), kind)()
+    return made
+
+
+def _key(name: str, service: Service, given: str | None, *, own_address: bool) -> Secret | None:
+    """The environment's key goes to the service that it belongs to, and nowhere else."""
+    from handrail.providers.keys import key_for
+
+    if given is None and not own_address:
+        return None
+    return key_for(service.key_of or name, given, required=service.needs_key)
+
+
+def _codec(name: str, service: Service, profile: Profile, written: str, options: Mapping[str, Any]) -> Codec:
+    kind = getattr(importlib.import_module(service.module), service.codec)
+    known = set(kind.__struct_fields__)
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        there = ", ".join(sorted({*known, *Settings.__annotations__, "headers", "retry", "stream", "transport"}))
+        raise UsageError(f"{name!r} has no option {unknown[0]!r}; there are {there}")
+    facts = {"server": name.removesuffix("-responses"), "profile": profile}
+    codec: Codec = kind(**{key: value for key, value in facts.items() if key in known} | dict(options))
+    if profile.tools != "prompted":
+        return codec
+    from handrail.providers.prompted.codec import PromptedCodec
+
+    return PromptedCodec(codec, written or profile.prompted_format)

@@ -1,0 +1,162 @@
+"""A model to talk to: `llm.generate(prompt, tools=[...])` gives text, or the calls that the model asks for.
+
+It asks once and runs nothing. `Session` runs the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any, Self, TypedDict, Unpack, cast
+
+from handrail.core.errors import ProtocolError, UsageError
+from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.messages import Content, Conversation
+from handrail.core.model import ModelRequest, ToolChoice
+from handrail.core.ports import Model
+from handrail.faces.offers import choice_of, offers_of
+from handrail.faces.portal import LazyPortal
+from handrail.faces.requests import RequestedCall, ToolCallRequest
+
+Prompt = str | Conversation | Iterable[str | Content]
+"""Words; words and images; or everything that was said so far."""
+
+
+class Settings(TypedDict, total=False):
+    """What a request may say besides its messages and tools; see `ModelRequest`."""
+
+    parallel: bool
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    stop: tuple[str, ...]
+    seed: int | None
+    response_schema: dict[str, Any] | None
+    extra: dict[str, Any]
+
+
+class LLM:
+    """A model with the settings of its requests, blocking and async."""
+
+    def __init__(self, model: Model, **settings: Unpack[Settings]) -> None:
+        self.model = model
+        self.settings = _checked(settings)
+        self.portal = LazyPortal()
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def defaults(self) -> ModelRequest:
+        """What every request has besides its messages and tools."""
+        return ModelRequest(messages=(), **self.settings)
+
+    def generate(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | Mapping[str, Any] | str = "auto",
+        system_prompt: str | None = None,
+        **settings: Unpack[Settings],
+    ) -> str | ToolCallRequest:
+        """The text of the reply, or a `ToolCallRequest` if the model asks for tools. Works inside a running loop too.
+
+        Raises:
+            ModelError: The service failed, or said something unreadable.
+        """
+        return self.portal.call(self.agenerate(prompt, tools, tool_choice, system_prompt, **settings))
+
+    async def agenerate(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | Mapping[str, Any] | str = "auto",
+        system_prompt: str | None = None,
+        **settings: Unpack[Settings],
+    ) -> str | ToolCallRequest:
+        text: list[str] = []
+        calls: list[RequestedCall] = []
+        finished = False
+        async with aclosing(self.astream(prompt, tools, tool_choice, system_prompt, **settings)) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text=piece):
+                        text.append(piece)
+                    case CallRequested(call=call):
+                        calls.append(RequestedCall.of(call))
+                    case ReplyFinished():
+                        finished = True
+        if not finished:
+            raise ProtocolError(f"the reply of {self.name!r} was cut off")
+        said = "".join(text)
+        return ToolCallRequest(said, calls) if calls else said
+
+    def stream(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | Mapping[str, Any] | str = "auto",
+        system_prompt: str | None = None,
+        **settings: Unpack[Settings],
+    ) -> Iterator[ModelEvent]:
+        """The reply as it arrives: pieces of text, calls, `ReplyFinished` last."""
+        return self.portal.iterate(self.astream(prompt, tools, tool_choice, system_prompt, **settings))
+
+    async def astream(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | Mapping[str, Any] | str = "auto",
+        system_prompt: str | None = None,
+        **settings: Unpack[Settings],
+    ) -> AsyncGenerator[ModelEvent, None]:
+        request = ModelRequest(
+            messages=conversation_of(prompt, system_prompt).messages,
+            tools=offers_of(tools or ()),
+            tool_choice=choice_of(tool_choice),
+            **_checked({**self.settings, **settings}),
+        )
+        async with aclosing(self.model.stream(request)) as events:
+            async for event in events:
+                yield event
+
+    async def aclose(self) -> None:
+        """Let go of connections or processes that the model holds. The blocking forms use `close()`."""
+        if (close := getattr(self.model, "aclose", None)) is not None:
+            await close()
+
+    def close(self) -> None:
+        self.portal.call(self.aclose())
+        self.portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+def conversation_of(prompt: Prompt, system_prompt: str | None = None) -> Conversation:
+    """A conversation that begins with the system prompt and ends with this."""
+    begun = Conversation() if system_prompt is None else Conversation().supervised(system_prompt)
+    match prompt:
+        case Conversation():
+            return begun.add(*prompt.messages)
+        case str():
+            return begun.say(prompt)
+    return begun.say(*prompt)
+
+
+def _checked(settings: Mapping[str, Any]) -> Settings:
+    unknown = sorted(settings.keys() - Settings.__annotations__.keys())
+    if unknown:
+        known = ", ".join(Settings.__annotations__)
+        raise UsageError(f"{unknown[0]!r} is no setting of a request; there are {known}; give others as extra={{...}}")
+    return cast(Settings, dict(settings))

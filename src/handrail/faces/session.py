@@ -1,0 +1,289 @@
+"""A conversation with a model and tools: `Session(provider=llm, tools=[...]).generate_with_tools(prompt)`.
+
+It keeps what was said, what ran and the proof of it. The runner does the work; the
+blocking methods wait for the async ones in a loop of their own, so that they work
+inside a running loop too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+from msgspec import Struct
+
+from handrail.core.calls import ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
+from handrail.core.events import Emit, Event, ignore
+from handrail.core.ids import new_id
+from handrail.core.messages import Content, Conversation, ResultMessage, UserMessage
+from handrail.core.model import ToolChoice
+from handrail.core.ports import Approver, Journal, Model, SystemClock
+from handrail.execute.policy import Policy
+from handrail.faces.engine import Engine, Parts, Setup
+from handrail.faces.llm import LLM
+from handrail.faces.offers import choice_of
+from handrail.faces.portal import LazyPortal
+from handrail.faces.proof import Proof
+from handrail.faces.stream import streamed
+from handrail.run.limits import Limits
+from handrail.run.runner import OnError
+from handrail.store.conversations import ConversationStore
+from handrail.tools.registry import registered
+
+Said = str | Iterable[str | Content] | None
+Choice = ToolChoice | Mapping[str, Any] | str
+
+
+class Reply(Struct, frozen=True):
+    """The answer to one prompt, and what was done for it."""
+
+    text: str
+    conversation: Conversation
+    results: tuple[ToolResult, ...] = ()
+    """Of the calls that this prompt led to, in order."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Session:
+    """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
+
+    Without a journal, one is kept as long as the session lives. A side effect waits for
+    the approver; without one, the model is told that a person must confirm it.
+    """
+
+    def __init__(
+        self,
+        provider: LLM | Model,
+        *,
+        system_prompt: str | None = None,
+        tools: Iterable[Any] = (),
+        journal: Journal | str | Path | None = None,
+        approver: Approver | None = None,
+        policy: Policy = Policy(),
+        limits: Limits = Limits(),
+        on_error: OnError = "surface",
+        context: Context = Context(),
+        **parts: Unpack[Parts],
+    ) -> None:
+        self.llm = provider if isinstance(provider, LLM) else LLM(provider)
+        self._provider = provider
+        self._setup = Setup(
+            model=self.llm.model,
+            tools=registered(*tools),
+            defaults=self.llm.defaults,
+            journal=Path(journal) if isinstance(journal, str) else journal,
+            approver=approver,
+            policy=policy,
+            limits=limits,
+            on_error=on_error,
+            context=context,
+            parts=parts,
+        )
+        self._new_id = parts.get("new_id", new_id)
+        self._clock = parts.get("clock", SystemClock())
+        self.id = self._new_id("conversation")
+        self.conversation = Conversation()
+        if system_prompt is not None:
+            self.conversation = self.conversation.supervised(system_prompt, self._clock.now())
+        self._checkpoints: list[int] = []
+        self._engine: Engine | None = None
+        self._opening = asyncio.Lock()
+        self._finalizer: weakref.finalize[..., Session] | None = None
+        self._store: tuple[Path, ConversationStore] | None = None
+
+    # ── asking ───────────────────────────────────────────────────────────────────────
+
+    def generate_with_tools(
+        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: Callable[[Event], None] | None = None
+    ) -> Reply:
+        """Ask, run the tools that the model calls, and go on until it answers. Without a prompt, go on from here.
+
+        Raises:
+            ModelError: The model gave no usable reply. The prompt is taken back if nothing was done for it.
+            ToolFailed: Under `fail_fast`; the conversation is as it was before the prompt.
+            LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
+        """
+        emit = ignore if on_event is None else _awaitable(on_event)
+        return self.llm.portal.call(self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
+
+    async def agenerate_with_tools(
+        self, prompt: Said = None, *, tool_choice: Choice = "auto", emit: Emit = ignore
+    ) -> Reply:
+        engine = await self._opened()
+        async with engine.turn():
+            start = len(self.conversation)
+            if prompt is not None:
+                content = (prompt,) if isinstance(prompt, str) else tuple(prompt)
+                self._checkpoints.append(start)
+                self.conversation = self.conversation.say(*content, at=self._clock.now())
+            try:
+                self.conversation = await engine.run(self.conversation, emit, choice_of(tool_choice), self._follow)
+            except (ToolFailed, ModelError, LimitExceeded) as error:
+                self._after(error, start)
+                raise
+            added = self.conversation.messages[start:]
+            return Reply(self.conversation.text, self.conversation, _results(added))
+
+    def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
+        """The same as it happens: pieces of text, calls, results, progress."""
+        return self.llm.portal.iterate(self.astream(prompt, tool_choice=tool_choice))
+
+    def astream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
+        return streamed(lambda emit: self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
+
+    def _follow(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+    def _after(self, error: ToolFailed | ModelError | LimitExceeded, start: int) -> None:
+        """What is kept of a prompt that ended in an error: everything, unless that is worth nothing."""
+        reached: Conversation = error.conversation if error.conversation is not None else self.conversation
+        nothing_done = not _results(reached.messages[start:])
+        if isinstance(error, ToolFailed) or (isinstance(error, ModelError) and nothing_done):
+            self.rollback(start)
+        else:
+            self.conversation = reached
+
+    # ── what was said ────────────────────────────────────────────────────────────────
+
+    @property
+    def run(self) -> str | None:
+        """The name of its run in the record; None before the first prompt."""
+        return None if self._engine is None else self._engine.run_id
+
+    @property
+    def proof(self) -> Proof:
+        """The record of this session.
+
+        Raises:
+            UsageError: Nothing was asked yet, the session is closed, or its journal is no file.
+        """
+        if self._engine is None:
+            raise UsageError("there is no record: nothing was asked yet, or the session is closed")
+        if self._engine.path is None:
+            raise UsageError("the journal of this session is no file; ask the journal itself")
+        return Proof(self._engine.path, self._engine.run_id)
+
+    @property
+    def checkpoint(self) -> int:
+        """Where the conversation is now, for `rollback`."""
+        return len(self.conversation)
+
+    def rollback(self, checkpoint: int) -> None:
+        """Go back to a checkpoint. What tools did since then stays done, and stays on record."""
+        self.conversation = self.conversation.upto(checkpoint)
+        self._checkpoints = [each for each in self._checkpoints if each < checkpoint]
+
+    def undo(self) -> str:
+        """Take back the last prompt and what followed, and return its text, to be edited.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if not self._checkpoints:
+            raise UsageError("there is nothing to undo")
+        start = self._checkpoints[-1]
+        said = self.conversation.messages[start]
+        self.rollback(start)
+        return said.text if isinstance(said, UserMessage) else ""
+
+    def fork(self) -> Session:
+        """Another session that goes on from here by itself, with the same model and tools and a run of its own."""
+        setup = self._setup
+        forked = Session(
+            self._provider,
+            tools=(setup.tools,),
+            journal=setup.journal,
+            approver=setup.approver,
+            policy=setup.policy,
+            limits=setup.limits,
+            on_error=setup.on_error,
+            context=setup.context,
+            **setup.parts,
+        )
+        forked.conversation = self.conversation
+        forked._checkpoints = list(self._checkpoints)
+        return forked
+
+    def save(self, folder: str | Path, *, title: str | None = None) -> str:
+        """Keep the conversation in a folder of conversations; its id there."""
+        place = Path(folder)
+        if self._store is None or self._store[0] != place:
+            self._store = (place, ConversationStore(place, clock=self._clock, new_id=self._new_id))
+        self._store[1].save(self.id, self.conversation, title=title)
+        return self.id
+
+    def load(self, folder: str | Path, id: str) -> Self:
+        """Go on with a conversation that was saved, in place of this one: `Session(provider=llm).load(folder, id)`."""
+        store = ConversationStore(Path(folder), clock=self._clock, new_id=self._new_id)
+        self.conversation = store.load(id)
+        self._checkpoints = _prompts(self.conversation)
+        self._store, self.id = (Path(folder), store), id
+        return self
+
+    # ── life ─────────────────────────────────────────────────────────────────────────
+
+    async def _opened(self) -> Engine:
+        async with self._opening:
+            if self._engine is None:
+                self._engine = await Engine.open(self._setup, self._new_id("run"))
+                if self.llm.portal.is_here():
+                    self._finalizer = weakref.finalize(self, _shut, self.llm.portal, self._engine)
+            return self._engine
+
+    async def aclose(self) -> None:
+        """End the run and let go of the journal. A journal that was given stays open."""
+        engine, self._engine = self._engine, None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        if engine is not None:
+            await engine.aclose()
+        if self.llm is not self._provider:
+            await self.llm.aclose()
+
+    def close(self) -> None:
+        self.llm.portal.call(self.aclose())
+        if self.llm is not self._provider:
+            self.llm.portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+def _results(messages: Iterable[Any]) -> tuple[ToolResult, ...]:
+    return tuple(message.result for message in messages if isinstance(message, ResultMessage))
+
+
+def _prompts(conversation: Conversation) -> list[int]:
+    return [index for index, message in enumerate(conversation.messages) if isinstance(message, UserMessage)]
+
+
+def _awaitable(on_event: Callable[[Event], None]) -> Emit:
+    async def emit(event: Event) -> None:
+        on_event(event)
+
+    return emit
+
+
+def _shut(portal: LazyPortal, engine: Engine) -> None:
+    """For a session that nobody closed."""
+    # In the loop itself nobody can wait for it, and while the interpreter ends no thread can be had. Every entry is
+    # kept all the same; only the run's end or its signature may be missing.
+    with contextlib.suppress(UsageError, RuntimeError):
+        portal.call(engine.aclose())

@@ -1,0 +1,26 @@
+"""Anthropic's Messages API, also as other servers speak it (llama.cpp, vLLM, Ollama)."""
+
+from __future__ import annotations
+
+from handrail.core.ids import NewId, new_id
+from handrail.core.model import ModelRequest
+from handrail.providers.anthropic.decode import AnthropicDecoder
+from handrail.providers.anthropic.encode import Options, encode_request
+from handrail.providers.anthropic.tools import PROVIDER
+from handrail.providers.codec import WireRequest
+from handrail.providers.names import ANTHROPIC_NAMES
+from handrail.providers.pieces import names_of
+
+
+class AnthropicCodec(Options, frozen=True, kw_only=True):
+    new_id: NewId = new_id
+
+    @property
+    def provider(self) -> str:
+        return PROVIDER
+
+    def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
+        return encode_request(self, request, model, stream=stream)
+
+    def decoder(self, request: ModelRequest) -> AnthropicDecoder:
+        return AnthropicDecoder(names_of(request, ANTHROPIC_NAMES), self.new_id)

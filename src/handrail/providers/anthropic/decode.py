@@ -1,0 +1,214 @@
+"""The Messages API's replies as events, streamed or whole.
+
+A block is known by its index. Text and thoughts are given on as they come; a call
+when its block ends, unless it might have been cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
+from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.ids import NewId
+from handrail.core.messages import StopReason, Usage
+from handrail.providers.anthropic.tools import PROVIDER
+from handrail.providers.assemble import CallAssembler
+from handrail.providers.layout import Layout
+from handrail.providers.names import NameMap
+
+STOPS: dict[str, StopReason] = {
+    "end_turn": "end",
+    "pause_turn": "end",
+    "tool_use": "tool_calls",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "refusal": "refusal",
+}
+WORDS = {
+    "pause_turn": "the service paused a long turn; send the conversation again to go on",
+    "model_context_window_exceeded": "the reply filled the model's context window",
+}
+ERRORS: dict[str, type[ModelError]] = {
+    "rate_limit_error": RateLimited,
+    "overloaded_error": ModelUnavailable,
+    "api_error": ModelUnavailable,
+    "timeout_error": ModelUnavailable,
+    "authentication_error": RequestRefused,
+    "billing_error": RequestRefused,
+    "invalid_request_error": RequestRefused,
+    "not_found_error": RequestRefused,
+    "permission_error": RequestRefused,
+    "request_too_large": RequestRefused,
+}
+
+
+class _Open:
+    """A block that has begun."""
+
+    def __init__(self, block: dict[str, Any]) -> None:
+        self.block = block
+        self.kind: str = block.get("type", "")
+        self.pieces: list[str] = []
+        self.signature: str | None = None
+
+
+class AnthropicDecoder:
+    def __init__(self, names: NameMap, new_id: NewId) -> None:
+        self._calls = CallAssembler(new_id, names)
+        self._layout = Layout(PROVIDER)
+        self._open: dict[int, _Open] = {}
+        self._held: list[tuple[int, str]] = []
+        self._usage: dict[str, Any] = {}
+        self._model = ""
+        self._stop: str | None = None
+        self._why = ""
+
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+        match data:
+            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
+                yield from self._delta(self._block(index), index, delta)
+            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
+                yield from self._start(index, block)
+            case {"type": "content_block_stop", "index": int(index)}:
+                yield from self._end(index)
+            case {"type": "message_start", "message": dict(message)}:
+                self._note(message)
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._note({**delta, "usage": data.get("usage")})
+            case {"type": "message", "content": list(blocks)}:
+                self._note(data)
+                for index, block in enumerate(blocks):
+                    yield from self._start(index, block)
+                    yield from self._end(index)
+            case {"type": "error", "error": dict(error)}:
+                raise _failure(error)
+            case {"type": str()}:
+                return  # ping, message_stop, and events that are yet to be invented
+            case _:
+                raise ProtocolError(f"not an event of Anthropic's: an object with the keys {sorted(data)}")
+
+    def finish(self) -> Iterator[ModelEvent]:
+        if self._stop is None:
+            raise ProtocolError("the reply broke off before its stop reason; nothing of it can be relied on")
+        if self._open:
+            raise ProtocolError("the reply ended inside a block; nothing of it can be relied on")
+        stop = STOPS.get(self._stop, "end")
+        yield from self._last_calls(cut=stop == "max_tokens")
+        if self._stop in WORDS or self._stop not in STOPS or self._why:
+            yield Notice(text=self._why or WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
+        yield ReplyFinished(
+            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
+            model=self._model,
+            usage=_usage(self._usage),
+            artefacts=self._layout.artefacts,
+        )
+
+    def _note(self, message: Mapping[str, Any]) -> None:
+        self._model = message.get("model") or self._model
+        self._stop = message.get("stop_reason") or self._stop
+        # Counts are totals so far; one that is left out still holds.
+        self._usage |= {key: value for key, value in (message.get("usage") or {}).items() if value is not None}
+        self._why = (message.get("stop_details") or {}).get("explanation") or self._why
+
+    def _block(self, index: int) -> _Open:
+        if index not in self._open:
+            raise ProtocolError(f"a piece of block {index}, which has not begun")
+        return self._open[index]
+
+    def _start(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
+        if index in self._open:
+            raise ProtocolError(f"block {index} begins twice")
+        yield from self._last_calls(cut=False)
+        opened = self._open[index] = _Open(block)
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield from self._said(text)
+            case {"type": "thinking", "thinking": str(text)}:
+                yield from _thought(opened, text)
+            case {"type": "tool_use"}:
+                self._layout.called()
+                yield from self._calls.delta(index=index, id=block.get("id"), name=block.get("name"))
+
+    def _delta(self, opened: _Open, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                yield from self._said(text)
+            case {"type": "thinking_delta", "thinking": str(text)}:
+                yield from _thought(opened, text)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                opened.signature = signature
+            case {"type": "input_json_delta", "partial_json": str(text)} if text:
+                opened.pieces.append(text)
+                if opened.kind == "tool_use":
+                    yield from self._calls.delta(index=index, arguments=text)
+
+    def _end(self, index: int) -> Iterator[ModelEvent]:
+        opened = self._block(index)
+        del self._open[index]
+        match opened.kind:
+            case "text":
+                return
+            case "tool_use" if opened.pieces:
+                yield from self._calls.complete(index)
+            case "tool_use":
+                # Arguments that came whole, or none at all: only what follows tells whether they were cut.
+                self._held.append((index, str(opened.block.get("name"))))
+                if whole := opened.block.get("input"):
+                    yield from self._calls.delta(index=index, arguments=whole)
+            case _:
+                self._layout.place(_restored(opened))
+
+    def _last_calls(self, *, cut: bool) -> Iterator[ModelEvent]:
+        for index, name in self._held:
+            if cut:
+                yield Notice(text=f"the reply reached its token limit inside a call to {name!r}; the call was dropped")
+            else:
+                yield from self._calls.complete(index)
+        self._held.clear()
+
+    def _said(self, text: str) -> Iterator[ModelEvent]:
+        if text:
+            self._layout.said(text)
+            yield TextDelta(text=text)
+
+
+def _thought(opened: _Open, text: str) -> Iterator[ModelEvent]:
+    if text:
+        opened.pieces.append(text)
+        yield ReasoningDelta(text=text)
+
+
+def _restored(opened: _Open) -> dict[str, Any]:
+    """A block as it would have come in one piece."""
+    text = "".join(opened.pieces)
+    if opened.kind == "thinking":
+        signature = opened.block.get("signature", "") if opened.signature is None else opened.signature
+        return {**opened.block, "thinking": text, "signature": signature}
+    if text:
+        try:
+            return {**opened.block, "input": msgspec.json.decode(text)}
+        except msgspec.DecodeError as error:
+            raise ProtocolError(f"the input of a {opened.kind} block is not JSON: {error}") from error
+    return opened.block
+
+
+def _usage(counts: Mapping[str, Any]) -> Usage:
+    """This service counts what it read from its cache, and wrote to it, beside the input."""
+    read, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
+    return Usage(
+        input_tokens=counts.get("input_tokens", 0) + read + written,
+        output_tokens=counts.get("output_tokens", 0),
+        cached_tokens=read,
+        cache_written_tokens=written,
+        reasoning_tokens=counts.get("output_tokens_details", {}).get("thinking_tokens", 0),
+    )
+
+
+def _failure(error: Mapping[str, Any]) -> ModelError:
+    kind, message = str(error.get("type", "error")), error.get("message", "no message")
+    return ERRORS.get(kind, ProtocolError)(f"Anthropic reports {kind}: {message}")

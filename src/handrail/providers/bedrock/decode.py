@@ -1,0 +1,231 @@
+"""Converse's replies as events, streamed or whole.
+
+An event is an object with one key, as botocore gives it. A block is known by its
+index; usage comes after the end of the message.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
+from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.ids import NewId
+from handrail.core.messages import StopReason, Usage
+from handrail.providers.assemble import CallAssembler
+from handrail.providers.bedrock.tools import PROVIDER
+from handrail.providers.layout import Layout
+from handrail.providers.names import NameMap
+
+STOPS: dict[str, StopReason] = {
+    "end_turn": "end",
+    "tool_use": "tool_calls",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+}
+WORDS = {
+    "model_context_window_exceeded": "the reply filled the model's context window",
+    "guardrail_intervened": "a guardrail stepped in",
+}
+BROKEN = {
+    "malformed_tool_use": "the model wrote a call that Bedrock could not read; ask again",
+    "malformed_model_output": "the model wrote something that Bedrock could not read; ask again",
+}
+ERRORS: dict[str, type[ModelError]] = {
+    "throttlingException": RateLimited,
+    "internalServerException": ModelUnavailable,
+    "modelStreamErrorException": ModelUnavailable,
+    "modelNotReadyException": ModelUnavailable,
+    "modelTimeoutException": ModelUnavailable,
+    "modelErrorException": ModelUnavailable,
+    "serviceUnavailableException": ModelUnavailable,
+    "serviceQuotaExceededException": RateLimited,
+    "validationException": RequestRefused,
+    "accessDeniedException": RequestRefused,
+    "resourceNotFoundException": RequestRefused,
+}
+
+
+class _Open:
+    """A block that has begun."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self.start = start
+        self.input: list[str] = []
+        self.thoughts: list[str] = []
+        self.signature: str | None = None
+        self.redacted = b""
+        self.results: list[Any] = []
+
+    @property
+    def is_call(self) -> bool:
+        return "toolUse" in self.start and "type" not in self.start["toolUse"]
+
+
+class BedrockDecoder:
+    def __init__(self, names: NameMap, new_id: NewId) -> None:
+        self._calls = CallAssembler(new_id, names)
+        self._layout = Layout(PROVIDER)
+        self._open: dict[int, _Open] = {}
+        self._held: list[tuple[int, str]] = []
+        self._usage: dict[str, Any] = {}
+        self._stop: str | None = None
+
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+        match {event: data} if event else dict(data):
+            case {"contentBlockDelta": {"contentBlockIndex": int(index), "delta": dict(delta)}}:
+                yield from self._delta(index, delta)
+            case {"contentBlockStart": {"contentBlockIndex": int(index), "start": dict(start)}}:
+                yield from self._start(index, start)
+            case {"contentBlockStop": {"contentBlockIndex": int(index)}}:
+                yield from self._end(index)
+            case {"messageStop": {"stopReason": str(reason)}}:
+                self._stopped(reason)
+            case {"metadata": {"usage": dict(usage)}}:
+                self._note(usage)
+            case {"output": {"message": {"content": list(blocks)}}, "stopReason": str(reason), **rest}:
+                self._stopped(reason)
+                self._note(rest.get("usage"))
+                for index, block in enumerate(blocks):
+                    yield from self._whole(index, block)
+            case {"messageStart": _} | {"metadata": _} | {"contentBlockStart": _}:
+                return
+            case unread:
+                raise _failure(unread)
+
+    def finish(self) -> Iterator[ModelEvent]:
+        if self._stop is None:
+            raise ProtocolError("the reply broke off before its stop reason; nothing of it can be relied on")
+        if any(opened.is_call for opened in self._open.values()):
+            raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
+        stop = STOPS.get(self._stop, "end")
+        yield from self._last_calls(cut=stop == "max_tokens")
+        if self._stop in WORDS or self._stop not in STOPS:
+            yield Notice(text=WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
+        yield ReplyFinished(
+            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
+            usage=_usage(self._usage),
+            artefacts=self._layout.artefacts,
+        )
+
+    def _note(self, usage: Any) -> None:
+        self._usage = dict(usage or {})
+
+    def _stopped(self, reason: str) -> None:
+        if reason in BROKEN:
+            raise ProtocolError(f"{BROKEN[reason]} ({reason})")
+        self._stop = reason
+
+    def _whole(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
+        """A block of a reply that is not streamed, as the events it would have come in."""
+        match block:
+            case {"text": str(text)}:
+                yield from self._delta(index, {"text": text})
+            case {"toolUse": {"input": given, **use}} if "type" not in use:
+                yield from self._start(index, {"toolUse": use})
+                yield from self._calls.delta(index=index, arguments=given)
+            case {"reasoningContent": {"reasoningText": dict(thought)}}:
+                for key in ("text", "signature"):
+                    if key in thought:
+                        yield from self._delta(index, {"reasoningContent": {key: thought[key]}})
+            case {"reasoningContent": {"redactedContent": _} as redacted}:
+                yield from self._delta(index, {"reasoningContent": redacted})
+            case _:
+                self._layout.place(block)
+                return
+        yield from self._end(index)
+
+    def _start(self, index: int, start: dict[str, Any]) -> Iterator[ModelEvent]:
+        yield from self._last_calls(cut=False)
+        opened = self._open[index] = _Open(start)
+        if opened.is_call:
+            use = start["toolUse"]
+            self._layout.called()
+            yield from self._calls.delta(index=index, id=use.get("toolUseId"), name=use.get("name"))
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
+        if index not in self._open:  # only calls announce themselves
+            yield from self._start(index, {})
+        opened = self._open[index]
+        match delta:
+            case {"text": str(text)} if text:
+                self._layout.said(text)
+                yield TextDelta(text=text)
+            case {"toolUse": {"input": str(text)}} if text:
+                opened.input.append(text)
+                if opened.is_call:
+                    yield from self._calls.delta(index=index, arguments=text)
+            case {"reasoningContent": {"text": str(text)}} if text:
+                opened.thoughts.append(text)
+                yield ReasoningDelta(text=text)
+            case {"reasoningContent": {"signature": str(signature)}}:
+                opened.signature = (opened.signature or "") + signature
+            case {"reasoningContent": {"redactedContent": bytes(data)}}:
+                opened.redacted += data
+            case {"reasoningContent": {"redactedContent": str(text)}}:
+                opened.redacted += base64.b64decode(text)
+            case {"toolResult": list(results)}:
+                opened.results += results
+
+    def _end(self, index: int) -> Iterator[ModelEvent]:
+        opened = self._open.pop(index, None)
+        if opened is None:
+            return
+        if opened.is_call and opened.input:
+            yield from self._calls.complete(index)
+        elif opened.is_call:
+            # Arguments that came whole, or none at all: only what follows tells whether they were cut.
+            self._held.append((index, str(opened.start["toolUse"].get("name"))))
+        elif (block := _restored(opened)) is not None:
+            self._layout.place(block)
+
+    def _last_calls(self, *, cut: bool) -> Iterator[ModelEvent]:
+        for index, name in self._held:
+            if cut:
+                yield Notice(text=f"the reply reached its token limit inside a call to {name!r}; the call was dropped")
+            else:
+                yield from self._calls.complete(index)
+        self._held.clear()
+
+
+def _restored(opened: _Open) -> dict[str, Any] | None:
+    """A block that goes back exactly as it came; None for one that does not go back."""
+    if opened.redacted:
+        return {"reasoningContent": {"redactedContent": base64.b64encode(opened.redacted).decode()}}
+    if opened.signature is not None:  # models that do not sign their thoughts do not want them back
+        thought = {"text": "".join(opened.thoughts), "signature": opened.signature}
+        return {"reasoningContent": {"reasoningText": thought}}
+    match opened.start:
+        case {"toolUse": use}:
+            try:
+                return {"toolUse": {**use, "input": msgspec.json.decode("".join(opened.input) or "{}")}}
+            except msgspec.DecodeError as error:
+                raise ProtocolError(f"the input of a tool of the service's own is not JSON: {error}") from error
+        case {"toolResult": result}:
+            return {"toolResult": {**result, "content": opened.results}}
+    return None
+
+
+def _usage(counts: Mapping[str, Any]) -> Usage:
+    """This service counts what it read from its cache, and wrote to it, beside the input."""
+    read, written = counts.get("cacheReadInputTokens") or 0, counts.get("cacheWriteInputTokens") or 0
+    return Usage(
+        input_tokens=(counts.get("inputTokens") or 0) + read + written,
+        output_tokens=counts.get("outputTokens") or 0,
+        cached_tokens=read,
+        cache_written_tokens=written,
+    )
+
+
+def _failure(data: Mapping[str, Any]) -> ModelError:
+    for kind, body in data.items():
+        if kind in ERRORS:
+            return ERRORS[kind](f"Bedrock reports {kind}: {(body or {}).get('message', 'no message')}")
+    return ProtocolError(f"not an event of Converse's: an object with the keys {sorted(data)}")

@@ -1,0 +1,53 @@
+"""Tools and the choice among them, as Converse takes them."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice
+from handrail.providers.anthropic.strict import Budget
+from handrail.providers.names import NameMap, NameRule
+from handrail.providers.offer import Offered, losses
+from handrail.providers.projection import BEDROCK, project
+
+PROVIDER = "bedrock"
+IDS = NameRule(r"[A-Za-z0-9_.:-]+", 64)
+CACHE_POINT = {"cachePoint": {"type": "default"}}
+
+
+def encode_tools(
+    request: ModelRequest, offer: Offered, names: NameMap, *, strict: bool, cache: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The field of the body that speaks of tools, and what it cannot say."""
+    if not offer.tools:
+        unsaid = request.tools and request.tool_choice == "none"
+        return {}, ("Converse has no tool_choice none; the tools were left out",) if unsaid else ()
+    notices: list[str] = []
+    tools: list[dict[str, Any]] = []
+    budget = Budget() if strict else Budget(tools=0)
+    for each in offer.tools:
+        projected = project(each.input_schema, BEDROCK)
+        notices.extend(losses(each.name, projected.lost))
+        spec: dict[str, Any] = {"name": names.to_wire(each.name), "inputSchema": {"json": projected.schema}}
+        if each.description:
+            spec["description"] = each.description
+        if (left := budget.after(projected.schema)) is not None:
+            budget, spec["strict"] = left, True
+        tools.append({"toolSpec": spec})
+    if cache:
+        tools.append(CACHE_POINT)
+    return {"toolConfig": {"tools": tools, "toolChoice": _choice(offer.choice, names)}}, tuple(notices)
+
+
+def _choice(choice: ToolChoice, names: NameMap) -> dict[str, Any]:
+    match choice:
+        case "auto":
+            return {"auto": {}}
+        case "required":
+            return {"any": {}}
+        case NamedTool(name=name):
+            return {"tool": {"name": names.to_wire(name)}}
+        case "none":
+            # Only a profile that claims this form leads here.
+            return {"auto": {}}
+    assert_never(choice)

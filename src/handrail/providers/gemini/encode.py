@@ -1,0 +1,195 @@
+"""A request as generateContent takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from handrail.core.calls import ToolResult, encode_data
+from handrail.core.messages import Artefact, Content, InvocationMessage, Media, Text
+from handrail.core.model import ModelRequest
+from handrail.providers.codec import WireRequest
+from handrail.providers.gemini.tools import PROVIDER, encode_tools
+from handrail.providers.history import (
+    AssistantTurn,
+    ResultTurn,
+    SystemTurn,
+    Turn,
+    UserTurn,
+    arguments_of,
+    system_text,
+    turns,
+    without_system,
+)
+from handrail.providers.layout import Piece, laid_out
+from handrail.providers.names import GEMINI_NAMES, NameMap
+from handrail.providers.offer import offered, unsaid
+from handrail.providers.pieces import (
+    OPENING,
+    add_turn,
+    as_media,
+    described,
+    merged,
+    names_of,
+    readable,
+)
+from handrail.providers.profiles import Profile
+
+TAKEN = ("image/", "audio/", "video/", "text/", "application/pdf")
+UNSIGNED = "skip_thought_signature_validator"
+"""What Google documents for a call that has no signature, because another model made it."""
+
+
+PLAIN = Profile(schema="gemini", parallel="fixed", files=True)
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    profile: Profile = PLAIN
+    version: str = "v1beta"
+    strict: bool = False
+    """Hold calls to their schemas while the model still chooses whether to call (mode VALIDATED)."""
+
+
+def encode_request(options: Options, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
+    profile, names = options.profile, names_of(request, GEMINI_NAMES)
+    offer = offered(request, profile)
+    system, rest = system_text(turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools)))
+    contents, missed = _Writer(options, names).write(without_system(rest))
+    tools, lost = encode_tools(offer, names, strict=options.strict)
+    body: dict[str, Any] = {"contents": contents, **tools}
+    if system:
+        body["systemInstruction"] = {"parts": [{"text": system}]}
+    if settings := _settings(request):
+        body["generationConfig"] = settings
+    place = model if "/" in model else f"models/{model}"
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return WireRequest(
+        path=f"/{options.version}/{quote(place)}:{method}",
+        body=merged(body, request.extra),
+        framing="sse" if stream else "json",
+        notices=(*offer.notices, *lost, *missed, *unsaid(request, profile)),
+    )
+
+
+def _settings(request: ModelRequest) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "maxOutputTokens": request.max_tokens,
+        "temperature": request.temperature,
+        "topP": request.top_p,
+        "seed": request.seed,
+        "stopSequences": list(request.stop) or None,
+    }
+    if request.response_schema is not None:
+        settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.response_schema}
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+class _Writer:
+    """Writes turns as contents, and notes what could not be written."""
+
+    def __init__(self, options: Options, names: NameMap) -> None:
+        self._options = options
+        self._names = names
+        self._missed: list[str] = []
+
+    def write(self, history: Sequence[Turn]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        contents: list[dict[str, Any]] = []
+        if not history:
+            add_turn(contents, "user", "parts", [{"text": OPENING}])
+        for turn in history:
+            role = "model" if isinstance(turn, AssistantTurn) else "user"
+            add_turn(contents, role, "parts", list(self._parts(turn)))
+        return contents, tuple(self._missed)
+
+    def _parts(self, turn: Turn) -> Iterable[dict[str, Any]]:
+        match turn:
+            case UserTurn(content=content):
+                return [self._content(part) for part in content if not isinstance(part, Text) or part.text]
+            case SystemTurn(text=text):
+                return [{"text": text}]
+            case AssistantTurn():
+                return self._reply(turn)
+            case ResultTurn(results=results):
+                return self._results(results)
+        assert_never(turn)
+
+    def _reply(self, turn: AssistantTurn) -> Iterable[dict[str, Any]]:
+        first = True
+        for piece in laid_out(turn):
+            match piece:
+                case str():
+                    yield {"text": piece}
+                case Piece(block=block, text=text):
+                    yield {"text": text, **block} if block.keys() == {"thoughtSignature"} else block
+                case InvocationMessage():
+                    yield self._call(piece, first=first)
+                    first = False
+                case _:
+                    assert_never(piece)
+
+    def _call(self, message: InvocationMessage, *, first: bool) -> dict[str, Any]:
+        call = message.call
+        part: dict[str, Any] = {
+            "functionCall": {
+                "id": call.id,
+                "name": self._names.to_wire(call.name),
+                "args": arguments_of(call),
+            }
+        }
+        signature = _signature(message.artefacts)
+        # Of the calls that a reply makes at once, only the first is signed.
+        if signature is None and first and self._options.profile.signed_calls:
+            signature = UNSIGNED
+        return part if signature is None else {**part, "thoughtSignature": signature}
+
+    def _results(self, results: Sequence[ToolResult]) -> Iterable[dict[str, Any]]:
+        beside: list[dict[str, Any]] = []
+        for result in results:
+            attached = [self._content(as_media(attachment)) for attachment in result.attachments]
+            inside = (
+                [part for part in attached if "inlineData" in part] if self._options.profile.media_in_results else []
+            )
+            beside += [part for part in attached if part not in inside]
+            yield {"functionResponse": self._response(result, inside)}
+        yield from beside
+
+    def _response(self, result: ToolResult, media: list[dict[str, Any]]) -> dict[str, Any]:
+        content = result.text if result.is_error or _refers(result.content) else result.content
+        response: dict[str, Any] = {
+            "id": result.tool_call_id,
+            "name": self._names.to_wire(result.name),
+            "response": {"error" if result.is_error else "output": content},
+        }
+        return {**response, "parts": media} if media else response
+
+    def _content(self, part: Content) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"text": part.text}
+        if part.media_type.startswith(TAKEN) and part.data is not None:
+            return {"inlineData": {"mimeType": part.media_type, "data": encode_data(part.data)}}
+        if part.media_type.startswith(TAKEN) and part.url is not None:
+            return {"fileData": {"mimeType": part.media_type, "fileUri": part.url}}
+        return {"text": self._told(part)}
+
+    def _told(self, media: Media) -> str:
+        if (text := readable(media)) is not None:
+            return text
+        self._missed.append(f"media: this model does not take {media.media_type}; the model is told of it in words")
+        return described(media)
+
+
+def _signature(artefacts: Sequence[Artefact]) -> str | None:
+    return next((artefact.data["thoughtSignature"] for artefact in artefacts if artefact.provider == PROVIDER), None)
+
+
+def _refers(content: Any) -> bool:
+    """Whether a result looks like a JSON Schema: Gemini follows the references in it, and fails."""
+    match content:
+        case dict():
+            return "$ref" in content or "$defs" in content or any(map(_refers, content.values()))
+        case list():
+            return any(map(_refers, content))
+    return False

@@ -1,0 +1,278 @@
+"""Messages grouped into turns, and mended so that every service takes them.
+
+Services refuse a history in which a call has no result, a result no call, or two
+turns of one role follow each other; after a cancel, a trim or a change of model
+that is what a history looks like. The conversation itself stays as it is: this is
+only what goes over the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.messages import (
+    Artefact,
+    AssistantMessage,
+    Content,
+    DocumentMessage,
+    InvocationMessage,
+    Media,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    Text,
+    UserMessage,
+)
+
+NO_RESULT = "There is no result of this call: it may have run or not, and nobody recorded which."
+BEGINNING = "(What was said before this is not shown.)"
+UNREADABLE = "unreadable_arguments"
+"""The key under which a model sees again what it once wrote that was not a JSON object."""
+
+
+class UserTurn(Struct, frozen=True):
+    content: tuple[Content, ...]
+
+
+class SystemTurn(Struct, frozen=True):
+    text: str
+
+
+class AssistantTurn(Struct, frozen=True):
+    """What the model said and then called. Ids of calls are unique, and their arguments are JSON objects."""
+
+    text: str = ""
+    artefacts: tuple[Artefact, ...] = ()
+    calls: tuple[InvocationMessage, ...] = ()
+
+
+class ResultTurn(Struct, frozen=True):
+    """The results of the turn before it: one for each call, in the same order, under the same ids and names."""
+
+    results: tuple[ToolResult, ...]
+
+
+Turn = UserTurn | SystemTurn | AssistantTurn | ResultTurn
+
+
+def turns(messages: Sequence[Message], *, provider: str, tools_offered: bool) -> tuple[Turn, ...]:
+    """The messages as turns that a service takes, for the provider whose artefacts may stay.
+
+    Roles alternate but for a system turn in between; the first turn after the
+    system's is a user's. Without tools on offer, calls and results are told in words.
+    """
+    found: list[Turn] = []
+    for turn in _grouped(messages, provider):
+        for part in (turn,) if tools_offered else _in_words(turn):
+            _add(found, part)
+    first = next((at for at, turn in enumerate(found) if not isinstance(turn, SystemTurn)), None)
+    if first is not None and not isinstance(found[first], UserTurn):
+        found.insert(first, UserTurn((Text(BEGINNING),)))
+    return tuple(found)
+
+
+def system_text(turns: Sequence[Turn]) -> tuple[str, tuple[Turn, ...]]:
+    """What the system says at the beginning, and the turns after that."""
+    said: list[str] = []
+    for turn in turns:
+        if not isinstance(turn, SystemTurn):
+            break
+        said.append(turn.text)
+    return "\n\n".join(said), tuple(turns[len(said) :])
+
+
+def without_system(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns with what the system says in between told by the user, for services that know no such role."""
+    found: list[Turn] = []
+    for turn in turns:
+        _add(found, UserTurn((Text(f"[System]\n{turn.text}"),)) if isinstance(turn, SystemTurn) else turn)
+    return tuple(found)
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any]:
+    """The arguments as an object, for services that want one; what cannot be read stands under one key."""
+    if isinstance(call.arguments, dict):
+        return call.arguments
+    try:
+        return parse_object(call.arguments)
+    except JSONTextError:
+        return {UNREADABLE: call.arguments}
+
+
+@dataclass(slots=True)
+class _Reply:
+    """An assistant's turn while its calls and their results are gathered."""
+
+    text: str = ""
+    artefacts: tuple[Artefact, ...] = ()
+    calls: list[InvocationMessage] = field(default_factory=list)
+    results: dict[int, ToolResult] = field(default_factory=dict)
+    """By the place of the call."""
+
+
+_Item = _Reply | UserTurn | SystemTurn
+
+
+class _Grouping:
+    """Reads messages in order. A result goes to the nearest reply before it with a call of its id and no result yet."""
+
+    def __init__(self, provider: str) -> None:
+        self.items: list[_Item] = []
+        self._provider = provider
+        self._reply: _Reply | None = None
+        self._waiting: dict[str, list[tuple[_Reply, int]]] = {}
+        self._ids: set[str] = set()
+
+    def take(self, message: Message) -> None:
+        match message:
+            case UserMessage(content=content):
+                self._append(UserTurn(content))
+            case DocumentMessage(name=name, text=text):
+                self._append(UserTurn((Text(f"## Document: {name}\n\n{text}"),)))
+            case SupervisorMessage(text=text):
+                self._append(SystemTurn(text))
+            case AssistantMessage():
+                self._begin(_Reply(message.text, self._own(message.artefacts)))
+            case InvocationMessage():
+                self._call(message)
+            case ResultMessage(result=result):
+                self._settle(result)
+            case _:
+                assert_never(message)
+
+    def _append(self, item: UserTurn | SystemTurn) -> None:
+        self.items.append(item)
+        self._reply = None
+
+    def _begin(self, reply: _Reply) -> _Reply:
+        self.items.append(reply)
+        self._reply = reply
+        return reply
+
+    def _call(self, message: InvocationMessage) -> None:
+        reply = self._reply
+        if reply is None or reply.results:  # what comes after a result was written after it was read
+            reply = self._begin(_Reply())
+        call = replace(message.call, id=self._unique(message.id), arguments=_readable(message.call))
+        self._waiting.setdefault(message.id, []).append((reply, len(reply.calls)))
+        reply.calls.append(replace(message, call=call, artefacts=self._own(message.artefacts)))
+
+    def _settle(self, result: ToolResult) -> None:
+        if waiting := self._waiting.get(result.tool_call_id):
+            nearest = waiting[-1][0]
+            reply, place = waiting.pop(next(at for at, (reply, _) in enumerate(waiting) if reply is nearest))
+            reply.results[place] = result
+        else:
+            self._append(UserTurn(_told(result, f"[Result of a call to {result.name} that is not shown]")))
+
+    def _own(self, artefacts: tuple[Artefact, ...]) -> tuple[Artefact, ...]:
+        return tuple(artefact for artefact in artefacts if artefact.provider == self._provider)
+
+    def _unique(self, id: str) -> str:
+        """The id, or one made from it if another call has it: some models count from nought in every reply."""
+        wanted = base = id or "call"
+        count = 1
+        while wanted in self._ids:
+            count += 1
+            wanted = f"{base}_{count}"
+        self._ids.add(wanted)
+        return wanted
+
+
+def _grouped(messages: Sequence[Message], provider: str) -> Iterator[Turn]:
+    grouping = _Grouping(provider)
+    for message in messages:
+        grouping.take(message)
+    for item in grouping.items:
+        if not isinstance(item, _Reply):
+            yield item
+            continue
+        yield AssistantTurn(item.text, item.artefacts, tuple(item.calls))
+        if item.calls:
+            answers = (_answer(message.call, item.results.get(place)) for place, message in enumerate(item.calls))
+            yield ResultTurn(tuple(answers))
+
+
+def _answer(call: ToolCall, result: ToolResult | None) -> ToolResult:
+    if result is None:
+        problem = Problem("in_doubt", NO_RESULT)
+        return ToolResult(call.id, call.name, NO_RESULT, outcome="in_doubt", error=problem)
+    return replace(result, tool_call_id=call.id, name=call.name)
+
+
+def _readable(call: ToolCall) -> dict[str, Any] | str:
+    """The arguments as they are; but what is no object becomes one, since servers parse them."""
+    if isinstance(call.arguments, dict):
+        return call.arguments
+    arguments = arguments_of(call)
+    as_written = call.arguments.lstrip().startswith("{") and UNREADABLE not in arguments
+    return call.arguments if as_written else arguments
+
+
+def _in_words(turn: Turn) -> Iterator[Turn]:
+    """A turn without calls and results. Its artefacts go with them: they belong to the calls."""
+    match turn:
+        case AssistantTurn(text=text, calls=calls) if calls:
+            told = (f"[Called {message.call.name} with {_arguments_text(message.call)}]" for message in calls)
+            yield AssistantTurn("\n\n".join(part for part in (text, *told) if part.strip()))
+        case ResultTurn(results=results):
+            for result in results:
+                yield UserTurn(_told(result, f"[Result of {result.name}]"))
+        case _:
+            yield turn
+
+
+def _told(result: ToolResult, heading: str) -> tuple[Content, ...]:
+    failed = f" (failed: {result.outcome})" if result.is_error else ""
+    media = (Media(media_type=item.media_type, data=item.data, name=item.name) for item in result.attachments)
+    return (Text(f"{heading}{failed}\n{result.text}"), *media)
+
+
+def _arguments_text(call: ToolCall) -> str:
+    return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+
+
+def _add(found: list[Turn], turn: Turn) -> None:
+    """Append a turn, or merge it with the last one if both are of one role. An empty one says nothing."""
+    if (turn := _without_blanks(turn)) is None:
+        return
+    match found[-1] if found else None, turn:
+        case UserTurn(content=before), UserTurn(content=after):
+            found[-1] = UserTurn(_joined(before, after))
+        case SystemTurn(text=said), SystemTurn(text=more):
+            found[-1] = SystemTurn(f"{said}\n\n{more}")
+        case AssistantTurn() as last, AssistantTurn():
+            text = "\n\n".join(part for part in (last.text, turn.text) if part)
+            found[-1] = AssistantTurn(text, last.artefacts + turn.artefacts, turn.calls)
+        case _:
+            found.append(turn)
+
+
+def _without_blanks(turn: Any) -> Any:
+    """The turn without text that is only space, which some services refuse; None if nothing is left."""
+    match turn:
+        case UserTurn(content=content):
+            kept = tuple(part for part in content if not isinstance(part, Text) or part.text.strip())
+            return UserTurn(kept) if kept else None
+        case SystemTurn(text=text):
+            return turn if text.strip() else None
+        case AssistantTurn(text=text, calls=calls):
+            # Artefacts alone are thoughts that led to nothing, and services refuse those too.
+            shown = replace(turn, text=text if text.strip() else "")
+            return shown if shown.text or calls else None
+    return turn
+
+
+def _joined(before: tuple[Content, ...], after: tuple[Content, ...]) -> tuple[Content, ...]:
+    """Parts of two turns in one; texts that meet keep a blank line between them."""
+    if isinstance(before[-1], Text) and isinstance(after[0], Text):
+        return (*before[:-1], Text(f"{before[-1].text}\n\n{after[0].text}"), *after[1:])
+    return before + after

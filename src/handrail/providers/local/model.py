@@ -1,0 +1,187 @@
+"""The embedded model as a `Model`: offline, in a process of its own, with calls that fit their schemas.
+
+It speaks OpenAI's chat wire with the engine, through the same codec as a service
+would. What it can be trusted with is measured in `docs/local-model.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+from msgspec.structs import replace
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import InvalidSchema, MissingExtra
+from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReplyFinished
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.messages import Usage
+from handrail.core.model import ModelRequest, NamedTool, ToolOffer
+from handrail.core.ports import Embedder
+from handrail.providers.codec import Codec
+from handrail.providers.local.forced import ForcedCall
+from handrail.providers.local.plan import Plan, plan
+from handrail.providers.local.process import Bounds
+from handrail.providers.local.router import SHOWN, Router
+from handrail.providers.local.supervisor import Supervisor, replies
+from handrail.providers.local.weights import Files, default_files, other_files
+from handrail.providers.local.wire import Loading, Ready
+from handrail.providers.openai_chat import OpenAIChatCodec
+from handrail.providers.profiles import profile_for
+from handrail.tools.schema.validator import Validator
+
+
+class LocalModel:
+    """Answers with a llama.cpp model in a child process, which starts at the first request.
+
+    Close it, or use it in an `async with`; one that is forgotten ends its process too.
+    """
+
+    def __init__(self, files: Files, *, bounds: Bounds, router: Router, codec: Codec, name: str) -> None:
+        self.name = name
+        self._router = router
+        self._codec = codec
+        self._supervisor = Supervisor(files, bounds)
+        self._finalizer = weakref.finalize(self, self._supervisor.close)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child process that runs now, if one does."""
+        return self._supervisor.pid
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        planned = plan(request, self._router.choose(request), self._codec, self.name)
+        for notice in planned.notices:
+            yield Notice(text=notice)
+        kept: list[CallDelta | CallRequested] = []
+        first = ""
+        async with aclosing(self._reply(planned)) as events:
+            async for event in events:
+                first = first or _call_id(event)
+                match event:
+                    case CallDelta() | CallRequested() if not request.parallel and _call_id(event) != first:
+                        continue  # the engine takes the wish for one call, and does not heed it
+                    case CallDelta() | CallRequested() if planned.held:
+                        kept.append(event)
+                    case ReplyFinished() if kept:
+                        async for late in self._checked(planned, kept, event):
+                            yield late
+                    case _:
+                        yield event
+
+    async def aclose(self) -> None:
+        """End the child process."""
+        await asyncio.to_thread(self._finalizer)
+
+    def close(self) -> None:
+        self._finalizer()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def _reply(self, planned: Plan) -> AsyncGenerator[ModelEvent, None]:
+        """One answer of the engine, as events."""
+        decoder = self._codec.decoder(planned.request)
+        forced = ForcedCall() if planned.forced else None
+        async with aclosing(replies(self._supervisor, planned.body)) as messages:
+            async for message in messages:
+                match message:
+                    case Loading(stage=stage):
+                        yield Notice(text=f"local model: {stage}")
+                    case Ready():
+                        yield Notice(text="local model: ready")
+                    case chunk:
+                        for part in [chunk] if forced is None else forced.feed(chunk):
+                            for event in decoder.feed({**part, "model": self.name}):
+                                yield event
+        for event in decoder.finish():
+            yield event
+
+    async def _checked(
+        self, planned: Plan, kept: list[CallDelta | CallRequested], finished: ReplyFinished
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """The calls of a reply. One that does not fit is written again, under the grammar that holds it to more."""
+        usage = finished.usage
+        for event in kept:
+            if not isinstance(event, CallRequested):
+                continue
+            offer = next((tool for tool in planned.request.tools if tool.name == event.call.name), None)
+            call = event.call
+            if offer is not None and not fits(offer, call):
+                again, spent = await self._again(planned.request, offer)
+                usage = usage.plus(spent)
+                if again is None or not fits(offer, again):
+                    yield Notice(
+                        text=f"the local model could not write arguments for {offer.name!r} that fit its schema"
+                    )
+                else:
+                    call = ToolCall(call.id, call.name, again.arguments)
+            yield CallDelta(call_id=call.id, name=call.name, arguments=str(call.arguments))
+            yield CallRequested(call=call, artefacts=event.artefacts)
+        yield replace(finished, usage=usage)
+
+    async def _again(self, request: ModelRequest, offer: ToolOffer) -> tuple[ToolCall | None, Usage]:
+        wanted = replace(request, tool_choice=NamedTool(offer.name))
+        call, usage = None, Usage()
+        async with aclosing(self._reply(plan(wanted, (offer,), self._codec, self.name))) as events:
+            async for event in events:
+                match event:
+                    case CallRequested():
+                        call = event.call
+                    case ReplyFinished():
+                        usage = event.usage
+        return call, usage
+
+
+def _call_id(event: ModelEvent) -> str:
+    match event:
+        case CallDelta(call_id=id) | CallRequested(call=ToolCall(id=id)):
+            return id
+    return ""
+
+
+def fits(offer: ToolOffer, call: ToolCall) -> bool:
+    """Whether the arguments can be read and are what the whole schema asks for."""
+    try:
+        arguments = call.arguments if isinstance(call.arguments, dict) else parse_object(call.arguments)
+        return not Validator(offer.input_schema, where=f"tool {offer.name!r}").problems(arguments)
+    except (JSONTextError, InvalidSchema):
+        return False
+
+
+def create_local(
+    *,
+    weights: str | Path | None = None,
+    embedder: Callable[[], Embedder] | None = None,
+    shown: int = SHOWN,
+    **bounds: Any,
+) -> LocalModel:
+    """The embedded model, or any other GGUF by its path, with the template that is inside it.
+
+    `embedder` makes what chooses the tools to show when there are more than `shown`; without
+    one, all are. `bounds` are the fields of `Bounds`. Nothing is loaded yet, and nothing is
+    ever downloaded.
+
+    Raises:
+        UsageError: The weights are not there; the message says how to get them.
+        MissingExtra: The engine or the adapter is not installed.
+    """
+    if find_spec("xllamacpp") is None:
+        raise MissingExtra("the local model", "local")
+    files = default_files() if weights is None else other_files(weights)
+    name = "local" if weights is None else files.weights.stem
+    return LocalModel(
+        files,
+        bounds=Bounds(**bounds),
+        router=Router(embedder, shown),
+        codec=OpenAIChatCodec(profile=profile_for("local", "local")),
+        name=name,
+    )

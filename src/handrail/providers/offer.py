@@ -1,0 +1,152 @@
+"""What a request can ask of one model: its tools, its choice and its schemas, as far as the profile goes.
+
+Where a service cannot be told something, the nearest thing that it can be told is
+chosen, and a notice says what is then not enforced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.errors import UsageError
+from handrail.core.messages import Media
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.providers import projection
+from handrail.providers.pieces import described, readable
+from handrail.providers.profiles import Profile
+from handrail.providers.projection import project, without_nulls
+
+_RULES = {
+    "openai": projection.OPENAI,
+    "anthropic": projection.ANTHROPIC,
+    "gemini": projection.GEMINI,
+    "ollama": projection.OLLAMA,
+    "bedrock": projection.BEDROCK,
+    "full": projection.FULL,
+}
+
+
+class Offered(Struct, frozen=True):
+    """The tools that are sent, and the choice in a form that the service takes."""
+
+    tools: tuple[ToolOffer, ...] = ()
+    choice: ToolChoice = "auto"
+    notices: tuple[str, ...] = ()
+
+
+class Shaped(Struct, frozen=True):
+    """A schema as the service takes it, and whether it is held to it."""
+
+    schema: dict[str, Any]
+    strict: bool
+    lost: tuple[str, ...] = ()
+
+
+def offered(request: ModelRequest, profile: Profile) -> Offered:
+    """Which tools to send, and which choice.
+
+    Raises:
+        UsageError: The choice names a tool that is not offered.
+    """
+    choice = request.tool_choice
+    if isinstance(choice, NamedTool) and choice.name not in {tool.name for tool in request.tools}:
+        raise UsageError(f"tool_choice names {choice.name!r}, which is not among the tools offered; offer it too")
+    if not request.tools or profile.tools != "native":
+        return Offered(notices=_unheeded(request))
+    forms = profile.tool_choice
+    match choice:
+        case NamedTool(name):
+            if "named" in forms:
+                return Offered(request.tools, choice)
+            only = tuple(tool for tool in request.tools if tool.name == name)
+            return _required(only, f"the tool {name!r}", profile)
+        case "none" if "none" not in forms:
+            return Offered()
+        case "required" if "required" not in forms:
+            return _required(request.tools, "a tool", profile)
+    return Offered(request.tools, choice)
+
+
+def parallel_flag(request: ModelRequest, profile: Profile) -> bool | None:
+    """What to say about several calls in one reply; None is nothing, where the service does so anyway."""
+    wanted = {"on": True, "off": False, "fixed": request.parallel}[profile.parallel]
+    return None if wanted == request.parallel else request.parallel
+
+
+def unsaid(request: ModelRequest, profile: Profile) -> tuple[str, ...]:
+    """Settings that this model does not take, as notices."""
+    asked = {
+        "temperature": request.temperature is not None and not profile.sampling,
+        "top_p": request.top_p is not None and not profile.sampling,
+        "stop": bool(request.stop) and not profile.stop,
+        "seed": request.seed is not None and not profile.seed_field,
+        "parallel=False": bool(request.tools) and not request.parallel and profile.parallel == "fixed",
+    }
+    return tuple(f"this model does not take {name}; it is not sent" for name, unheard in asked.items() if unheard)
+
+
+def shaped(schema: dict[str, Any], profile: Profile, *, nulls: bool = False) -> Shaped:
+    """A schema for this service, strict where it can be without loss.
+
+    With `nulls`, a property that may be left out may come as null: for arguments, out of which `mend` takes them.
+    """
+    if profile.strict == "subset" and (nulls or _complete(schema)):
+        strict = project(schema, projection.OPENAI_STRICT)
+        if not strict.lost and not strict.narrowed:
+            return Shaped(strict.schema, True)
+    plain = project(schema, _RULES[profile.schema])
+    return Shaped(plain.schema, profile.strict == "always", plain.lost)
+
+
+def mend(request: ModelRequest, profile: Profile, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without the nulls that only a strict schema made the model write."""
+    if profile.strict != "subset":
+        return arguments
+    for tool in request.tools:
+        if tool.name == name and shaped(tool.input_schema, profile, nulls=True).strict:
+            return without_nulls(arguments, tool.input_schema)
+    return arguments
+
+
+def losses(what: str, lost: tuple[str, ...]) -> tuple[str, ...]:
+    """What the service does not see of a schema. Arguments are checked against the whole of it all the same."""
+    return (f"{what}: the service is not shown {', '.join(lost)}",) if lost else ()
+
+
+def in_words(media: Media, missed: list[str]) -> str:
+    """What a model reads in place of a file or an image that its service does not take: its text, or what it is."""
+    if text := readable(media):
+        return text
+    missed.append(f"{media.name or 'media'}: this model does not take {media.media_type}; it is told of it in words")
+    return described(media)
+
+
+def _unheeded(request: ModelRequest) -> tuple[str, ...]:
+    match request.tool_choice:
+        case "auto" | "none":
+            return ()
+        case NamedTool(name):
+            return (f"this model takes no tools; tool_choice {name!r} has no effect",)
+    why = "this model takes no tools" if request.tools else "no tools are offered"
+    return (f"{why}; tool_choice 'required' has no effect",)
+
+
+def _required(tools: tuple[ToolOffer, ...], what: str, profile: Profile) -> Offered:
+    if "required" in profile.tool_choice:
+        return Offered(tools, "required")
+    return Offered(tools, "auto", (f"this service cannot be made to call {what}; it is offered, not enforced",))
+
+
+def _complete(schema: Any) -> bool:
+    """Whether every property of every object is required."""
+    match schema:
+        case dict():
+            properties = schema.get("properties")
+            if isinstance(properties, dict) and set(properties) != set(schema.get("required", ())):
+                return False
+            return all(_complete(part) for part in schema.values())
+        case list():
+            return all(_complete(part) for part in schema)
+    return True

@@ -1,0 +1,94 @@
+"""Ollama's `/api/chat` into events: lines of a stream, or the whole reply as one. A call comes whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.errors import ProtocolError
+from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.ids import NewId
+from handrail.core.messages import Artefact, StopReason, Usage
+from handrail.core.model import ModelRequest
+from handrail.providers.assemble import CallAssembler
+from handrail.providers.names import OLLAMA_NAMES
+from handrail.providers.ollama.encode import PROVIDER
+from handrail.providers.openai_chat.reports import reported
+from handrail.providers.openai_chat.wire import read
+from handrail.providers.pieces import names_of
+
+_STOPS: dict[str, StopReason] = {"stop": "end", "length": "max_tokens"}
+
+
+class Function(Struct):
+    name: str
+    arguments: dict[str, Any] | str | None = None
+
+
+class Call(Struct):
+    function: Function
+    id: str | None = None
+
+
+class Message(Struct):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[Call] | None = None
+
+
+class Line(Struct):
+    model: str | None = None
+    message: Message | None = None
+    done: bool = False
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+
+
+class OllamaDecoder:
+    def __init__(self, request: ModelRequest, new_id: NewId) -> None:
+        self._calls = CallAssembler(new_id, names_of(request, OLLAMA_NAMES))
+        self._thoughts: list[str] = []
+        self._called = False
+        self._count = 0
+        self._last: Line | None = None
+
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+        if data.get("error"):
+            raise reported(data)
+        line = read(data, Line)
+        message = line.message or Message()
+        if message.thinking:
+            self._thoughts.append(message.thinking)
+            yield ReasoningDelta(text=message.thinking)
+        if message.content:
+            yield TextDelta(text=message.content)
+        for call in message.tool_calls or ():
+            yield from self._call(call)
+        if line.done:
+            self._last = line
+
+    def finish(self) -> Iterator[ModelEvent]:
+        if self._last is None:
+            raise ProtocolError("the reply ended before it was done: it was cut off")
+        reason = self._last.done_reason or "stop"
+        if reason not in _STOPS:
+            yield Notice(text=f"the service ended the reply for a reason of its own: {reason!r}")
+        stop = _STOPS.get(reason, "end")
+        thoughts = "".join(self._thoughts)
+        yield ReplyFinished(
+            stop="tool_calls" if stop == "end" and self._called else stop,
+            model=self._last.model or "",
+            usage=Usage(input_tokens=self._last.prompt_eval_count or 0, output_tokens=self._last.eval_count or 0),
+            artefacts=(Artefact(PROVIDER, {"thinking": thoughts}),) if thoughts else (),
+        )
+
+    def _call(self, call: Call) -> Iterator[ModelEvent]:
+        index, self._count = self._count, self._count + 1  # its own index begins anew with every line
+        arguments = {} if call.function.arguments is None else call.function.arguments
+        yield from self._calls.delta(index=index, id=call.id, name=call.function.name, arguments=arguments)
+        for event in self._calls.complete(index):
+            self._called = self._called or isinstance(event, CallRequested)
+            yield event

@@ -1,0 +1,133 @@
+"""A request as a body of Ollama's `/api/chat`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from handrail.core.calls import ToolResult, encode_data
+from handrail.core.messages import Content, InvocationMessage, Media, Text
+from handrail.core.model import ModelRequest, ToolOffer
+from handrail.providers.codec import WireRequest
+from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_of, turns
+from handrail.providers.names import OLLAMA_NAMES, NameMap
+from handrail.providers.offer import in_words, losses, offered, shaped, unsaid
+from handrail.providers.pieces import as_media, merged, names_of
+from handrail.providers.profiles import Profile
+
+PROVIDER = "ollama"
+
+
+def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
+    offer = offered(request, profile)
+    names = names_of(request, OLLAMA_NAMES)
+    notices = [*offer.notices, *unsaid(request, profile)]
+    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools))
+    writer = _Writer(names, profile)
+    body: dict[str, Any] = {"model": model, "messages": [said for turn in history for said in writer.turn(turn)]}
+    if offer.tools:
+        body["tools"] = [_tool(tool, names, profile, notices) for tool in offer.tools]
+    if request.response_schema is not None:
+        body["format"] = request.response_schema
+    if options := _options(request):
+        body["options"] = options
+    body["stream"] = stream
+    return WireRequest(
+        path="/api/chat",
+        body=merged(body, request.extra),
+        framing="ndjson" if stream else "json",
+        notices=(*notices, *writer.missed),
+    )
+
+
+def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:
+    shape = shaped(tool.input_schema, profile)
+    notices += losses(f"tool {tool.name!r}", shape.lost)
+    function = {"name": names.to_wire(tool.name), "description": tool.description, "parameters": shape.schema}
+    return {"type": "function", "function": function}
+
+
+def _options(request: ModelRequest) -> dict[str, Any]:
+    options = {
+        "num_predict": request.max_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "stop": list(request.stop) or None,
+        "seed": request.seed,
+    }
+    return {key: value for key, value in options.items() if value is not None}
+
+
+class _Writer:
+    """Turns as messages."""
+
+    def __init__(self, names: NameMap, profile: Profile) -> None:
+        self._names = names
+        self._profile = profile
+        self.missed: list[str] = []
+
+    def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
+        match turn:
+            case SystemTurn(text):
+                yield {"role": "system", "content": text}
+            case UserTurn(content):
+                yield self._user(content)
+            case AssistantTurn():
+                yield self._assistant(turn)
+            case ResultTurn(results):
+                yield from map(self._result, results)
+                yield from self._shown(results)
+            case _:
+                assert_never(turn)
+
+    def _user(self, content: tuple[Content, ...]) -> dict[str, Any]:
+        images = [part for part in content if isinstance(part, Media) and self._takes(part)]
+        texts = [self._words(part) for part in content if part not in images]
+        message: dict[str, Any] = {"role": "user", "content": "\n\n".join(texts)}
+        return message | ({"images": [encode_data(image.data or b"") for image in images]} if images else {})
+
+    def _assistant(self, turn: AssistantTurn) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": turn.text}
+        if turn.calls:
+            message["tool_calls"] = [self._call(made) for made in turn.calls]
+        wanted = {"never": False, "calls": bool(turn.calls), "always": True}[self._profile.reasoning_echo]
+        thoughts = "".join(artefact.data.get("thinking", "") for artefact in turn.artefacts)
+        return message | ({"thinking": thoughts} if wanted and thoughts else {})
+
+    def _call(self, made: InvocationMessage) -> dict[str, Any]:
+        arguments = arguments_of(made.call)
+        return {"id": made.id, "function": {"name": self._names.to_wire(made.call.name), "arguments": arguments}}
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        """The wire takes only text here; images follow as if the user had shown them."""
+        media = [as_media(attachment) for attachment in result.attachments]
+        notes = [
+            f"[{each.name}, {each.media_type}: shown below]" if self._shows(each) else self._words(each)
+            for each in media
+        ]
+        return {
+            "role": "tool",
+            "tool_name": self._names.to_wire(result.name),
+            "tool_call_id": result.tool_call_id,
+            "content": "\n".join([result.text, *notes]),
+        }
+
+    def _shown(self, results: tuple[ToolResult, ...]) -> Iterator[dict[str, Any]]:
+        attached = [(result, as_media(attachment)) for result in results for attachment in result.attachments]
+        shown = [(result, media) for result, media in attached if self._shows(media)]
+        if shown:
+            captions = (Text(f"{media.name}, from the result of {result.name}") for result, media in shown)
+            yield self._user((*captions, *(media for _, media in shown)))
+
+    def _shows(self, media: Media) -> bool:
+        return self._takes(media) and self._profile.user_after_result
+
+    def _takes(self, media: Media) -> bool:
+        return self._profile.images and media.media_type.startswith("image/") and media.data is not None
+
+    def _words(self, part: Content) -> str:
+        match part:
+            case Text(text):
+                return text
+            case Media():
+                return in_words(part, self.missed)

@@ -1,0 +1,33 @@
+"""OpenAI's Chat Completions, and every server that speaks it: what differs between them is in the profile."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from handrail.core.ids import NewId, new_id
+from handrail.core.model import ModelRequest
+from handrail.providers.codec import WireRequest
+from handrail.providers.openai_chat.decode import ChatDecoder
+from handrail.providers.openai_chat.encode import PROVIDER, encode
+from handrail.providers.profiles import Profile, profile_for
+
+
+class OpenAIChatCodec(Struct, frozen=True, kw_only=True):
+    server: str = "openai"
+    """Whose profiles: openai, vllm, deepseek, mistral …"""
+    profile: Profile | None = None
+    """Instead of the one that belongs to the server and the model."""
+    new_id: NewId = new_id
+
+    @property
+    def provider(self) -> str:
+        return PROVIDER
+
+    def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
+        return encode(request, model, self._profile(model), stream=stream)
+
+    def decoder(self, request: ModelRequest) -> ChatDecoder:
+        return ChatDecoder(request, self._profile, self.new_id)
+
+    def _profile(self, model: str) -> Profile:
+        return self.profile or profile_for(self.server, model)

@@ -1,0 +1,173 @@
+"""Chat Completions into events: chunks of a stream, or the whole reply as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import ModelUnavailable, ProtocolError
+from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.ids import NewId
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.messages import Artefact, StopReason, Usage
+from handrail.core.model import ModelRequest
+from handrail.providers.assemble import CallAssembler
+from handrail.providers.names import OPENAI_NAMES
+from handrail.providers.offer import mend
+from handrail.providers.openai_chat.encode import PROVIDER
+from handrail.providers.openai_chat.reports import reported, usage_of
+from handrail.providers.openai_chat.wire import Choice, Chunk, Function, Said, read
+from handrail.providers.pieces import names_of
+from handrail.providers.profiles import Profile
+
+ProfileOf = Callable[[str], Profile]
+
+_STOPS: dict[str, StopReason] = {
+    "stop": "end",
+    "length": "max_tokens",
+    "model_length": "max_tokens",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+_BROKE_OFF = frozenset({"error", "insufficient_system_resource"})
+
+
+class ChatDecoder:
+    def __init__(self, request: ModelRequest, profile_of: ProfileOf, new_id: NewId) -> None:
+        self._profile_of = profile_of
+        self._calls = CallAssembler(
+            new_id,
+            names_of(request, OPENAI_NAMES),
+            mend=lambda name, arguments: mend(request, self._profile, name, arguments),
+        )
+        self._model = ""
+        self._finish: str | None = None
+        self._stopped_at: Any = None
+        self._called = False
+        self._begun: set[str] = set()
+        """Calls of which some arguments have come."""
+        self._refused = False
+        self._thoughts: list[str] = []
+        self._usage = Usage()
+
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+        if data.get("error"):
+            raise reported(data)
+        chunk = read(data, Chunk)
+        self._model = chunk.model or self._model
+        self._count(chunk.usage)
+        for choice in chunk.choices or ():
+            # Further choices are further answers to the same question; one was asked for.
+            if not choice.index:
+                yield from self._choice(choice)
+
+    def finish(self) -> Iterator[ModelEvent]:
+        if self._finish is None:
+            raise ProtocolError("the reply ended without a finish reason: it was cut off")
+        yield from self._ended(self._finish)  # what a server sent after its finish reason
+        if self._finish not in _STOPS:
+            yield Notice(text=f"the service ended the reply for a reason of its own: {self._finish!r}")
+        thoughts = "".join(self._thoughts)
+        yield ReplyFinished(
+            stop=self._stop(self._finish),
+            model=self._model,
+            usage=self._usage,
+            artefacts=(Artefact(PROVIDER, {"reasoning": thoughts}),) if thoughts else (),
+        )
+
+    @property
+    def _profile(self) -> Profile:
+        return self._profile_of(self._model)
+
+    def _choice(self, choice: Choice) -> Iterator[ModelEvent]:
+        raw = choice.delta or choice.message or {}
+        said = read(raw, Said)
+        yield from self._thoughts_in(raw)
+        yield from self._said(said)
+        for call in said.tool_calls or ():
+            function = call.function or Function()
+            id = None if call.id is None else str(call.id)
+            yield from self._written(call.index, id, function)
+        if said.function_call is not None:  # the older form, still what some servers write
+            yield from self._written(0, None, said.function_call)
+        self._count(choice.usage)  # Kimi's place for it
+        if choice.finish_reason:
+            self._finish = choice.finish_reason
+            self._stopped_at = choice.stop_reason  # vLLM names the stop sequence
+            yield from self._ended(choice.finish_reason)
+
+    def _written(self, index: int | None, id: str | None, function: Function) -> Iterator[ModelEvent]:
+        for event in self._calls.delta(index=index, id=id, name=function.name, arguments=function.arguments):
+            if isinstance(event, CallDelta) and event.arguments.strip():
+                self._begun.add(event.call_id)
+            yield event
+
+    def _thoughts_in(self, raw: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        for field in self._profile.reasoning_fields:
+            if isinstance(thought := raw.get(field), str) and thought:
+                yield self._thought(thought)
+                return  # some servers send the same under two names
+
+    def _said(self, said: Said) -> Iterator[ModelEvent]:
+        match said.content:
+            case str(text) if text:
+                yield TextDelta(text=text)
+            case list(parts):
+                yield from self._parts(parts)
+        if said.refusal:
+            self._refused = True
+            yield TextDelta(text=said.refusal)
+
+    def _parts(self, parts: list[Any]) -> Iterator[ModelEvent]:
+        """Mistral's thinking models write a list."""
+        for part in parts:
+            match part:
+                case {"type": "text", "text": str(text)} if text:
+                    yield TextDelta(text=text)
+                case {"type": "thinking", "thinking": [*thoughts]}:
+                    yield from self._thoughts_of(thoughts)
+
+    def _thoughts_of(self, parts: list[Any]) -> Iterator[ModelEvent]:
+        for part in parts:
+            match part:
+                case {"text": str(text)} if text:
+                    yield self._thought(text)
+
+    def _thought(self, text: str) -> ModelEvent:
+        self._thoughts.append(text)
+        return ReasoningDelta(text=text)
+
+    def _ended(self, reason: str) -> Iterator[ModelEvent]:
+        """The reply is whole, so its calls are; but for one that a limit has cut."""
+        if reason in _BROKE_OFF:
+            raise ModelUnavailable(f"the service broke off the reply: {reason}")
+        whole = _STOPS.get(reason) not in ("max_tokens", "content_filter")
+        for event in self._calls.finish():
+            if isinstance(event, CallRequested) and not whole and self._is_cut(event.call):
+                yield Notice(text=f"the call to {event.call.name!r} was cut off ({reason}); it is not made")
+                continue
+            self._called = self._called or isinstance(event, CallRequested)
+            yield event
+
+    def _is_cut(self, call: ToolCall) -> bool:
+        """Whether the arguments break off, or had not begun."""
+        try:
+            parse_object(str(call.arguments))
+        except JSONTextError:
+            return True
+        return call.id not in self._begun
+
+    def _stop(self, reason: str) -> StopReason:
+        stop = _STOPS.get(reason, "end")
+        if self._refused:
+            return "refusal"
+        if stop in ("end", "tool_calls"):
+            # Servers say "stop" after calls, and "tool_calls" after none.
+            return "tool_calls" if self._called else "stop_sequence" if isinstance(self._stopped_at, str) else "end"
+        return stop
+
+    def _count(self, usage: dict[str, Any] | None) -> None:
+        if usage:
+            self._usage = usage_of(usage)

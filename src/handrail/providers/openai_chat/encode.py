@@ -1,0 +1,217 @@
+"""A request as a Chat Completions body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, assert_never
+
+import msgspec
+
+from handrail.core.calls import Attachment, ToolCall, ToolResult, encode_data
+from handrail.core.messages import Content, InvocationMessage, Media, Text
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.providers.codec import WireRequest
+from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, turns
+from handrail.providers.names import OPENAI_NAMES, NameMap
+from handrail.providers.offer import in_words, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.pieces import as_media, merged, names_of
+from handrail.providers.profiles import Profile
+
+PROVIDER = "openai_chat"
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
+    offer = offered(request, profile)
+    names = names_of(request, OPENAI_NAMES)
+    notices = [*offer.notices, *unsaid(request, profile)]
+    body: dict[str, Any] = {"model": model, "messages": []}
+    if offer.tools:
+        body["tools"] = [_tool(tool, names, profile, notices) for tool in offer.tools]
+        if offer.choice != "auto":
+            body["tool_choice"] = _choice(offer.choice, names)
+        if (flag := parallel_flag(request, profile)) is not None:
+            body["parallel_tool_calls"] = flag
+    body |= _settings(request, profile)
+    instruction = ""
+    if request.response_schema is not None:
+        instruction = _response_format(body, request.response_schema, profile, notices)
+    if stream:
+        body["stream"] = True
+        if profile.stream_usage:
+            body["stream_options"] = {"include_usage": True}
+    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools))
+    writer = _Writer(names, profile)
+    body["messages"] = [*writer.system(instruction), *(said for turn in history for said in writer.turn(turn))]
+    return WireRequest(
+        path="/chat/completions",
+        body=merged(body, request.extra),
+        framing="sse" if stream else "json",
+        notices=(*notices, *writer.missed),
+    )
+
+
+def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:
+    shape = shaped(tool.input_schema, profile, nulls=True)
+    notices += losses(f"tool {tool.name!r}", shape.lost)
+    function = {"name": names.to_wire(tool.name), "description": tool.description, "parameters": shape.schema}
+    return {"type": "function", "function": function | ({"strict": True} if shape.strict else {})}
+
+
+def _choice(choice: ToolChoice, names: NameMap) -> Any:
+    match choice:
+        case NamedTool(name):
+            return {"type": "function", "function": {"name": names.to_wire(name)}}
+    return choice
+
+
+def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
+    settings = {
+        profile.max_tokens_field: request.max_tokens,
+        "temperature": request.temperature if profile.sampling else None,
+        "top_p": request.top_p if profile.sampling else None,
+        "stop": list(request.stop) if request.stop and profile.stop else None,
+        profile.seed_field: request.seed if profile.seed_field else None,
+    }
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _response_format(body: dict[str, Any], schema: dict[str, Any], profile: Profile, notices: list[str]) -> str:
+    """Put the schema of the reply into the body. Returns what the model must be told beside it."""
+    if profile.response_format == "json_schema":
+        shape = shaped(schema, profile)
+        notices += losses("response_schema", shape.lost)
+        form = {"name": "reply", "schema": shape.schema, "strict": shape.strict}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+        return ""
+    if profile.response_format == "json_object":
+        body["response_format"] = {"type": "json_object"}
+    notices.append("this service cannot hold a reply to a schema; the model is asked to keep to it")
+    return f"Reply with JSON only. It must fit this JSON Schema:\n{msgspec.json.encode(schema).decode()}"
+
+
+class _Writer:
+    """Turns as messages."""
+
+    def __init__(self, names: NameMap, profile: Profile) -> None:
+        self._names = names
+        self._profile = profile
+        self.missed: list[str] = []
+
+    def system(self, text: str) -> Iterator[dict[str, Any]]:
+        if text:
+            yield {"role": "system", "content": text}
+
+    def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
+        match turn:
+            case SystemTurn(text):
+                yield from self.system(text)
+            case UserTurn(content):
+                yield {"role": "user", "content": self._content(content)}
+            case AssistantTurn():
+                yield self._assistant(turn)
+            case ResultTurn(results):
+                yield from map(self._result, results)
+                yield from self._shown(results)
+            case _:
+                assert_never(turn)
+
+    def _assistant(self, turn: AssistantTurn) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
+        if turn.calls:
+            message["tool_calls"] = [self._call(made) for made in turn.calls]
+        match self._profile.reasoning_echo:
+            case "calls" if turn.calls:
+                # DeepSeek wants the field even of a reply that it did not think about.
+                return message | {self._profile.reasoning_fields[0]: _reasoning(turn)}
+            case "always" if thought := _reasoning(turn):
+                return message | {self._profile.reasoning_fields[0]: thought}
+        return message
+
+    def _call(self, made: InvocationMessage) -> dict[str, Any]:
+        function = {
+            "name": self._names.to_wire(made.call.name),
+            "arguments": wire_arguments(made.call),
+        }
+        return {"id": wire_id(made.id, self._profile), "type": "function", "function": function}
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        """The wire takes only text here; images follow as if the user had shown them."""
+        notes = [self._note(attachment) for attachment in result.attachments]
+        content = "\n".join([result.text, *notes])
+        return {"role": "tool", "tool_call_id": wire_id(result.tool_call_id, self._profile), "content": content}
+
+    def _note(self, attachment: Attachment) -> str:
+        if self._shows(attachment):
+            return f"[{attachment.name}, {attachment.media_type}: shown below]"
+        return in_words(as_media(attachment), self.missed)
+
+    def _shown(self, results: tuple[ToolResult, ...]) -> Iterator[dict[str, Any]]:
+        shown = [
+            part
+            for result in results
+            for attachment in result.attachments
+            if self._shows(attachment)
+            for part in (_text(f"{attachment.name}, from the result of {result.name}:"), _image(as_media(attachment)))
+        ]
+        if shown:
+            yield {"role": "user", "content": shown}
+
+    def _shows(self, attachment: Attachment) -> bool:
+        image = attachment.media_type.startswith("image/")
+        return image and self._profile.images and self._profile.user_after_result
+
+    def _content(self, content: tuple[Content, ...]) -> str | list[dict[str, Any]]:
+        parts = [self._part(part) for part in content]
+        if all(part["type"] == "text" for part in parts):
+            return "\n\n".join(part["text"] for part in parts)
+        return parts
+
+    def _part(self, part: Content) -> dict[str, Any]:
+        match part:
+            case Text(text):
+                return _text(text)
+            case Media(media_type=kind) if kind.startswith("image/") and self._profile.images and is_given(part):
+                return _image(part)
+            case Media(media_type="application/pdf", data=bytes()) if self._profile.files:
+                return {"type": "file", "file": {"filename": part.name or "file.pdf", "file_data": data_url(part)}}
+            case Media():
+                return _text(in_words(part, self.missed))
+
+
+def wire_id(id: str, profile: Profile) -> str:
+    """The id of a call as the service takes it: the same for the call and its result."""
+    rule = profile.call_ids
+    if rule is None or re.fullmatch(rule.pattern, id):
+        return id
+    digest = int.from_bytes(sha256(id.encode()).digest())
+    return "".join(_DIGITS[digest // 62**place % 62] for place in range(rule.length))
+
+
+def wire_arguments(call: ToolCall) -> str:
+    """Past arguments as text, just as the model wrote them if it wrote text."""
+    return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+
+
+def is_given(media: Media) -> bool:
+    return media.data is not None or media.url is not None
+
+
+def data_url(media: Media) -> str:
+    """The address of an image, or the image itself in the form of one."""
+    return media.url or f"data:{media.media_type};base64,{encode_data(media.data or b'')}"
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(media: Media) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(media)}}
+
+
+def _reasoning(turn: AssistantTurn) -> str:
+    return "".join(artefact.data.get("reasoning", "") for artefact in turn.artefacts)

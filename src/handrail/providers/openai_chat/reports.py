@@ -1,0 +1,69 @@
+"""What OpenAI's wires report beside the reply: tokens, and errors in mid-stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from handrail.core.errors import ModelError, ProtocolError
+from handrail.core.messages import Usage
+from handrail.providers.failures import failure, shown
+
+_STATUS = {
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "requests": 429,
+    "tokens": 429,
+    "insufficient_quota": 429,
+    "server_error": 500,
+    "internal_error": 500,
+    "internal_server_error": 500,
+    "service_unavailable": 503,
+    "overloaded": 503,
+    "overloaded_error": 503,
+    "engine_overloaded_error": 503,
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "context_length_exceeded": 400,
+    "exceed_context_size_error": 400,
+}
+"""What an error in a stream, which has no status of its own, would have had."""
+
+
+def reported(data: Mapping[str, Any]) -> ModelError:
+    """The error that an error object in a stream is."""
+    error = data.get("error")
+    if isinstance(error, Mapping):
+        for key in (error.get("code"), error.get("type"), error.get("status")):
+            status = _STATUS.get(key) if isinstance(key, str) else key
+            if isinstance(status, int) and 400 <= status < 600:
+                return failure(status, msgspec.json.encode(data))
+        words = str(error.get("message") or dict(error))
+    else:
+        words = str(error)
+    return ProtocolError(f"the service reported an error in its reply: {shown(words, 1000)}")
+
+
+def usage_of(usage: Mapping[str, Any]) -> Usage:
+    """Tokens as both of OpenAI's wires and their likes count them."""
+    read = _details(usage, "prompt_tokens_details", "input_tokens_details")
+    written = _details(usage, "completion_tokens_details", "output_tokens_details")
+    billed = usage.get("cost")
+    return Usage(
+        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
+        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
+        cached_tokens=_count(read, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens", "cached_tokens"),
+        cache_written_tokens=_count(read, "cache_write_tokens"),
+        reasoning_tokens=_count(written, "reasoning_tokens"),
+        cost=float(billed) if isinstance(billed, int | float) else None,
+    )
+
+
+def _details(usage: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    return next((found for key in keys if isinstance(found := usage.get(key), Mapping)), {})
+
+
+def _count(usage: Mapping[str, Any], *keys: str) -> int:
+    return next((found for key in keys if isinstance(found := usage.get(key), int)), 0)

@@ -1,0 +1,59 @@
+"""The parts of a Chat Completions reply that are read, as loosely as compatible servers write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.errors import ProtocolError
+
+T = TypeVar("T")
+
+
+class Function(Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class Call(Struct):
+    index: int | None = None
+    id: str | int | None = None
+    function: Function | None = None
+
+
+class Said(Struct):
+    """A `delta` or a `message`."""
+
+    content: str | list[Any] | None = None
+    refusal: str | None = None
+    tool_calls: list[Call] | None = None
+    function_call: Function | None = None
+
+
+class Choice(Struct):
+    index: int | None = None
+    delta: dict[str, Any] | None = None
+    message: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    stop_reason: Any = None
+    usage: dict[str, Any] | None = None
+
+
+class Chunk(Struct):
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+
+
+def read(data: Mapping[str, Any], kind: type[T]) -> T:
+    """
+    Raises:
+        ProtocolError: The service wrote something else.
+    """
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"the reply is not in the form of this wire: {error}") from None

@@ -1,0 +1,33 @@
+"""OpenAI's Responses, without its memory: the conversation is ours, and goes whole with every request."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from handrail.core.ids import NewId, new_id
+from handrail.core.model import ModelRequest
+from handrail.providers.codec import WireRequest
+from handrail.providers.openai_responses.decode import ResponsesDecoder
+from handrail.providers.openai_responses.encode import PROVIDER, encode
+from handrail.providers.profiles import Profile, profile_for
+
+
+class OpenAIResponsesCodec(Struct, frozen=True, kw_only=True):
+    server: str = "openai"
+    """Whose profiles: openai, vllm …"""
+    profile: Profile | None = None
+    """Instead of the one that belongs to the server and the model."""
+    new_id: NewId = new_id
+
+    @property
+    def provider(self) -> str:
+        return PROVIDER
+
+    def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
+        return encode(request, model, self._profile(model), stream=stream)
+
+    def decoder(self, request: ModelRequest) -> ResponsesDecoder:
+        return ResponsesDecoder(request, self._profile, self.new_id)
+
+    def _profile(self, model: str) -> Profile:
+        return self.profile or profile_for(self.server, model)

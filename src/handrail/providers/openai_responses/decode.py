@@ -1,0 +1,210 @@
+"""Responses into events: those of its stream, or the whole response as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.errors import ModelUnavailable, ProtocolError
+from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.ids import NewId
+from handrail.core.messages import StopReason
+from handrail.core.model import ModelRequest
+from handrail.providers.assemble import CallAssembler
+from handrail.providers.layout import Layout
+from handrail.providers.names import OPENAI_NAMES
+from handrail.providers.offer import mend
+from handrail.providers.openai_chat.reports import reported, usage_of
+from handrail.providers.openai_chat.wire import read
+from handrail.providers.openai_responses.encode import PROVIDER
+from handrail.providers.pieces import names_of
+from handrail.providers.profiles import Profile
+
+_INCOMPLETE: dict[str, StopReason] = {
+    "max_output_tokens": "max_tokens",
+    "max_messages": "max_tokens",
+    "content_filter": "content_filter",
+}
+_THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+
+
+class Item(Struct):
+    """An output item: what is read of it."""
+
+    type: str
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    status: str | None = None
+    phase: str | None = None
+    content: list[dict[str, Any]] | None = None
+    summary: list[dict[str, Any]] | None = None
+    encrypted_content: str | None = None
+
+
+class Response(Struct):
+    model: str | None = None
+    status: str | None = None
+    error: dict[str, Any] | None = None
+    incomplete_details: dict[str, Any] | None = None
+    output: list[dict[str, Any]] = []
+    usage: dict[str, Any] | None = None
+
+
+class StreamEvent(Struct):
+    type: str = ""
+    output_index: int = 0
+    delta: Any = None
+    item: dict[str, Any] | None = None
+    response: dict[str, Any] | None = None
+
+
+class ResponsesDecoder:
+    def __init__(self, request: ModelRequest, profile_of: Callable[[str], Profile], new_id: NewId) -> None:
+        self._calls = CallAssembler(
+            new_id,
+            names_of(request, OPENAI_NAMES),
+            mend=lambda name, arguments: mend(request, profile_of(self._model), name, arguments),
+        )
+        self._layout = Layout(PROVIDER)
+        self._model = ""
+        self._written: set[int] = set()
+        """Items of which some arguments or text have come."""
+        self._opened: set[int] = set()
+        self._closed: set[int] = set()
+        self._call_ids: set[str | None] = set()
+        self._refused = False
+        self._last: ReplyFinished | None = None
+
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+        if data.get("object") == "response":
+            yield from self._response(read(data, Response))
+            return
+        arrived = read(data, StreamEvent)
+        kind = arrived.type or event
+        if kind == "error" or (not kind and data.get("error")):
+            raise reported(data if data.get("error") else {"error": dict(data)})
+        if arrived.response is not None:
+            yield from self._about(kind, read(arrived.response, Response))
+        elif arrived.item is not None:
+            yield from self._item(kind, arrived.output_index, arrived.item)
+        elif isinstance(arrived.delta, str) and arrived.delta:
+            yield from self._delta(kind, arrived.output_index, arrived.delta)
+
+    def finish(self) -> Iterator[ModelEvent]:
+        if self._last is None:
+            raise ProtocolError("the reply ended before the response was complete: it was cut off")
+        yield self._last
+
+    def _about(self, kind: str, response: Response) -> Iterator[ModelEvent]:
+        self._model = response.model or self._model
+        if kind in ("response.completed", "response.incomplete", "response.failed", "response.cancelled"):
+            yield from self._response(response)
+
+    def _delta(self, kind: str, index: int, delta: str) -> Iterator[ModelEvent]:
+        match kind:
+            case "response.output_text.delta":
+                self._written.add(index)
+                yield self._said(delta)
+            case "response.refusal.delta":
+                self._written.add(index)
+                self._refused = True
+                yield self._said(delta)
+            case "response.function_call_arguments.delta":
+                self._written.add(index)
+                yield from self._calls.delta(index=index, arguments=delta)
+            case _ if kind in _THOUGHTS:
+                self._written.add(index)
+                yield ReasoningDelta(text=delta)
+
+    def _item(self, kind: str, index: int, raw: dict[str, Any]) -> Iterator[ModelEvent]:
+        item = read(raw, Item)
+        if item.type == "function_call" and index not in self._opened:
+            self._opened.add(index)
+            self._call_ids.add(item.call_id)
+            yield from self._calls.delta(index=index, id=item.call_id, name=item.name)
+        if kind == "response.output_item.done" and index not in self._closed:
+            self._closed.add(index)
+            yield from self._done(index, item, raw)
+
+    def _done(self, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
+        match item.type:
+            case "function_call":
+                yield from self._call(index, item)
+            case "message":
+                yield from self._message(index, item)
+            case "reasoning":
+                yield from self._reasoning(index, item, raw)
+
+    def _call(self, index: int, item: Item) -> Iterator[ModelEvent]:
+        if index not in self._written and item.arguments:
+            yield from self._calls.delta(index=index, arguments=item.arguments)
+        yield from self._given(index, cut=item.status == "incomplete")
+
+    def _given(self, index: int, *, cut: bool) -> Iterator[ModelEvent]:
+        for event in self._calls.complete(index):
+            if isinstance(event, CallRequested):
+                if cut:
+                    yield Notice(text=f"the call to {event.call.name!r} was cut off; it is not made")
+                    continue
+                self._layout.called()
+            yield event
+
+    def _message(self, index: int, item: Item) -> Iterator[ModelEvent]:
+        parts = [_words(part) for part in item.content or ()]
+        if index not in self._written:
+            self._refused = self._refused or any(part.get("type") == "refusal" for part in item.content or ())
+            yield from (self._said(text) for text in parts if text)
+        if item.phase:
+            self._layout.place({"type": "message", "phase": item.phase}, covers=sum(map(len, parts)))
+
+    def _reasoning(self, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
+        if index not in self._written:
+            yield from (ReasoningDelta(text=text) for part in item.summary or () if (text := _words(part)))
+        if item.encrypted_content:  # nothing is stored there, so a thought without its content could not be found
+            self._layout.place({key: value for key, value in raw.items() if value is not None and key != "status"})
+
+    def _said(self, text: str) -> ModelEvent:
+        self._layout.said(text)
+        return TextDelta(text=text)
+
+    def _response(self, response: Response) -> Iterator[ModelEvent]:
+        self._model = response.model or self._model
+        if response.error is not None:
+            raise reported({"error": response.error})
+        if response.status in ("failed", "cancelled"):
+            raise ModelUnavailable(f"the service broke off the reply: {response.status}")
+        yield from self._left_over(response)
+        self._last = ReplyFinished(
+            stop=self._stop(response),
+            model=self._model,
+            usage=usage_of(response.usage or {}),
+            artefacts=self._layout.artefacts,
+        )
+
+    def _left_over(self, response: Response) -> Iterator[ModelEvent]:
+        """What no event brought: all of a response that was not streamed, and calls that a server forgot to end."""
+        streamed = bool(self._opened or self._closed)
+        first = max(self._opened | self._closed, default=-1) + 1
+        for index in sorted(self._opened - self._closed):
+            yield from self._given(index, cut=response.status == "incomplete")
+        for index, raw in enumerate(response.output, first):
+            item = read(raw, Item)
+            if not streamed or (item.type == "function_call" and item.call_id not in self._call_ids):
+                yield from self._item("response.output_item.done", index, raw)
+
+    def _stop(self, response: Response) -> StopReason:
+        if response.status == "incomplete":
+            reason = (response.incomplete_details or {}).get("reason")
+            return _INCOMPLETE.get(str(reason), "end")
+        if self._layout.calls:
+            return "tool_calls"
+        return "refusal" if self._refused else "end"
+
+
+def _words(part: Mapping[str, Any]) -> str:
+    """Of a part of a message or a summary: text, or why not."""
+    found = part.get("text") or part.get("refusal")
+    return found if isinstance(found, str) else ""

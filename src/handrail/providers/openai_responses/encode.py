@@ -1,0 +1,154 @@
+"""A request as a Responses body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from handrail.core.calls import ToolResult
+from handrail.core.messages import Content, InvocationMessage, Media, Text
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.providers.codec import WireRequest
+from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, system_text, turns
+from handrail.providers.layout import Piece, laid_out
+from handrail.providers.names import OPENAI_NAMES, NameMap
+from handrail.providers.offer import in_words, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.openai_chat.encode import data_url, is_given, wire_arguments, wire_id
+from handrail.providers.pieces import as_media, merged, names_of
+from handrail.providers.profiles import Profile
+
+PROVIDER = "openai_responses"
+
+
+def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
+    profile = replace(profile, seed_field="", stop=False)  # this wire has neither
+    offer = offered(request, profile)
+    names = names_of(request, OPENAI_NAMES)
+    notices = [*offer.notices, *unsaid(request, profile)]
+    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools))
+    instructions, rest = system_text(history)
+    writer = _Writer(names, profile)
+    body: dict[str, Any] = {"model": model, "input": [item for turn in rest for item in writer.turn(turn)]}
+    if instructions:
+        body["instructions"] = instructions
+    if offer.tools:
+        body["tools"] = [_tool(tool, names, profile, notices) for tool in offer.tools]
+        if offer.choice != "auto":
+            body["tool_choice"] = _choice(offer.choice, names)
+        if (flag := parallel_flag(request, profile)) is not None:
+            body["parallel_tool_calls"] = flag
+    body |= _settings(request, profile)
+    if request.response_schema is not None:
+        body["text"] = {"format": _format(request.response_schema, profile, notices)}
+    body["store"] = False
+    if profile.encrypted_reasoning:
+        body["include"] = ["reasoning.encrypted_content"]
+    if stream:
+        body["stream"] = True
+    return WireRequest(
+        path="/responses",
+        body=merged(body, request.extra),
+        framing="sse" if stream else "json",
+        notices=(*notices, *writer.missed),
+    )
+
+
+def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:
+    shape = shaped(tool.input_schema, profile, nulls=True)
+    notices += losses(f"tool {tool.name!r}", shape.lost)
+    return {
+        "type": "function",
+        "name": names.to_wire(tool.name),
+        "description": tool.description,
+        "parameters": shape.schema,
+        "strict": shape.strict,  # left out, the service would try to make it so
+    }
+
+
+def _choice(choice: ToolChoice, names: NameMap) -> Any:
+    match choice:
+        case NamedTool(name):
+            return {"type": "function", "name": names.to_wire(name)}
+    return choice
+
+
+def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
+    settings = {
+        "max_output_tokens": request.max_tokens,
+        "temperature": request.temperature if profile.sampling else None,
+        "top_p": request.top_p if profile.sampling else None,
+    }
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _format(schema: dict[str, Any], profile: Profile, notices: list[str]) -> dict[str, Any]:
+    shape = shaped(schema, profile)
+    notices += losses("response_schema", shape.lost)
+    return {"type": "json_schema", "name": "reply", "schema": shape.schema, "strict": shape.strict}
+
+
+class _Writer:
+    """Turns as input items."""
+
+    def __init__(self, names: NameMap, profile: Profile) -> None:
+        self._names = names
+        self._profile = profile
+        self.missed: list[str] = []
+
+    def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
+        match turn:
+            case SystemTurn(text):
+                yield {"role": "system", "content": text}
+            case UserTurn(content):
+                yield {"role": "user", "content": [self._part(part) for part in content]}
+            case AssistantTurn():
+                yield from map(self._piece, laid_out(turn))
+            case ResultTurn(results):
+                yield from map(self._result, results)
+            case _:
+                assert_never(turn)
+
+    def _piece(self, piece: str | InvocationMessage | Piece) -> dict[str, Any]:
+        match piece:
+            case str(text):
+                return {"role": "assistant", "content": text}
+            case Piece({"type": "message", "phase": phase}, text):
+                return {"role": "assistant", "content": text, "phase": phase}
+            case Piece(block):
+                return block
+            case InvocationMessage(call):
+                return {
+                    "type": "function_call",
+                    "call_id": wire_id(call.id, self._profile),
+                    "name": self._names.to_wire(call.name),
+                    "arguments": wire_arguments(call),
+                }
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        output: str | list[dict[str, Any]] = result.text
+        if result.attachments:
+            output = [_text(result.text), *(self._part(as_media(each)) for each in result.attachments)]
+        return {
+            "type": "function_call_output",
+            "call_id": wire_id(result.tool_call_id, self._profile),
+            "output": output,
+        }
+
+    def _part(self, part: Content) -> dict[str, Any]:
+        match part:
+            case Text(text):
+                return _text(text)
+            case Media(media_type=kind) if kind.startswith("image/") and self._profile.images and is_given(part):
+                return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+            case Media(media_type="application/pdf", url=str(url)) if self._profile.files:
+                return {"type": "input_file", "file_url": url}
+            case Media(media_type="application/pdf", data=bytes()) if self._profile.files:
+                return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": data_url(part)}
+            case Media():
+                return _text(in_words(part, self.missed))
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}

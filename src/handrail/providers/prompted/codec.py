@@ -1,0 +1,160 @@
+"""Prompted tool calling: a codec around any codec that can carry text.
+
+The tools go into the system text, past calls and results into the conversation, and
+what the model writes comes out as calls. Used where the caller or the profile asks for
+it, never in secret; `compiled_prompt` is what the model is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import UsageError
+from handrail.core.events import (
+    CallDelta,
+    CallRequested,
+    ModelEvent,
+    Notice,
+    ReasoningDelta,
+    ReplyFinished,
+    TextDelta,
+)
+from handrail.core.ids import NewId, new_id
+from handrail.core.model import ModelRequest, NamedTool
+from handrail.providers.codec import Codec, Decoder, WireRequest
+from handrail.providers.grammar.fields import Server, held
+from handrail.providers.prompted.conversation import as_text
+from handrail.providers.prompted.detect import Detector
+from handrail.providers.prompted.formats import format_named
+from handrail.providers.prompted.harmony import HarmonyDetector, Thought
+from handrail.providers.prompted.parse import Found, Schemas, canonical
+from handrail.providers.prompted.render import offered, prompt
+
+
+class PromptedCodec(Struct, frozen=True):
+    """Calls as text of one format, in the wire of another codec.
+
+    With `server`, the kind of server that answers, it is also held to the tools' schemas as it writes, as far as
+    that server can do it.
+    """
+
+    inner: Codec
+    format: str = "hermes"
+    new_id: NewId = new_id
+    server: Server | None = None
+
+    def __post_init__(self) -> None:
+        format_named(self.format)
+
+    @property
+    def provider(self) -> str:
+        return self.inner.provider
+
+    def compiled_prompt(self, request: ModelRequest) -> str:
+        """What the model is told about the tools, to the letter; empty if it may use none."""
+        return prompt(request, format_named(self.format))
+
+    def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
+        """As the inner codec, with the tools as text.
+
+        Raises:
+            UsageError: The choice names a tool that is not offered.
+        """
+        format = format_named(self.format)
+        _check_choice(request)
+        constraint = held(request, format, self.server)
+        plain = replace(
+            request,
+            messages=as_text(request.messages, format, schemas_of(request), prompt(request, format)),
+            tools=(),
+            tool_choice="auto",
+            stop=(*request.stop, *format.stop) if offered(request) else request.stop,
+            extra={**request.extra, **constraint.fields},
+        )
+        wire = self.inner.encode(plain, model, stream=stream)
+        return replace(wire, notices=(*wire.notices, *constraint.notices))
+
+    def decoder(self, request: ModelRequest) -> Decoder:
+        inner = self.inner.decoder(replace(request, tools=(), tool_choice="auto"))
+        format = format_named(self.format).name
+        if not offered(request) and format != "harmony":  # which has marks in every reply, also without tools
+            return inner
+        return PromptedDecoder(inner, format, schemas_of(request), self.new_id)
+
+
+class PromptedDecoder:
+    """The inner decoder's events, with the calls taken out of the text."""
+
+    def __init__(self, inner: Decoder, format: str, schemas: Schemas, new_id: NewId) -> None:
+        self._inner = inner
+        self._detector = HarmonyDetector(schemas) if format == "harmony" else Detector(format, schemas)
+        self._new_id = new_id
+        self._asked: set[tuple[str, str]] = set()
+
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+        for item in self._inner.feed(data, event):
+            yield from self._translated(item)
+
+    def finish(self) -> Iterator[ModelEvent]:
+        for item in self._inner.finish():
+            yield from self._translated(item)
+
+    def _translated(self, event: ModelEvent) -> Iterator[ModelEvent]:
+        match event:
+            case TextDelta(text=text):
+                yield from self._events(self._detector.feed(text))
+            case CallRequested(call=call):
+                # The server read it itself. If it also left it in the text, it is still one call.
+                arguments = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
+                self._asked.add(canonical(Found(call.name, arguments)))
+                yield event
+            case ReplyFinished(stop=stop):
+                yield from self._events(self._detector.finish(cut=stop in ("max_tokens", "content_filter")))
+                yield from self._end(event)
+            case _:
+                yield event
+
+    def _events(self, pieces: Iterator[str | Found | Thought]) -> Iterator[ModelEvent]:
+        for piece in pieces:
+            match piece:
+                case str():
+                    yield TextDelta(text=piece)
+                case Thought(text):
+                    yield ReasoningDelta(text=text)
+                case Found():
+                    yield from self._call(piece)
+
+    def _call(self, found: Found) -> Iterator[ModelEvent]:
+        key = canonical(found)
+        if key in self._asked:
+            return
+        self._asked.add(key)
+        id = self._new_id("call")
+        yield CallDelta(call_id=id, name=found.name, arguments=found.arguments)
+        yield CallRequested(call=ToolCall(id, found.name, found.arguments))
+
+    def _end(self, event: ReplyFinished) -> Iterator[ModelEvent]:
+        if self._detector.dropped:
+            yield Notice(text="the reply was cut off in the middle of a tool call, which was dropped; raise max_tokens")
+        stopped: tuple[Literal["end", "stop_sequence"], ...] = ("end", "stop_sequence")
+        yield replace(event, stop="tool_calls") if self._asked and event.stop in stopped else event
+
+
+def schemas_of(request: ModelRequest) -> Schemas:
+    return {tool.name: tool.input_schema for tool in request.tools}
+
+
+def _check_choice(request: ModelRequest) -> None:
+    choice = request.tool_choice
+    if isinstance(choice, NamedTool) and choice.name not in schemas_of(request):
+        raise UsageError(f"tool_choice names {choice.name!r}, which is not among the tools offered; offer it too")
+
+
+def _json(arguments: dict[str, Any]) -> str:
+    return msgspec.json.encode(arguments).decode()

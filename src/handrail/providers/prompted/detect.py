@@ -1,0 +1,302 @@
+"""A stream of text to text and calls. The markup of a call never comes out as text.
+
+Text is held back only while it could still begin a call. However the text is cut into
+pieces, the same comes out. What opens like a call and is none goes out as the text it
+is. A call that is never closed is read at the end, as far as it has one reading; if it
+has none, once more with every mark taken for what it is, even inside strings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from handrail.core.errors import ProtocolError
+from handrail.providers.prompted.marks import FENCE, marks
+from handrail.providers.prompted.parse import Found, Schemas, read_arguments, salvaged
+from handrail.providers.prompted.scan import Balanced, Scanner, Until
+from handrail.providers.prompted.shapes import CLOSES, CODE, CODE_NAMES, LONGEST_HEAD, Shape
+
+Piece = str | Found
+_State = Literal["scan", "info", "opened", "headed", "body", "after"]
+_WINDOW = 1024
+"""Long texts are looked at in pieces, so that their length does not tell in the time that each mark takes."""
+_INFO = re.compile(r"[ \t]*(\w{0,20})(?=\W)")
+_LONGEST_INFO = 40
+_STRAY = re.compile(r"[\s}\]]*")
+
+
+class Detector:
+    """Fed the text of one reply. `dropped` says afterwards that half a call was left out."""
+
+    def __init__(self, format: str, schemas: Schemas) -> None:
+        self._marks = marks(format)
+        self._schemas = schemas
+        self._steps = {
+            "scan": self._scan,
+            "info": self._info,
+            "opened": self._opened,
+            "headed": self._headed,
+            "body": self._body,
+            "after": self._after,
+        }
+        self._state: _State = "scan"
+        self._rest = ""
+        """Read, not yet decided."""
+        self._out: list[Piece] = []
+        self._gap: list[str] = []
+        """Space after what was said: it goes out before the next text, and not at all beside a call."""
+        self._fresh = True
+        self._at_line = True
+        self._after_call = False
+        self._loose = False
+        self.dropped = False
+
+    def feed(self, text: str) -> Iterator[Piece]:
+        self._run(text)
+        yield from self._flush()
+
+    def finish(self, *, cut: bool = False) -> Iterator[Piece]:
+        """The rest. `cut`: the reply ended before the model was done, so nothing is completed.
+
+        Raises:
+            ProtocolError: It broke off in a call.
+        """
+        while not self._ended(cut=cut):
+            self._run("")
+        if not self._after_call:
+            self._out.extend(space for space in self._gap if space)
+        yield from self._flush()
+
+    def _run(self, text: str) -> None:
+        for start in range(0, max(len(text), 1), _WINDOW):
+            self._rest += text[start : start + _WINDOW]
+            while self._rest and self._steps[self._state]():
+                pass
+
+    def _flush(self) -> Iterator[Piece]:
+        out, self._out = self._out, []
+        yield from out
+
+    # Each step looks at the rest, and returns whether it came further.
+
+    def _scan(self) -> bool:
+        text = self._rest
+        blank = len(text) - len(text.lstrip())
+        for found in self._marks.opening.finditer(text):
+            group = found.lastgroup or ""
+            shape = self._marks.shapes[found[group]]
+            if group == "line" and not (found.start() or self._at_line):
+                continue
+            if shape.alone and not shape.fence and not (self._fresh and found.start(group) <= blank):
+                continue
+            self._say(text[: found.start(group)])
+            self._open(shape, text[found.end() :])
+            return True
+        cut = len(text) - self._marks.held(text, at_line=self._at_line)
+        self._say(text[:cut])
+        self._rest = text[cut:]
+        return False
+
+    def _open(self, shape: Shape, rest: str) -> None:
+        self._shape = shape
+        self._source = [shape.opens]
+        self._name = ""
+        self._fenced = False
+        self._closed = False
+        self._rest = rest
+        self._state = "info" if shape.fence else "opened"
+
+    def _info(self) -> bool:
+        """After a fence: the word that says what it holds."""
+        found = _INFO.match(self._rest)
+        if found is None:
+            return len(self._rest) > _LONGEST_INFO and self._give_up()
+        self._fenced = True
+        if self._shape.fence and found[1] in CODE_NAMES:
+            self._shape = CODE
+        self._take(found.end())
+        self._state = "opened"
+        return True
+
+    def _opened(self) -> bool:
+        """After an opening mark: perhaps another, and then the inside."""
+        text = self._rest.lstrip()
+        self._take(len(self._rest) - len(text))
+        if not text:
+            return False
+        if self._shape.opens in ("{", "["):
+            return self._enter_bare(text[0])
+        if (found := self._marks.nested.match(text)) is not None:
+            self._take(found.end())
+            if found[0] == FENCE:
+                self._state = "info"
+            else:
+                self._shape = self._marks.shapes[found[0]]
+            return True
+        return text not in self._marks.nested_prefixes and self._enter(text[0])
+
+    def _enter_bare(self, first: str) -> bool:
+        """What opened it belongs to it."""
+        if first not in self._shape.first:
+            return self._give_up()
+        self._rest = "".join(self._source) + self._rest
+        self._source = []
+        return self._begin(Balanced())
+
+    def _enter(self, first: str) -> bool:
+        shape = self._shape
+        if shape.head is not None and first != "{":
+            self._state = "headed"
+            return True
+        if first in "{[" and (self._fresh or not shape.alone):
+            return self._begin(Balanced())
+        return self._begin(Until(shape.closes)) if shape.closes else self._give_up()
+
+    def _headed(self) -> bool:
+        """After an opening mark that a name follows."""
+        found = self._shape.head.match(self._rest, 0, LONGEST_HEAD) if self._shape.head else None
+        if found is None:
+            return len(self._rest) >= LONGEST_HEAD and self._give_up()
+        self._name = found[1]
+        self._take(found.end())
+        return self._begin(Balanced() if self._rest.startswith("{") else Until(("\n",)))
+
+    def _begin(self, scanner: Scanner) -> bool:
+        self._scanner = Until(self._marks.all) if self._loose else scanner
+        self._inside: list[str] = []
+        self._state = "body"
+        return True
+
+    def _body(self) -> bool:
+        end = self._scanner.feed(self._rest)
+        self._inside.append(self._rest)
+        last, self._rest = len(self._rest), ""
+        if end is None:
+            return False
+        text = "".join(self._inside)
+        self._settle(text, len(text) - last + end)
+        return True
+
+    def _settle(self, text: str, end: int) -> None:
+        """The inside ended there: it is a call, or it is text."""
+        if self._loose and text[:1] in ("{", "["):
+            end = Balanced().feed(text[:end]) or end
+        body, self._rest = text[:end], text[end:]
+        calls = self._read(body)
+        if calls is None and not self._shape.plain and (call := salvaged(body, self._schemas)) is not None:
+            calls = (call,)
+        if calls is None:
+            self._say("".join(self._source) + body)
+            self._state = "scan"
+            return
+        self._out.extend(calls)
+        self._fresh = False
+        self._after_call = True
+        self._state = "after"
+
+    def _read(self, body: str) -> tuple[Found, ...] | None:
+        if self._name:
+            return read_arguments(self._name, body, self._schemas)
+        if not body.strip():
+            return ()
+        calls = self._shape.reader(body, self._schemas)
+        if calls and self._shape.alone and any(call.name not in self._schemas for call in calls):
+            return None
+        return calls
+
+    def _after(self) -> bool:
+        """After a call: closing marks, right or wrong, or a further call before them."""
+        stray = None if self._closed else _STRAY.match(self._rest)
+        text = self._rest[stray.end() :] if stray else self._rest.lstrip()
+        for mark in (*CLOSES, FENCE) if self._fenced else CLOSES:
+            if text.startswith(mark):
+                self._closed = True
+                self._fenced = self._fenced and mark != FENCE
+                self._rest = text[len(mark) :]
+                return True
+        if not text or text in self._marks.closing_prefixes or self._rest.strip() in (",", ";"):
+            return False
+        if not self._another():
+            self._state = "scan"
+        return True
+
+    def _another(self) -> bool:
+        """A further value between the same marks."""
+        text = self._rest.lstrip()
+        if text[0] in ",;":
+            text = text[1:].lstrip()
+        if self._closed or self._name or self._loose or not text.startswith("{"):
+            return False
+        self._source = [self._rest[: len(self._rest) - len(text)]]
+        self._rest = text
+        return self._begin(Balanced())
+
+    def _take(self, count: int) -> None:
+        self._source.append(self._rest[:count])
+        self._rest = self._rest[count:]
+
+    def _give_up(self) -> bool:
+        """No call after all. What opened it is text; what follows is looked at afresh."""
+        self._say("".join(self._source))
+        self._state = "scan"
+        return True
+
+    def _say(self, text: str) -> None:
+        if not text:
+            return
+        if self._after_call and text[0].isspace():
+            self._gap = []
+        self._after_call = False
+        words = text.rstrip()
+        if words:
+            self._out.append("".join(self._gap) + words)
+            self._gap = []
+            self._fresh = False
+        self._gap.append(text[len(words) :])
+        _, broken, line = text.rpartition("\n")
+        self._at_line = (bool(broken) or self._at_line) and not line.strip()
+
+    # The end.
+
+    def _ended(self, *, cut: bool) -> bool:
+        """Whether the end of the text was the end of what we were at; otherwise there is more to look at."""
+        rest = self._rest
+        match self._state:
+            case "body":
+                return self._ended_inside(cut=cut)
+            case "headed" if self._shape.head and self._shape.head.match(rest + "\n", 0, LONGEST_HEAD):
+                self._rest = rest + "\n"
+                return False
+            case "info" | "opened" | "headed" if self._shape.plain:
+                self._give_up()
+                return False
+            case "scan":
+                self._say(rest)
+            case "after" if rest.strip()[:1] in tuple(",;`"):
+                self._say(rest)
+            case "info" | "opened" | "headed":  # a mark and nothing after it
+                self.dropped = self.dropped or cut
+        self._rest = ""
+        self._state = "scan"
+        return True
+
+    def _ended_inside(self, *, cut: bool) -> bool:
+        body = "".join(self._inside)
+        self._state = "scan"
+        if cut and not self._shape.plain:
+            self.dropped = True
+            return True
+        if not cut and self._read(body) is not None:
+            self._settle(body, len(body))
+            return False
+        if not cut and not self._loose:
+            self._loose = True
+            self._begin(self._scanner)
+            self._run(body)
+            return False
+        if not self._shape.plain and salvaged(body, self._schemas) is not None:
+            raise ProtocolError("the reply broke off in the middle of a tool call; ask again")
+        self._say("".join(self._source) + body)
+        return False

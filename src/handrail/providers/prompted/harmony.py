@@ -1,0 +1,119 @@
+"""The harmony format: not text with calls in it, but a stream of messages with channels and recipients.
+
+`<|channel|>analysis<|message|>…<|end|>` is reasoning,
+`<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{…}<|call|>` a call, the rest is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from handrail.core.errors import ProtocolError
+from handrail.providers.prompted.parse import Found, Schemas, known_name, read_arguments
+
+_TOKEN = re.compile(r"<\|(?:start|channel|message|constrain|end|call|return)\|>")
+_LONGEST = len("<|constrain|>")
+_PREFIXES = frozenset(
+    f"<|{word}|>"[:end]
+    for word in ("start", "channel", "message", "constrain", "end", "call", "return")
+    for end in range(1, len(word) + 4)
+)
+_RECIPIENT = re.compile(r"to=([^\s<]+)")
+_Kind = Literal["text", "reasoning", "call", "header"]
+
+
+class Thought(Struct, frozen=True):
+    text: str
+
+
+class HarmonyDetector:
+    """As `detect.Detector`, for harmony."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
+        self._rest = ""
+        self._kind: _Kind = "text"
+        self._kept: list[str] = []
+        """The header, or the arguments of the call, so far."""
+        self._name = ""
+        self.dropped = False
+
+    def feed(self, text: str) -> Iterator[str | Found | Thought]:
+        text = self._rest + text
+        position = 0
+        for token in _TOKEN.finditer(text):
+            yield from self._content(text[position : token.start()])
+            yield from self._token(token[0])
+            position = token.end()
+        end = len(text) - _held(text[position:])
+        self._rest = text[end:]
+        yield from self._content(text[position:end])
+
+    def finish(self, *, cut: bool = False) -> Iterator[str | Found | Thought]:
+        """The rest.
+
+        Raises:
+            ProtocolError: It broke off in a call.
+        """
+        yield from self._content(self._rest)
+        self._rest = ""
+        unfinished = self._kind == "call" or (self._kind == "header" and _RECIPIENT.search("".join(self._kept)))
+        if unfinished and cut:
+            self.dropped = True
+        elif unfinished:
+            call = self._read() if self._kind == "call" else None
+            if call is None:
+                raise ProtocolError("the reply broke off in the middle of a tool call; ask again")
+            yield from call
+
+    def _content(self, text: str) -> Iterator[str | Found | Thought]:
+        if not text:
+            return
+        match self._kind:
+            case "text":
+                yield text
+            case "reasoning":
+                yield Thought(text)
+            case _:
+                self._kept.append(text)
+
+    def _token(self, token: str) -> Iterator[str | Found | Thought]:
+        if self._kind == "call" and token != "<|message|>":
+            yield from self._call()
+        match token:
+            case "<|message|>":
+                self._enter("".join(self._kept))
+            case "<|start|>" | "<|channel|>" | "<|constrain|>":
+                # A header may hold both `<|start|>assistant to=…` and `<|channel|>…`: they join.
+                if self._kind != "header":
+                    self._kind, self._kept = "header", []
+                self._kept.append(" ")
+            case _:
+                self._kind, self._kept = "text", []
+
+    def _enter(self, header: str) -> None:
+        recipient = _RECIPIENT.search(header)
+        self._kept = []
+        if recipient is not None:
+            self._kind, self._name = "call", recipient[1]
+        else:
+            self._kind = "reasoning" if "analysis" in header else "text"
+
+    def _call(self) -> Iterator[Found]:
+        body = "".join(self._kept).strip()
+        yield from self._read() or (Found(known_name(self._name, self._schemas), body or "{}"),)
+
+    def _read(self) -> tuple[Found, ...] | None:
+        body = "".join(self._kept).strip()
+        return read_arguments(self._name, body, self._schemas) if body.startswith(("{", '"')) else None
+
+
+def _held(text: str) -> int:
+    for count in range(min(len(text), _LONGEST - 1), 0, -1):
+        if text[-count:] in _PREFIXES:
+            return count
+    return 0

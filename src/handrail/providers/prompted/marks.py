@@ -1,0 +1,55 @@
+"""The opening and closing marks of a format, ready to look for in a stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from handrail.providers.prompted.shapes import CLOSES, shapes
+
+FENCE = "```"
+
+
+class Marks:
+    """Made once for a format; nothing in it changes."""
+
+    def __init__(self, format: str) -> None:
+        rows = shapes(format)
+        anywhere = [row.opens for row in rows if row.where == "anywhere"]
+        line = [row.opens for row in rows if row.where == "line"]
+        self.shapes = {row.opens: row for row in rows}
+        self.opening = re.compile(f"(?P<anywhere>{_any(anywhere)})|(?<![^\\n])[ \\t]*+(?P<line>{_any(line)})")
+        self.nested = re.compile(_any([*anywhere, FENCE]))
+        """What may follow an opening mark at once."""
+        self.nested_prefixes = _prefixes([*anywhere, FENCE])
+        self.closing_prefixes = _prefixes([*CLOSES, FENCE])
+        self.all = (*CLOSES, *anywhere, *("\n" + mark for mark in line))
+        self._anywhere = _prefixes(anywhere)
+        self._line = _prefixes(line)
+        self._longest = max(map(len, self.shapes))
+
+    def held(self, text: str, *, at_line: bool) -> int:
+        """How much of the end of a text could begin a mark; `at_line` says whether the text begins a line."""
+        for count in range(min(len(text), self._longest - 1), 0, -1):
+            end = text[-count:]
+            if end in self._anywhere:
+                return count
+            if end in self._line:
+                before = text[:-count].rstrip(" \t")
+                if before.endswith("\n") or (at_line and not before):
+                    return count
+        return 0
+
+
+@lru_cache
+def marks(format: str) -> Marks:
+    return Marks(format)
+
+
+def _any(literals: Iterable[str]) -> str:
+    return "|".join(map(re.escape, literals))
+
+
+def _prefixes(literals: Iterable[str]) -> frozenset[str]:
+    return frozenset(mark[:end] for mark in literals for end in range(1, len(mark)))

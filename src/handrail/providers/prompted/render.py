@@ -1,0 +1,211 @@
+"""Tools, past calls and results as text of a format. The same request always gives the same text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.jsontext import JSONTextError, parse, parse_object
+from handrail.core.model import ModelRequest, NamedTool, ToolOffer
+from handrail.providers.prompted.formats import Format
+from handrail.providers.prompted.parse import Schemas, is_text, property_of
+
+_PLAIN_NAME = re.compile(r"[\w.:/-]+")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+
+def prompt(request: ModelRequest, format: Format) -> str:
+    """What the model is told of the tools; empty if it may use none."""
+    tools = offered(request)
+    if not tools:
+        return ""
+    listed = _as_json(tools) if format.tools == "json" else "\n".join(map(_as_lines, tools))
+    return "\n\n".join((f"You can call these tools:\n{listed}", _how(format), _rules(request)))
+
+
+def offered(request: ModelRequest) -> tuple[ToolOffer, ...]:
+    """The tools that this request lets the model use."""
+    match request.tool_choice:
+        case "none":
+            return ()
+        case NamedTool(name):
+            return tuple(tool for tool in request.tools if tool.name == name)
+    return request.tools
+
+
+def call_text(call: ToolCall, format: Format, schemas: Schemas) -> str:
+    """A past call as the model would have written it."""
+    arguments = _arguments(call)
+    special = None
+    if isinstance(arguments, dict):
+        match format.calls:
+            case "python":
+                special = _as_python(call.name, arguments)
+            case "parameters":
+                special = _as_parameters(call.name, arguments, schemas)
+    return special or framed(call.name, arguments, format)
+
+
+def framed(name: str, arguments: Any, format: Format) -> str:
+    """A call in the format's frame. `<` is written as an escape, so that no argument can close it."""
+    return format.frame.begin(name) + _json(arguments) + format.frame.closes
+
+
+def result_text(results: Iterable[ToolResult], format: Format) -> str:
+    """Results as a user's message that the model takes for them."""
+    write = _ANSWERS[format.answers]
+    return "\n".join(write(result) for result in results)
+
+
+def _in_tags(result: ToolResult) -> str:
+    body = _json({"name": result.name, "error" if result.is_error else "content": result.content})
+    return f"<tool_response>\n{body}\n</tool_response>"
+
+
+def _observed(result: ToolResult) -> str:
+    return f"Observation from {result.name}: {'error: ' if result.is_error else ''}{result.text}"
+
+
+def _harmony(result: ToolResult) -> str:
+    text = result.text.replace("<|", "<\u200b|")
+    return f"<|start|>functions.{result.name} to=assistant<|channel|>commentary<|message|>{text}<|end|>"
+
+
+def _in_words(result: ToolResult) -> str:
+    return f"{'Error' if result.is_error else 'Result'} of {result.name}: {result.text}"
+
+
+_ANSWERS = {"tags": _in_tags, "observation": _observed, "harmony": _harmony, "words": _in_words}
+
+
+def _how(format: Format) -> str:
+    match format.calls:
+        case "python":
+            shown = "```tool_code\nTOOL(ARGUMENT=VALUE)\n```"
+        case "parameters":
+            shown = "<tool_call>\n<function=TOOL>\n<parameter=ARGUMENT>\nVALUE\n</parameter>\n</function>\n</tool_call>"
+        case _:
+            frame = format.frame
+            shown = f'{frame.opens}TOOL{frame.middle}{{"ARGUMENT": VALUE}}{frame.closes}'
+    return f"To call a tool, write exactly this and nothing after it:\n{shown}"
+
+
+def _rules(request: ModelRequest) -> str:
+    several = "For several calls, write one after the other." if request.parallel else "Make one call at a time."
+    match request.tool_choice:
+        case "required":
+            choice = "You must call a tool now."
+        case NamedTool(name):
+            choice = f"You must call {name} now."
+        case _:
+            choice = "If no tool is needed, answer in plain text."
+    return f"{several} {choice}\nThe results come in the next message; never write them yourself."
+
+
+def _as_json(tools: tuple[ToolOffer, ...]) -> str:
+    lines = (
+        _json({"name": tool.name, "description": tool.description, "parameters": tool.input_schema}) for tool in tools
+    )
+    return "<tools>\n" + "\n".join(lines) + "\n</tools>"
+
+
+def _as_lines(tool: ToolOffer) -> str:
+    properties = tool.input_schema.get("properties")
+    required = tool.input_schema.get("required") or ()
+    lines = [f"- {tool.name}: {_one_line(tool.description)}"]
+    for name, schema in properties.items() if isinstance(properties, dict) else ():
+        lines.append(_argument_line(name, schema if isinstance(schema, dict) else {}, needed=name in required))
+    return "\n".join(lines)
+
+
+def _argument_line(name: str, schema: dict[str, Any], *, needed: bool) -> str:
+    otherwise = f"default {_json(schema['default'])}" if "default" in schema else "optional"
+    about = _one_line(str(schema.get("description", "")))
+    when = "required" if needed else otherwise
+    return f"  {name}: {_type(schema)} ({when}){' ' + about if about else ''}"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """A schema in a word or two; what has no short name stands as it is."""
+    match schema:
+        case {"enum": list(values)}:
+            return "one of " + ", ".join(map(_json, values))
+        case {"const": value}:
+            return _json(value)
+        case {"type": "array", "items": dict(items)} if _is_simple(items):
+            return f"array of {_type(items)}"
+        case {"type": str(kind)} if _is_simple(schema):
+            return kind
+        case {"type": list(kinds)} if _is_simple(schema):
+            return " or ".join(map(str, kinds))
+    shown = {key: value for key, value in schema.items() if key not in ("title", "description", "default")}
+    return _json(shown) if shown else "any"
+
+
+def _is_simple(schema: dict[str, Any]) -> bool:
+    return schema.keys() <= {"type", "title", "description", "default", "enum", "const", "format"}
+
+
+def _arguments(call: ToolCall) -> Any:
+    """The arguments as an object, or as the text that the model wrote instead."""
+    if isinstance(call.arguments, dict):
+        return call.arguments
+    try:
+        return parse_object(call.arguments)
+    except JSONTextError:
+        return call.arguments
+
+
+def _as_python(name: str, arguments: dict[str, Any]) -> str | None:
+    if not _DOTTED.fullmatch(name) or not all(map(_IDENTIFIER.fullmatch, arguments)):
+        return None
+    written = ", ".join(f"{key}={_python(value)}" for key, value in arguments.items())
+    return f"```tool_code\n{name}({written})\n```"
+
+
+def _python(value: Any) -> str:
+    match value:
+        case None | bool():
+            return str(value)
+        case dict():
+            return "{" + ", ".join(f"{_json(str(key))}: {_python(item)}" for key, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(_python, value)) + "]"
+    # A string of JSON means the same in Python; the fence must not be closed by one.
+    return _json(value).replace("`", "\\u0060")
+
+
+def _as_parameters(name: str, arguments: dict[str, Any], schemas: Schemas) -> str | None:
+    lines = [f"<tool_call>\n<function={name}>"]
+    for key, value in arguments.items():
+        text = _parameter(name, key, value, schemas)
+        if "<" in text or ">" in key or "<" in key or key != key.strip():
+            return None
+        lines.append(f"<parameter={key}>\n{text}\n</parameter>")
+    lines.append("</function>\n</tool_call>")
+    return "\n".join(lines) if _PLAIN_NAME.fullmatch(name) else None
+
+
+def _parameter(name: str, key: str, value: Any, schemas: Schemas) -> str:
+    """A value between tags: text as it is where it cannot be taken for anything else."""
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False) if not is_text(property_of(schemas, name, key)) else "<"
+    if is_text(property_of(schemas, name, key)):
+        return value
+    try:
+        parse(value.strip())
+    except JSONTextError:
+        return value if value not in ("True", "False", "None") else _json(value)
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,85 @@
+"""Holds a reply to its request, whatever the service does: it ends once, and its calls are those that were allowed.
+
+- `none`: calls are not given out. If the model also spoke, its words stand and a
+  notice says what was dropped; if it only called, the reply is an error.
+- `required` and a named tool: a reply that ends without a call is an error, unless
+  it was cut short or refused, which its stop reason says.
+- a named tool: a call of another is an error and is not given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from handrail.core.errors import ProtocolError
+from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
+from handrail.core.model import ModelRequest, NamedTool
+
+_CUT_SHORT = frozenset({"max_tokens", "content_filter", "refusal"})
+
+
+class ReplyWatch:
+    """Shown every event of one reply in order."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._choice = request.tool_choice
+        self._finished = False
+        self._spoke = False
+        self._called = False
+        self._dropped: list[str] = []
+
+    def see(self, event: ModelEvent) -> Iterator[ModelEvent]:
+        """What of it may be given out.
+
+        Raises:
+            ProtocolError: The reply breaks the choice of tools, or goes on after its end.
+        """
+        if self._finished:
+            raise ProtocolError("the reply went on after its end")
+        match event:
+            case TextDelta():
+                self._spoke = self._spoke or not event.text.isspace()
+            case CallDelta() if self._choice == "none":
+                return
+            case CallRequested():
+                if not self._allowed(event.call.name):
+                    return
+            case ReplyFinished():
+                self._finished = True
+                yield from self._ending(event)
+                return
+        yield event
+
+    def close(self) -> None:
+        """The reply is over.
+
+        Raises:
+            ProtocolError: It had no end.
+        """
+        if not self._finished:
+            raise ProtocolError("the reply was cut off: the service never said that it was finished")
+
+    def _allowed(self, name: str) -> bool:
+        match self._choice:
+            case "none":
+                self._dropped.append(name)
+                return False
+            case NamedTool(name=wanted) if name != wanted:
+                raise ProtocolError(f"the model was told to call {wanted!r} and called {name!r}; the call was not run")
+        self._called = True
+        return True
+
+    def _ending(self, end: ReplyFinished) -> Iterator[ModelEvent]:
+        if self._dropped:
+            names = ", ".join(map(repr, self._dropped))
+            if not self._spoke:
+                raise ProtocolError(f"the model was told to call no tool and only called {names}; nothing was run")
+            yield Notice(text=f"the model was told to call no tool and called {names}; that was dropped and not run")
+            # What a provider wants back beside a call is of no use to it without the call.
+            end = replace(end, stop="end" if end.stop == "tool_calls" else end.stop, artefacts=())
+        if self._choice not in ("auto", "none") and not self._called and end.stop not in _CUT_SHORT:
+            wanted = repr(self._choice.name) if isinstance(self._choice, NamedTool) else "a tool"
+            raise ProtocolError(f"the model was told to call {wanted} and called none")
+        yield end

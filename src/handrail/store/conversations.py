@@ -1,0 +1,247 @@
+"""Conversations on disk: a folder for each, long and binary contents shared between them.
+
+    conversations/<id>/messages.jsonl    one message a line
+    conversations/<id>/metadata.toml     title, times, and how much of the lines counts
+    content/<ab>/<sha256>                texts of 1,024 bytes or more, images, files
+
+Saving a longer version of what is there adds lines; anything else writes the file
+anew. Either way the old conversation or the new one is there, whenever the machine
+stops. Several processes may share a folder; who saves last is believed. Every
+method blocks: call them from a thread if an event loop must go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from handrail.core.errors import UsageError
+from handrail.core.ids import NewId, new_id
+from handrail.core.messages import Conversation, Message, ResultMessage, UserMessage
+from handrail.core.ports import Clock, SystemClock
+from handrail.store import metadata
+from handrail.store.content import ContentError, ContentFolder, sync_folder, write_whole
+from handrail.store.metadata import Metadata
+from handrail.store.packing import digests, pack, unpack
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_TITLE = 60
+_AROUND = 40
+_DELETED = ".deleted"
+
+
+class Found(Struct, frozen=True):
+    """A place where a text occurs."""
+
+    id: str
+    title: str
+    index: int
+    """Of the message; -1 is the title."""
+    excerpt: str
+
+
+class _Saved(Struct, frozen=True):
+    """What this process knows to be on disk."""
+
+    revision: int
+    messages: tuple[Message, ...]
+    size: int
+
+
+class ConversationStore:
+    def __init__(self, folder: str | Path, *, clock: Clock = SystemClock(), new_id: NewId = new_id) -> None:
+        self._folder = Path(folder)
+        self._content = ContentFolder(self._folder / "content")
+        self._clock = clock
+        self._new_id = new_id
+        self._saved: dict[str, _Saved] = {}
+
+    def save(
+        self, id: str, conversation: Conversation, *, title: str | None = None, forked_from: str | None = None
+    ) -> Metadata:
+        """Make this the conversation of that id. Without a title, the one it has or its first words."""
+        with self._locked():
+            return self._save(id, conversation, title, forked_from)
+
+    def load(self, id: str) -> Conversation:
+        """Raises:
+        UsageError: There is none of that id.
+        ContentError: It is there, but damaged.
+        """
+        with self._locked(fcntl.LOCK_SH):
+            return Conversation(self._known(id, self._about(id)).messages)
+
+    def about(self, id: str) -> Metadata:
+        with self._locked(fcntl.LOCK_SH):
+            return self._about(id)
+
+    def fork(self, id: str, *, upto: int | None = None) -> str:
+        """Another conversation that begins as this one does; its long contents are not copied."""
+        with self._locked():
+            about = self._about(id)
+            messages = self._known(id, about).messages[:upto]
+            forked = self._new_id("conversation")
+            self._save(forked, Conversation(messages), about.title, id)
+        return forked
+
+    def list(self) -> tuple[Metadata, ...]:
+        """All of them, the last saved first."""
+        with self._locked(fcntl.LOCK_SH):
+            found = [self._about(id) for id in self._ids()]
+        return tuple(sorted(found, key=lambda each: (each.updated, each.id), reverse=True))
+
+    def search(self, words: str) -> tuple[Found, ...]:
+        """Where this text occurs, in whatever case, in titles and in what was said and answered."""
+        needle = words.casefold()
+        return tuple(
+            Found(about.id, about.title, index, excerpt)
+            for about in self.list()
+            for index, text in self._texts(about)
+            if (excerpt := _excerpt(text, needle)) is not None
+        )
+
+    def delete(self, id: str) -> None:
+        """Remove a conversation. `sweep()` then removes the contents that no other one has."""
+        with self._locked():
+            self._about(id)
+            gone = self._place(id).with_suffix(_DELETED)
+            self._place(id).rename(gone)
+            shutil.rmtree(gone)
+            self._saved.pop(id, None)
+
+    def sweep(self) -> int:
+        """Remove contents that belong to no conversation, and say how many that were."""
+        with self._locked():
+            used = {
+                digest for id in self._ids() for line in self._lines(id, self._about(id)) for digest in digests(line)
+            }
+            return self._content.sweep(used)
+
+    # ── under the lock ───────────────────────────────────────────────────────────────
+
+    def _save(self, id: str, conversation: Conversation, title: str | None, forked_from: str | None) -> Metadata:
+        folder, now = self._place(id), metadata.moment(self._clock.now())
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = Metadata(id=id, created=now, updated=now, forked_from=forked_from)
+        known = None
+        if (folder / "metadata.toml").exists():
+            about = self._about(id)
+            known = self._known(id, about)
+        said = conversation.messages
+        adds = known is not None and said[: len(known.messages)] == known.messages
+        size = self._add(folder, said, known) if known is not None and adds else self._rewrite(folder, said, about)
+        about = replace(
+            about,
+            title=(about.title or _first_words(conversation)) if title is None else _valid(title),
+            updated=now,
+            messages=len(said),
+            bytes=size,
+            revision=about.revision + 1,
+        )
+        metadata.write(folder / "metadata.toml", about)
+        self._saved[id] = _Saved(about.revision, said, size)
+        return about
+
+    def _add(self, folder: Path, said: tuple[Message, ...], known: _Saved) -> int:
+        lines = self._packed(said[len(known.messages) :])
+        with (folder / "messages.jsonl").open("r+b") as file:
+            # What lies behind was never saved: the machine stopped while it was written.
+            file.truncate(known.size)
+            file.seek(known.size)
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        return known.size + len(lines)
+
+    def _rewrite(self, folder: Path, said: tuple[Message, ...], about: Metadata) -> int:
+        """Two files cannot change at once. So first the whole old file is made to count, then it is exchanged."""
+        lines, path = self._packed(said), folder / "messages.jsonl"
+        if about.revision:
+            if about.bytes is not None:
+                os.truncate(path, about.bytes)
+            metadata.write(folder / "metadata.toml", replace(about, bytes=None))
+        write_whole(path, lines)
+        return len(lines)
+
+    def _packed(self, messages: tuple[Message, ...]) -> bytes:
+        return b"".join(pack(message, self._content.put) + b"\n" for message in messages)
+
+    def _known(self, id: str, about: Metadata) -> _Saved:
+        saved = self._saved.get(id)
+        if saved is None or saved.revision != about.revision or saved.size != about.bytes:
+            lines = self._lines(id, about)
+            messages = tuple(unpack(line, self._content.get) for line in lines)
+            saved = self._saved[id] = _Saved(about.revision, messages, sum(map(len, lines)))
+        return saved
+
+    def _lines(self, id: str, about: Metadata) -> tuple[bytes, ...]:
+        path = self._place(id) / "messages.jsonl"
+        data = path.read_bytes()
+        if about.bytes is not None and len(data) < about.bytes:
+            raise ContentError(f"{str(path)!r} is cut off: {len(data)} of {about.bytes} bytes; restore it from a copy")
+        return tuple(data[: about.bytes].splitlines(keepends=True))
+
+    def _about(self, id: str) -> Metadata:
+        path = self._place(id) / "metadata.toml"
+        if not path.exists():
+            raise UsageError(f"there is no conversation {id!r} in {str(self._folder)!r}")
+        return metadata.read(path)
+
+    def _ids(self) -> tuple[str, ...]:
+        found = (self._folder / "conversations").glob("*/metadata.toml")
+        return tuple(sorted(path.parent.name for path in found if path.parent.suffix != _DELETED))
+
+    def _place(self, id: str) -> Path:
+        if not _ID.fullmatch(id) or id.endswith(_DELETED):
+            raise UsageError(f"conversation id {id!r} cannot name a folder; take A-Z a-z 0-9 _ . - only")
+        return self._folder / "conversations" / id
+
+    def _texts(self, about: Metadata) -> Iterator[tuple[int, str]]:
+        yield -1, about.title
+        for index, message in enumerate(self.load(about.id).messages):
+            match message:
+                case UserMessage():
+                    yield index, message.text
+                case ResultMessage(result=result):
+                    yield index, result.text
+                case _ if (text := getattr(message, "text", None)) is not None:
+                    yield index, text
+
+    @contextmanager
+    def _locked(self, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+        """The folder to ourselves, or shared with other readers."""
+        if not self._folder.exists():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(self._folder)
+        handle = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, how)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _first_words(conversation: Conversation) -> str:
+    said = (message.text for message in conversation.messages if isinstance(message, UserMessage))
+    line = " ".join(_valid(next(said, "")).split())
+    return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
+
+
+def _valid(text: str) -> str:
+    """A title is for people: what is no character becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _excerpt(text: str, needle: str) -> str | None:
+    at = text.casefold().find(needle)
+    if at < 0:
+        return None
+    return " ".join(text[max(0, at - _AROUND) : at + len(needle) + _AROUND].split())

@@ -1,0 +1,69 @@
+"""What is known of a saved conversation without reading it: `metadata.toml`.
+
+This file is what makes a save count. `bytes` says how much of `messages.jsonl`
+belongs to the conversation; what lies behind it was being written when the
+machine stopped. Without `bytes` the whole file belongs to it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from handrail.store.content import ContentError, write_whole
+
+FORMAT = 1
+
+
+class Metadata(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str = ""
+    created: datetime
+    updated: datetime
+    messages: int = 0
+    bytes: int | None = None
+    revision: int = 0
+    """Goes up with every save, so that a process sees that another one has saved."""
+    forked_from: str | None = None
+    format: int = FORMAT
+
+
+def read(path: Path) -> Metadata:
+    """Raises:
+    ContentError: It cannot be read, or a later version wrote it.
+    """
+    try:
+        found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Metadata)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ContentError(f"{str(path)!r} cannot be read: {error}") from error
+    if found.format > FORMAT:
+        raise ContentError(f"{str(path)!r} was written by a later version of handrail; use that one")
+    return found
+
+
+def write(path: Path, metadata: Metadata) -> None:
+    lines = [f"{name} = {_value(getattr(metadata, name))}" for name in _NAMES if getattr(metadata, name) is not None]
+    write_whole(path, ("\n".join(lines) + "\n").encode())
+
+
+def moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+_NAMES = ("format", "id", "title", "created", "updated", "messages", "bytes", "revision", "forked_from")
+
+
+def _value(value: Any) -> str:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case int():
+            return str(value)
+    # JSON's escapes are TOML's too, but TOML wants this one more escaped.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

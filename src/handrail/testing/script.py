@@ -1,0 +1,90 @@
+"""A model that answers from a file, for demonstrations and tests of whole programs: `scripted:replies.toml`.
+
+    [[reply]]
+    text = "Let me see."
+    calls = [{ name = "add", arguments = { a = 1, b = 2 } }]
+
+    [[reply]]
+    text = "It is 3."
+
+Which reply comes next is read from the conversation and not counted, so a run that
+was cut off goes on in another process. A reply with `when` is for questions that
+hold these words; those of one question come in their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import ModelError, UsageError
+from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.messages import AssistantMessage, UserMessage
+from handrail.core.model import ModelRequest
+
+
+class Call(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
+    id: str = ""
+
+
+class ReplyLine(Struct, frozen=True, forbid_unknown_fields=True):
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    when: str | None = None
+
+
+class Script(Struct, frozen=True, forbid_unknown_fields=True):
+    reply: tuple[ReplyLine, ...]
+    name: str = "scripted"
+
+
+class ScriptFile:
+    """A `Model`. The text of a reply comes word by word, as from a service."""
+
+    def __init__(self, script: Script) -> None:
+        self.name = script.name
+        self._replies = script.reply
+
+    @classmethod
+    def read(cls, path: Path) -> ScriptFile:
+        """Raises:
+        UsageError: There is no such file, or it is no script.
+        """
+        decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
+        try:
+            return cls(decode(path.read_bytes(), type=Script))
+        except OSError as error:
+            raise UsageError(f"the script {str(path)!r} cannot be read: {error.strerror}") from error
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise UsageError(f"{path}: is no script of replies: {error}") from error
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        reply = self._next(request)
+        for word in re.findall(r"\S*\s*", reply.text):
+            if word:
+                yield TextDelta(text=word)
+        for call in reply.calls:
+            yield CallRequested(call=ToolCall(call.id, call.name, call.arguments))
+        yield ReplyFinished(stop="tool_calls" if reply.calls else "end", model=self.name)
+
+    def _next(self, request: ModelRequest) -> ReplyLine:
+        asked, since, before = "", 0, 0
+        for message in request.messages:
+            match message:
+                case UserMessage():
+                    asked, since = message.text, 0
+                case AssistantMessage():
+                    since, before = since + 1, before + 1
+        fitting = [reply for reply in self._replies if reply.when is not None and reply.when in asked]
+        replies, at = (fitting, since) if fitting else ([r for r in self._replies if r.when is None], before)
+        if at >= len(replies):
+            raise ModelError(f"the script has {len(replies)} replies here and was asked for one more")
+        return replies[at]

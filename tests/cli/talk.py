@@ -1,0 +1,186 @@
+"""A folder with tools and a scripted model, for commands that work with both; and a person at a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.cli.scene import command, environment
+
+TOOLS = '''
+import os
+import sys
+import threading
+from pathlib import Path
+
+from handrail import Invocation, Secret, tool
+
+
+def _held(name: str) -> None:
+    """Say that the work is under way, and stay there if a test wants that."""
+    if os.environ.get("HOLD") == name:
+        print("under way", file=sys.stderr, flush=True)
+        threading.Event().wait()
+
+
+@tool(side_effects=False)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    with Path("added.txt").open("a") as file:
+        file.write(f"{a} {b}\\n")
+    _held("add")
+    return a + b
+
+
+@tool(side_effects=True)
+def pay(to: str, amount: int) -> str:
+    """Pay someone."""
+    with Path("paid.txt").open("a") as file:
+        file.write(f"{to} {amount}\\n")
+    _held("pay")
+    return f"paid {amount} to {to}"
+
+
+@tool(side_effects=True)
+def log_in(user: str, password: Secret) -> str:
+    """Log somebody in."""
+    return "welcome"
+
+
+@tool(side_effects=False)
+async def count(context: Invocation) -> str:
+    """Count, and say how far."""
+    await context.progress(1, 2, "half")
+    return "counted"
+'''
+
+SCRIPT = """
+[[reply]]
+when = "sum"
+text = "Let me see."
+calls = [{ name = "add", arguments = { a = 1, b = 2 } }]
+
+[[reply]]
+when = "sum"
+text = "It is 3."
+
+[[reply]]
+when = "pay"
+calls = [{ name = "pay", arguments = { to = "ada", amount = 5 } }]
+
+[[reply]]
+when = "pay"
+text = "So it stands."
+
+[[reply]]
+when = "log in"
+calls = [{ name = "log_in", arguments = { user = "ada", password = "opensesame-very-secret" } }]
+
+[[reply]]
+when = "log in"
+text = "Done."
+
+[[reply]]
+when = "count"
+calls = [{ name = "count" }]
+
+[[reply]]
+when = "count"
+text = "Counted."
+
+[[reply]]
+when = "hello"
+text = "Hello!"
+"""
+
+CONFIG = """
+default_model = "demo"
+ensembles = ["box.toml"]
+
+[models.demo]
+provider = "scripted"
+model = "script.toml"
+"""
+
+ENSEMBLE = """
+[ensemble]
+name = "box"
+
+[[invokers]]
+name = "add"
+python = "talk_tools:add"
+
+[[invokers]]
+name = "pay"
+python = "talk_tools:pay"
+"""
+
+WITH = ("-m", "scripted:script.toml", "--tools", "talk_tools.py")
+"""The options that use the folder."""
+_STYLES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def fill(folder: Path) -> Path:
+    (folder / "talk_tools.py").write_text(TOOLS, encoding="utf-8")
+    (folder / "script.toml").write_text(SCRIPT, encoding="utf-8")
+    return folder
+
+
+def configure(folder: Path, config: str = CONFIG) -> Path:
+    (folder / "box.toml").write_text(ENSEMBLE, encoding="utf-8")
+    (folder / "handrail.toml").write_text(config, encoding="utf-8")
+    return folder / "handrail.toml"
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def run_of(told: str) -> str:
+    found = re.search(r"run_\w+", told)
+    assert found is not None
+    return found[0]
+
+
+def dialogue(arguments: Sequence[str], *steps: tuple[str, str], **env: str) -> tuple[int, str]:
+    """What a person sees who types each answer when its prompt has appeared, and the exit code."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 120))
+    quiet = {"TERM": "dumb", "VISUAL": "", "EDITOR": "", **env}
+    with subprocess.Popen(
+        command(*arguments),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(**quiet),
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        shown, looked, left = b"", 0, list(steps)
+        while piece := _read(ours):
+            shown += piece
+            while left and (at := shown.find(left[0][0].encode(), looked)) >= 0:
+                looked = at + len(left[0][0])
+                _type(ours, process.pid, left.pop(0)[1])
+    os.close(ours)
+    assert not left, f"never saw {left[0][0]!r} in {shown.decode()!r}"
+    return process.returncode, _STYLES.sub("", shown.decode().replace("\r\n", "\n"))
+
+
+def _type(terminal: int, pid: int, keys: str) -> None:
+    if keys == "^C":
+        os.killpg(pid, 2)  # the terminal is not the controlling one of the child, so the key would reach nobody
+    else:
+        os.write(terminal, keys.encode())
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # what Linux says when the other end is closed
+        return b""

@@ -1,0 +1,71 @@
+"""`handrail doctor` and `handrail local status`: what is in order, what is not, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.scene import Journal, lines, run
+from tests.cli.talk import CONFIG, configure
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
+
+
+def states(*arguments: str, **env: str) -> dict[str, dict[str, str]]:
+    return {each["what"]: each for each in lines(run("doctor", "--json", *arguments, env=env))}
+
+
+def test_a_folder_without_anything_is_in_order(folder: Path) -> None:
+    result = run("doctor")
+
+    assert result.exit_code == 0
+    assert "no handrail.toml here or above: the defaults hold" in result.stdout
+    assert "none yet; it will be" in result.stdout
+
+
+def test_every_line_says_ok_warn_or_fail(folder: Path) -> None:
+    assert {line.split()[0] for line in run("doctor").stdout.splitlines()} <= {"ok", "warn", "fail"}
+
+
+def test_a_journal_is_verified(journal: Journal) -> None:
+    good = states()["journal"]
+    journal.change("UPDATE entry SET at = at + 1 WHERE seq = 2")
+    bad = states()["journal"]
+
+    assert (good["state"], bad["state"], bad["do"]) == ("ok", "fail", "run: handrail proof verify")
+
+
+def test_keys_are_looked_for_and_never_shown(folder: Path) -> None:
+    configure(folder, CONFIG + '[models.big]\nprovider = "openai"\nmodel = "gpt-5"\nkey = "env:BIG_KEY"\n')
+
+    missing = run("doctor", env={"BIG_KEY": ""})
+    there = run("doctor", env={"BIG_KEY": KEY})
+
+    assert (missing.exit_code, there.exit_code) == (1, 0)
+    assert "fail  model big: openai; no key; set the environment variable BIG_KEY" in missing.stdout
+    assert "ok    model big: openai; its key is in BIG_KEY" in there.stdout
+    assert KEY not in there.stdout + there.stderr
+
+
+def test_a_wrong_configuration_and_wrong_tools_are_named_with_their_place(folder: Path) -> None:
+    configure(folder, CONFIG + "[llm]\ntools_max_parallel = 0\n")
+    wrong = states()["configuration"]
+    configure(folder)
+    (folder / "box.toml").write_text("[ensemble]\n")
+
+    assert wrong["state"] == "fail"
+    assert "handrail.toml:9: llm.tools_max_parallel: must be 1 or more" in wrong["found"]
+    assert states()["tools box.toml"]["state"] == "fail"
+
+
+def test_a_place_that_cannot_be_written_to_is_a_failure(folder: Path) -> None:
+    (folder / "file").touch()
+
+    assert states("--journal", "file/journal.db")["writing"]["state"] == "fail"
+
+
+def test_local_status_fails_where_the_weights_are_missing(folder: Path) -> None:
+    result = run("local", "status", "--json", env={"HANDRAIL_CACHE": str(folder / "empty")})
+
+    weights = next(each for each in map(json.loads, result.stdout.splitlines()) if each["what"] == "local weights")
+    assert (result.exit_code, weights["do"]) == (1, "run: handrail local setup")

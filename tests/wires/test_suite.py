@@ -1,0 +1,82 @@
+"""The same tool suite over every wire: whatever lies between, the model's calls and their results are the same.
+
+Each scene is first played by a scripted model, without a wire. Then a server on
+loopback plays it in a service's own wire, and the client is `create_llm` with a
+runner. The server refuses a request that does not say what the scripted model was asked.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from handrail.cli.probe_cases import Suite
+from handrail.cli.probe_judge import probe
+from handrail.core.events import CallRequested, ModelEvent, TextDelta
+from handrail.core.messages import ResultMessage
+from handrail.providers.bedrock.transport import BedrockTransport
+from tests.wires.cases import OWN, PROBED, SCENES, SUITE, Scene
+from tests.wires.client import WAYS, References, connected, every_wire, played, told
+from tests.wires.server import Play, Service
+from tests.wires.speech import INPUT_TOKENS, OUTPUT_TOKENS, Call, Said, Wire
+from tests.wires.table import NATIVE
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def played_over(wire: Wire, stream: bool) -> tuple[Scene, ...]:
+    """All scenes; our own are enough where the same code has read all of them already."""
+    known = not stream and (wire.variant or wire.prompted)
+    return tuple(scene for scene in (OWN if known else SCENES) if wire.name not in scene.not_over)
+
+
+EVERY_SCENE = [
+    pytest.param(wire, stream, scene, id=f"{way}-{scene.id}")
+    for way, (wire, stream) in WAYS.items()
+    for scene in played_over(wire, stream)
+]
+
+
+@pytest.mark.requirement("hearthnet.backends.native")
+@pytest.mark.parametrize(("wire", "stream", "scene"), EVERY_SCENE)
+async def test_a_scene_is_the_same_over_a_wire_as_without(
+    service: Service, converse: BedrockTransport, references: References, wire: Wire, stream: bool, scene: Scene
+) -> None:
+    expected, requests = await references.of(scene)
+    service.play = Play(wire, stream, requests, scene.replies)
+    async with connected(service, wire, stream, converse) as llm:
+        conversation = await played(llm.model, scene)
+
+    assert told(conversation, exact=not wire.prompted) == told(expected, exact=not wire.prompted)
+    before = len(scene.conversation)
+    results = [each.result for each in conversation.messages[before:] if isinstance(each, ResultMessage)]
+    assert tuple(result.outcome for result in results) == scene.outcomes
+    turns = len(scene.replies)
+    counted = conversation.usage
+    assert (counted.input_tokens, counted.output_tokens) == (turns * INPUT_TOKENS, turns * OUTPUT_TOKENS)
+
+
+@pytest.mark.parametrize("wire", [wire for wire in NATIVE if not wire.variant], ids=lambda wire: wire.name)
+async def test_a_model_that_is_always_right_has_the_full_score_in_the_probe(
+    service: Service, converse: BedrockTransport, references: References, wire: Wire
+) -> None:
+    async with connected(service, wire, True, converse) as llm:
+        for case, scene in zip(SUITE.case, PROBED, strict=True):
+            _, requests = await references.of(scene)
+            service.play = Play(wire, True, requests, scene.replies)
+            score = await probe(wire.name, llm, Suite(SUITE.tools, (case,)))
+            assert (score.right, score.problem) == (1, ""), score
+
+
+@every_wire
+async def test_what_the_server_writes_is_what_the_sdk_of_the_service_reads(wire: Wire, stream: bool) -> None:
+    for scene in SCENES:
+        for reply in scene.replies:
+            said = Said(*_spoken(reply))
+            for event in wire.write(said, stream):
+                wire.judge(event, stream)
+
+
+def _spoken(reply: list[ModelEvent]) -> tuple[str, tuple[Call, ...]]:
+    words = "".join(event.text for event in reply if isinstance(event, TextDelta))
+    calls = [event.call for event in reply if isinstance(event, CallRequested)]
+    return words, tuple(Call(f"id_{number}", call.name, call.arguments) for number, call in enumerate(calls))
