@@ -1,1 +1,1 @@
-"""Models: a codec for each wire, two pure translations. Transport, retries, keys and clocks are shared, and elsewhere."""
+"""Models: a codec for each wire. Transport, retries, keys and clocks are shared, and elsewhere."""
