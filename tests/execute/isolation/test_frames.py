@@ -11,17 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.calls import Attachment, Output
-from handrail.execute.isolation.frames import (
-    Crashed,
-    Done,
-    Failed,
-    FrameError,
-    Frames,
-    Progress,
-    foreign,
-    frame,
-    read_reply,
-)
+from handrail.core.frames import FrameError, Frames, frame
+from handrail.execute.isolation.frames import Crashed, Done, Failed, Progress, foreign, read_reply
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 replies = st.one_of(

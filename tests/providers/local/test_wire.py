@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.providers.local.wire import Ask, Chunk, Ended, FrameError, Frames, frame, from_child, to_child
+from handrail.core.frames import FrameError, Frames, frame
+from handrail.providers.local.wire import Ask, Chunk, Ended, from_child, to_child
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from handrail.execute.isolation.frames import CHUNK, Answer, FrameError, Frames, Progress, read_reply
+from handrail.core.frames import FrameError, Frames
+from handrail.execute.isolation.frames import CHUNK, Answer, Progress, read_reply
 from handrail.execute.isolation.records import EXITED, FORK, FORKED, RECORD, SIGNAL
 
 Report = Callable[[float | None, float | None, str], None]

@@ -1,12 +1,8 @@
-"""What crosses between the host and a worker process: JSON, in frames of four length bytes and a body.
-
-Nothing here opens or reads a socket. Code, pickles and live objects never cross.
-"""
+"""What crosses between the host and a worker process: one job, its progress and its answer, as JSON in frames."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,12 +11,11 @@ from msgspec import Struct
 from handrail.core.calls import Output
 from handrail.core.context import Context
 from handrail.core.errors import Outcome
+from handrail.core.frames import FrameError
 from handrail.execute.isolation.target import Target
 from handrail.tools.handlers import Style
 
-FRAME_LIMIT = 64 * 2**20
 CHUNK = 2**18
-_HEADER = 4
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -75,50 +70,6 @@ class Crashed(Struct, frozen=True, tag="crashed"):
 
 
 Answer = Done | Failed | Crashed
-
-
-class FrameError(Exception):
-    """Bytes that are no frame, or a frame that is too large."""
-
-
-def frame(message: Struct, limit: int = FRAME_LIMIT) -> bytes:
-    """A message as bytes.
-
-    Raises:
-        FrameError: It is not JSON, or larger than the limit.
-    """
-    try:
-        body = msgspec.json.encode(message)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise FrameError(f"it is not JSON: {error}") from error
-    if len(body) > limit:
-        raise FrameError(f"it is {len(body)} bytes long, and at most {limit} can cross between processes")
-    return len(body).to_bytes(_HEADER, "big") + body
-
-
-class Frames:
-    """Cuts a stream of bytes into the bodies of its frames, however the bytes arrive."""
-
-    def __init__(self, limit: int = FRAME_LIMIT) -> None:
-        self._limit = limit
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take bytes in and give out every frame that is now whole.
-
-        Raises:
-            FrameError: A frame says that it is larger than the limit. Its body is not waited for.
-        """
-        self._buffer += data
-        while len(self._buffer) >= _HEADER:
-            length = int.from_bytes(self._buffer[:_HEADER], "big")
-            if length > self._limit:
-                raise FrameError(f"a frame of {length} bytes was announced, and at most {self._limit} can cross")
-            if len(self._buffer) < _HEADER + length:
-                return
-            body = bytes(self._buffer[_HEADER : _HEADER + length])
-            del self._buffer[: _HEADER + length]
-            yield body
 
 
 _jobs = msgspec.json.Decoder(Job)

@@ -22,10 +22,11 @@ import msgspec
 
 from handrail.core.calls import Output
 from handrail.core.errors import ToolError, UsageError
+from handrail.core.frames import FRAME_LIMIT, FrameError, frame
 from handrail.core.invocation import Invocation
 from handrail.execute.isolation.answers import WORKER_LOST, cause, lost, output_of, timed_out
 from handrail.execute.isolation.children import Worker, WorkerLost, Zygote
-from handrail.execute.isolation.frames import FRAME_LIMIT, Answer, Crashed, FrameError, Job, foreign, frame
+from handrail.execute.isolation.frames import Answer, Crashed, Job, foreign
 from handrail.execute.isolation.target import MAIN, target_of
 from handrail.tools.tool import Tool
 

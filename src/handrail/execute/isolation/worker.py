@@ -23,20 +23,9 @@ from typing import Any, NoReturn
 
 from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.errors import InvalidArguments, ToolError, describe
+from handrail.core.frames import FrameError, Frames, frame
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.frames import (
-    CHUNK,
-    Answer,
-    Crashed,
-    Done,
-    Failed,
-    FrameError,
-    Frames,
-    Job,
-    Progress,
-    frame,
-    read_job,
-)
+from handrail.execute.isolation.frames import CHUNK, Answer, Crashed, Done, Failed, Job, Progress, read_job
 from handrail.execute.isolation.target import Target, find
 from handrail.execute.output import normal
 from handrail.tools.handlers import Style

@@ -18,6 +18,7 @@ import sys
 import threading
 from typing import Any
 
+from handrail.core.frames import Frames, frame
 from handrail.providers.local.wire import (
     Ask,
     Broken,
@@ -25,12 +26,10 @@ from handrail.providers.local.wire import (
     Chunk,
     Ended,
     Failed,
-    Frames,
     FromChild,
     Loading,
     Ready,
     Start,
-    frame,
     to_child,
 )
 

@@ -20,6 +20,7 @@ from typing import IO, Any
 from msgspec import Struct
 
 from handrail.core.errors import ModelError, ModelUnavailable, RequestRefused
+from handrail.core.frames import FrameError, Frames, frame
 from handrail.providers.local.weights import Files
 from handrail.providers.local.wire import (
     Ask,
@@ -28,15 +29,12 @@ from handrail.providers.local.wire import (
     Chunk,
     Ended,
     Failed,
-    FrameError,
-    Frames,
     FromChild,
     Loading,
     Ready,
     Reply,
     Start,
     ToChild,
-    frame,
     from_child,
 )
 

@@ -1,18 +1,14 @@
-"""What crosses between the program and the model's process: JSON, in frames of four length bytes and a body.
-
-Nothing here opens or reads a pipe.
-"""
+"""What crosses between the program and the model's process: what to load, what is asked, what comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-FRAME_LIMIT = 64 * 2**20
-_HEADER = 4
+from handrail.core.frames import FrameError
+
 T = TypeVar("T")
 
 
@@ -80,47 +76,6 @@ FromChild = Loading | Ready | Broken | Reply
 
 _to_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)
-
-
-class FrameError(Exception):
-    """Bytes that are no frame, or a frame that is too large."""
-
-
-def frame(message: ToChild | FromChild) -> bytes:
-    """
-    Raises:
-        FrameError: It is not JSON, or larger than the limit.
-    """
-    try:
-        body = msgspec.json.encode(message)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise FrameError(f"it is not JSON: {error}") from error
-    if len(body) > FRAME_LIMIT:
-        raise FrameError(f"it is {len(body)} bytes long, and at most {FRAME_LIMIT} can cross")
-    return len(body).to_bytes(_HEADER, "big") + body
-
-
-class Frames:
-    """Cuts a stream of bytes into the bodies of its frames, however the bytes arrive."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """
-        Raises:
-            FrameError: A frame says that it is larger than the limit. Its body is not waited for.
-        """
-        self._buffer += data
-        while len(self._buffer) >= _HEADER:
-            length = int.from_bytes(self._buffer[:_HEADER], "big")
-            if length > FRAME_LIMIT:
-                raise FrameError(f"a frame of {length} bytes was announced, and at most {FRAME_LIMIT} can cross")
-            if len(self._buffer) < _HEADER + length:
-                return
-            body = bytes(self._buffer[_HEADER : _HEADER + length])
-            del self._buffer[: _HEADER + length]
-            yield body
 
 
 def to_child(body: bytes) -> ToChild:
