@@ -19,7 +19,7 @@ from handrail.execute.executor import Executor
 from handrail.execute.rules import Rule, Rules
 from handrail.execute.spill import read_output_tool
 from handrail.proof.journal import SqliteJournal
-from handrail.run.runner import Runner
+from handrail.run.runner import OnWait, Runner
 from handrail.store.spill import DirectorySpill
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.registry import RegisteredTools
@@ -68,8 +68,8 @@ class App:
     def tools(self) -> RegisteredTools:
         return self.executor.tools
 
-    def runner(self, llm: LLM) -> Runner:
-        return Runner(llm.model, self.executor, self.config.limits, defaults=llm.defaults)
+    def runner(self, llm: LLM, on_wait: OnWait = "tell") -> Runner:
+        return Runner(llm.model, self.executor, self.config.limits, on_wait=on_wait, defaults=llm.defaults)
 
 
 @asynccontextmanager

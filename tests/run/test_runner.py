@@ -13,6 +13,7 @@ from handrail.core.errors import LimitExceeded, ProtocolError, ToolFailed
 from handrail.core.events import (
     CallIntended,
     CallSettled,
+    ConfirmationRequested,
     Event,
     ModelEvent,
     Notice,
@@ -329,3 +330,26 @@ async def test_a_tool_that_names_other_models_is_not_offered() -> None:
         await Runner(model, executor).run(Conversation().say("?"))
 
     assert [offer.name for offer in model.requests[0].tools] == ["add"]
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+async def test_a_run_may_wait_with_a_call_for_its_confirmation_and_go_on_when_it_has_come() -> None:
+    paid: list[int] = []
+
+    @tool(side_effects=True)
+    async def pay(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    journal = MemoryJournal()
+    model = ScriptedModel([call("pay", amount=5), call("add", a=1, b=2)], [text("done")])
+    async with Executor([pay, add], journal=journal) as executor:
+        runner = Runner(model, executor, on_wait="pause")
+        paused = await runner.run(Conversation().say("pay"))
+        request = next(event for event in journal.events if isinstance(event, ConfirmationRequested))
+        assert (paid, [message.result.name for message in results(paused)]) == ([], ["add"])
+        await executor.answer(executor.run, request.request, allow=True, by="ada")
+        ended = await runner.run(paused)
+
+    assert (paid, ended.text) == ([5], "done")
+    assert [message.result.name for message in results(ended)] == ["add", "pay"]

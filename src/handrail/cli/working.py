@@ -43,7 +43,8 @@ async def _work(setup: Setup, chosen: Chosen, run: str, conversation: Conversati
         open_model(setup.config, chosen.model) as llm,
         open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask()) as app,
     ):
-        await app.runner(llm).run(conversation, Context(run=run), live)
+        # A model that goes on talking may say that it was done.
+        await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
         live.end_line()
         if not live.waiting:
             await app.executor.finish(run)

@@ -32,6 +32,8 @@ from handrail.run.reply import Reply
 FINALISE = "The limit of tool calls is reached. Finalise your answer now, without calling tools."
 
 OnError = Literal["surface", "fail_fast"]
+OnWait = Literal["tell", "pause"]
+"""When a call waits for a person: tell the model, or end here until the call has its answer."""
 Follow = Callable[[Conversation], None]
 
 
@@ -45,6 +47,7 @@ class Runner:
         limits: Limits = Limits(),
         *,
         on_error: OnError = "surface",
+        on_wait: OnWait = "tell",
         defaults: ModelRequest = ModelRequest(messages=()),
         new_id: NewId = new_id,
     ) -> None:
@@ -52,6 +55,7 @@ class Runner:
         self._executor = executor
         self._limits = limits
         self._on_error = on_error
+        self._on_wait = on_wait
         self._defaults = defaults
         """What every request has besides its messages and tools: temperature, limits of tokens, and so on."""
         self._new_id = new_id
@@ -72,8 +76,9 @@ class Runner:
     ) -> Conversation:
         """Go on until the model calls no tool: the conversation with everything that was said and done.
 
-        A conversation that ends in calls without results, as that of a run that was cut
-        off, is taken up there. `follow` is told of every change, also when the run is cancelled.
+        A conversation that ends in calls without results, as that of a run that was cut off or
+        that waited for a person's word, is taken up there. `follow` is told of every change, also
+        when the run is cancelled.
 
         Raises:
             LimitExceeded: A limit is reached and the limits say to raise.
@@ -133,16 +138,15 @@ class _Run:
             self.recorded = self.conversation
 
     async def loop(self, choice: ToolChoice) -> None:
-        if cut_off := unanswered(self.conversation):
-            await self._answer(cut_off, {})
+        if (cut_off := unanswered(self.conversation)) and not await self._answer(cut_off, {}):
+            return
         for turn in range(self._limits.iterations):
             if await self._is_over():
                 return
             # A choice is for the first reply: a model that must call would never come to an answer.
             calls, started = await self._ask(choice if turn == 0 else "auto")
-            if not calls:
+            if not calls or not await self._answer(calls, started):
                 return
-            await self._answer(calls, started)
         await self._at_the_limit()
 
     async def _ask(
@@ -203,8 +207,11 @@ class _Run:
             return None
         return asyncio.create_task(self._executor.invoke(call, self._context, self._emit))
 
-    async def _answer(self, calls: tuple[InvocationMessage, ...], started: dict[str, asyncio.Task[ToolResult]]) -> None:
-        """Every call gets exactly one result, the real one if it finished, whatever happens meanwhile."""
+    async def _answer(self, calls: tuple[InvocationMessage, ...], started: dict[str, asyncio.Task[ToolResult]]) -> bool:
+        """Every call gets exactly one result, the real one if it finished, whatever happens meanwhile.
+
+        False if a call waits for a person and the run is to wait with it; then that call has none yet.
+        """
         tasks = {
             message.id: started.get(message.id) or asyncio.create_task(self._settle(message.call, number))
             for number, message in enumerate(calls)
@@ -220,9 +227,14 @@ class _Run:
         results = [tasks[message.id].result() for message in calls]
         for message, result in zip(calls, results, strict=True):
             self._repeats.note(message.call, result)
-        self._grow(*(ResultMessage(result, self._executor.now()) for result in results))
+        if self._runner._on_wait == "pause":
+            settled = [result for result in results if result.outcome != "needs_confirmation"]
+        else:
+            settled = results
+        self._grow(*(ResultMessage(result, self._executor.now()) for result in settled))
         if self._runner._on_error == "fail_fast":
-            await self._fail_on(results)
+            await self._fail_on(settled)
+        return len(settled) == len(results)
 
     async def _settle(self, call: ToolCall, number: int) -> ToolResult:
         refusal = self._repeats.refusal(call)
