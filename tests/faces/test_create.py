@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from handrail import ToolDefinition
-from handrail.core.errors import UsageError
+from handrail.core.errors import ModelUnavailable, UsageError
 from handrail.faces.create import GROUP, SERVICES, create_llm, service_names
 from handrail.faces.requests import ToolCallRequest
+from handrail.providers.retry import NO_RETRIES
 from handrail.testing.model import ScriptedModel, text
 from tests.faces.wires import CALLS, OBJECT, TEXTS, OneReply
 
@@ -131,6 +132,19 @@ def test_the_region_is_part_of_bedrocks_address(monkeypatch: pytest.MonkeyPatch)
         llm.generate("?")
 
     assert transport.endpoints[0].base_url == "https://bedrock-runtime.eu-west-1.amazonaws.com"
+
+
+def test_a_region_can_be_given_with_an_address_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+
+    with (
+        create_llm("bedrock:m", base_url="http://127.0.0.1:1", region="eu-west-3", retry=NO_RETRIES) as llm,
+        pytest.raises(ModelUnavailable),
+    ):
+        llm.generate("?")
 
 
 def test_settings_go_into_every_request() -> None:

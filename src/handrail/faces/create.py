@@ -196,19 +196,19 @@ def _service_model(
     profile = options.pop("profile", None) or profile_for(name.removesuffix("-responses"), model)
     if tools is not None:
         profile = replace(profile, tools=tools.partition(":")[0])
-    transport = options.pop("transport", None) or _transport(service)
+    transport = options.pop("transport", None) or _transport(service, region)
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
     codec = _codec(name, service, profile, (tools or "").partition(":")[2], options)
     return CodecModel(codec, transport, endpoint, model, profile=profile, **treatment)
 
 
-def _transport(service: Service) -> Transport:
+def _transport(service: Service, region: str | None) -> Transport:
     if service.transport is None:
         from handrail.providers.transport import HttpTransport
 
         return HttpTransport(trust_env=True)
     module, kind = service.transport
-    made: Transport = getattr(importlib.import_module(module), kind)()
+    made: Transport = getattr(importlib.import_module(module), kind)(region=region)
     return made
 
 

@@ -39,8 +39,11 @@ MakeClient = Callable[[Endpoint], Any]
 class BedrockTransport:
     """A `Transport`. Credentials come from where botocore looks for them; the endpoint's key is not used."""
 
-    def __init__(self, make_client: MakeClient | None = None, *, silence: float = 300.0) -> None:
-        self._make_client = make_client or (lambda endpoint: _client(endpoint, silence))
+    def __init__(
+        self, make_client: MakeClient | None = None, *, silence: float = 300.0, region: str | None = None
+    ) -> None:
+        """`region` is for an address of one's own; Amazon's addresses name theirs."""
+        self._make_client = make_client or (lambda endpoint: _client(endpoint, silence, region))
         self._clients: dict[str, Any] = {}
         self._making = threading.Lock()
 
@@ -114,7 +117,7 @@ class _Exchange:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
 
 
-def _client(endpoint: Endpoint, silence: float) -> Any:
+def _client(endpoint: Endpoint, silence: float, region: str | None) -> Any:
     try:
         import botocore.session
         from botocore.config import Config
@@ -124,7 +127,7 @@ def _client(endpoint: Endpoint, silence: float) -> Any:
     config = Config(retries={"total_max_attempts": 1}, read_timeout=silence)
     session = botocore.session.get_session()
     return session.create_client(
-        "bedrock-runtime", region_name=found[1] if found else None, endpoint_url=endpoint.base_url, config=config
+        "bedrock-runtime", region_name=found[1] if found else region, endpoint_url=endpoint.base_url, config=config
     )
 
 
