@@ -76,9 +76,9 @@ def main(arguments: list[str]) -> None:
         return
     rows = result["milliseconds"]
     assert isinstance(rows, dict)
-    print(f"\n{'ms per call':42} {'p50':>9} {'p99':>9}")
+    print(f"\n{'ms per call':42} {'p50':>9} {'p99':>9}", file=sys.stderr)
     for name, row in rows.items():
-        print(f"{name:42} {row['p50']:9.4f} {row['p99']:9.4f}")
+        print(f"{name:42} {row['p50']:9.4f} {row['p99']:9.4f}", file=sys.stderr)
 
 
 if __name__ == "__main__":

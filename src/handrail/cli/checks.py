@@ -52,7 +52,7 @@ def check_extras() -> Iterator[Check]:
             yield Check("ok", f"extra {extra}", f"{module} is installed, for {purpose}")
         else:
             install = f"pip install 'handrail[{extra}]'"
-            yield Check("warn", f"extra {extra}", f"{module} is missing: no {purpose}", install)
+            yield Check("warn", f"extra {extra}", f"{module} is missing; it is for {purpose}", install)
 
 
 def check_models(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
