@@ -29,6 +29,9 @@ from handrail.run.limits import Budget, Limits
 from handrail.run.repeats import Repeats
 from handrail.run.reply import Reply
 
+_REMEMBERED = 64
+"""Runs of which a runner knows what is on record, without reading it."""
+
 FINALISE = "The limit of tool calls is reached. Finalise your answer now, without calling tools."
 
 OnError = Literal["surface", "fail_fast"]
@@ -94,8 +97,15 @@ class Runner:
             error.conversation = run.conversation
             raise
         finally:
-            self._known[run.id] = run.recorded
+            self._remember(run.id, run.recorded)
         return run.conversation
+
+    def _remember(self, run: str, recorded: Conversation) -> None:
+        """What the record has of the latest runs; that of an older one is read again if it is taken up."""
+        self._known.pop(run, None)
+        self._known[run] = recorded
+        if len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
 
 
 class _Run:
