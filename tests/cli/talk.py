@@ -55,7 +55,7 @@ def log_in(user: str, password: Secret) -> str:
 @tool(side_effects=False)
 async def count(context: Invocation) -> str:
     """Count, and say how far."""
-    await context.progress(1, 2, "half")
+    context.progress(1, 2, "half")
     return "counted"
 '''
 

@@ -100,6 +100,7 @@ def test_progress_is_told_beside_the_answer(folder: Path) -> None:
     result = run("ask", *WITH, "count")
 
     assert "  count 50% half" in result.stderr.splitlines()
+    assert "← count ok" in result.stderr
 
 
 @pytest.mark.parametrize(

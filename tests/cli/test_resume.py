@@ -48,6 +48,19 @@ def test_a_run_that_still_waits_says_for_what(folder: Path) -> None:
     assert f"handrail confirm allow {request}" in result.stderr
 
 
+def test_other_tools_than_before_are_pointed_out(folder: Path) -> None:
+    paused, request = waiting()
+    run("confirm", "allow", request, "--by", "ada")
+    (folder / "more.py").write_text("from handrail import tool\n\n\n@tool\ndef more() -> int:\n    return 1\n")
+
+    same = run("ask", *WITH, "hello").stderr
+    other = run("resume", paused, *WITH, "--tools", "more.py")
+
+    assert "not the tools that the run had" in other.stderr
+    assert "not the tools that the run had" not in same
+    assert lines_of(folder / "paid.txt") == ["ada 5"]
+
+
 def test_on_a_terminal_resuming_asks_the_question_again(folder: Path) -> None:
     paused, _ = waiting()
 

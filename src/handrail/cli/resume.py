@@ -13,7 +13,15 @@ from handrail.cli.setup import Chosen, Setup, choosing
 from handrail.cli.view import View, answer, tell
 from handrail.cli.working import work
 from handrail.core.errors import UsageError
-from handrail.core.events import CallSettled, ConfirmationAnswered, ConfirmationRequested, Recorded, RunFinished
+from handrail.core.events import (
+    CallSettled,
+    ConfirmationAnswered,
+    ConfirmationRequested,
+    Recorded,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+)
 from handrail.core.messages import Conversation, InvocationMessage, ResultMessage
 from handrail.run.history import conversation_of
 
@@ -45,7 +53,7 @@ def command(setup: Setup, chosen: Chosen, run: str) -> None:
         return
     elif waiting := _unanswered(events):
         raise UsageError(f"run {run!r} waits for a person's word; give it with: handrail confirm allow {waiting[0]}")
-    work(setup, chosen, run, conversation)
+    work(setup, chosen, run, conversation, tools=_tools(events))
 
 
 def recorded(view: View, run: str) -> tuple[str, list[Recorded]]:
@@ -68,6 +76,12 @@ def _waits_at(conversation: Conversation, events: list[Recorded], *, anybody: bo
                 at += 1
             return at
     return None
+
+
+def _tools(events: list[Recorded]) -> str | None:
+    """The digest of the tools that the run had when it was last begun or taken up."""
+    began = (event.tools for event in reversed(events) if isinstance(event, RunStarted | RunResumed))
+    return next(began, None)
 
 
 def _unanswered(events: list[Recorded]) -> list[str]:

@@ -16,8 +16,8 @@ from handrail.core.errors import HandrailError
 from handrail.core.messages import Conversation
 
 
-def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation) -> None:
-    """Let the model and the tools go on with a conversation to its end.
+def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, tools: str | None = None) -> None:
+    """Let the model and the tools go on with a conversation to its end. `tools` is the digest of those it had before.
 
     Raises:
         HandrailError: It ended before; how to take it up was told.
@@ -26,7 +26,7 @@ def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation) -> 
     """
     live = Live(as_json=setup.view.as_json)
     try:
-        asyncio.run(_work(setup, chosen, run, conversation, live))
+        asyncio.run(_work(setup, chosen, run, conversation, live, tools))
     except (HandrailError, KeyboardInterrupt):
         live.end_line()
         if live.begun:
@@ -38,11 +38,15 @@ def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation) -> 
         raise click.exceptions.Exit(1)
 
 
-async def _work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, live: Live) -> None:
+async def _work(
+    setup: Setup, chosen: Chosen, run: str, conversation: Conversation, live: Live, tools: str | None
+) -> None:
     async with (
         open_model(setup.config, chosen.model) as llm,
         open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask()) as app,
     ):
+        if tools not in (None, app.executor.tools.digest):
+            tell("These are not the tools that the run had before; the record says which it goes on with.")
         # A model that goes on talking may say that it was done.
         await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
         live.end_line()
