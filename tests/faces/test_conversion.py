@@ -109,7 +109,7 @@ def test_names_that_a_provider_refuses_are_mapped() -> None:
 
 def test_what_a_form_cannot_say_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     [notice] = convert_tools("ollama", [get_weather]).notices
-    assert "unit" in notice
+    assert "additionalProperties" in notice
 
     with caplog.at_level(logging.INFO, logger="handrail.faces.conversion"):
         convert_to_ollama_tools([get_weather])

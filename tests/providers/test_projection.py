@@ -77,7 +77,7 @@ def test_the_strict_form_of_openai() -> None:
                 "type": "object",
                 "properties": {
                     "city": {"type": "string", "description": "Where"},
-                    "unit": {"type": ["string", "null"], "enum": ["c", "f", None]},
+                    "unit": {"type": ["string", "null"], "enum": ["c", "f", None], "description": 'Default: "c".'},
                     "days": {"type": ["integer", "null"], "minimum": 1, "maximum": 9},
                     "near": {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]},
                     "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
@@ -93,7 +93,7 @@ def test_the_strict_form_of_openai() -> None:
                     }
                 },
             },
-            lost=("#/properties/city: minLength", "#/properties/unit: default", "#/properties/tags: uniqueItems"),
+            lost=("#/properties/city: minLength", "#/properties/tags: uniqueItems"),
             narrowed=(),
         )
     )
@@ -106,7 +106,7 @@ def test_the_form_of_gemini() -> None:
                 "type": "object",
                 "properties": {
                     "city": {"type": "string", "description": "Where"},
-                    "unit": {"enum": ["c", "f"]},
+                    "unit": {"enum": ["c", "f"], "description": 'Default: "c".'},
                     "days": {"type": "integer", "minimum": 1, "maximum": 9},
                     "near": {
                         "anyOf": [
@@ -124,7 +124,7 @@ def test_the_form_of_gemini() -> None:
                 "required": ["city"],
                 "additionalProperties": False,
             },
-            lost=("#/properties/city: minLength", "#/properties/unit: default", "#/properties/tags: uniqueItems"),
+            lost=("#/properties/city: minLength", "#/properties/tags: uniqueItems"),
             narrowed=(),
         )
     )
@@ -137,7 +137,7 @@ def test_the_form_of_ollama() -> None:
                 "type": "object",
                 "properties": {
                     "city": {"type": "string", "description": "Where"},
-                    "unit": {"enum": ["c", "f"]},
+                    "unit": {"enum": ["c", "f"], "description": 'Default: "c".'},
                     "days": {"type": "integer"},
                     "near": {
                         "anyOf": [
@@ -155,7 +155,6 @@ def test_the_form_of_ollama() -> None:
             },
             lost=(
                 "#/properties/city: minLength",
-                "#/properties/unit: default",
                 "#/properties/days: minimum",
                 "#/properties/days: maximum",
                 "#/$defs/Point: additionalProperties",
@@ -379,7 +378,7 @@ def test_what_is_lost_is_named_where_it_stood_and_every_keyword_not_taken_is_nam
     moved = {entry for entry in lost if "anyOf" in schema and entry.endswith(": required")}
     assert set(lost) - moved <= everything
     assert rules.keywords is not None
-    reworded = {"const", "allOf", "oneOf", "$ref", "items", "prefixItems", "additionalProperties", *SILENT}
+    reworded = {"const", "default", "allOf", "oneOf", "$ref", "items", "prefixItems", "additionalProperties", *SILENT}
     used = {p for p, _ in _keywords({k: v for k, v in schema.items() if k != "$defs"}, "#")}
     gone = tuple(entry.replace(": ", "/") for entry in lost)
     for pointer, key in _keywords(schema, "#"):

@@ -90,13 +90,13 @@ def _echoes(id: str, words: str) -> Scene:
 
 
 OWN_TOOLS = registered(*TOOLS)
-GUESTS = [{"name": "Zoë", "age": 41, "likes": ["tea", "ö"]}, {"name": "Al"}]
+GUESTS = [{"name": "Zoë", "age": 41, "likes": ["tea", "ö"]}, {"name": "Al", "age": None}]
 DONE = [text(ANSWER)]
 
 OWN = (
     _own("no-arguments", [call("now")], DONE),
     _own("dotted-name", [call("notes.write", title="t", tags=[])], DONE),
-    _own("long-name", [call(LONG, query="x")], DONE),
+    _own("long-name", [call(LONG, query="x", most=None)], DONE),
     _own("optional-given", [call(LONG, query="x", order="old", most=3)], DONE),
     _own("left-to-null", [call("remind", what="tea")], DONE),
     _own("null-inside", [call("remind", what="tea", place={"city": "Rome"})], DONE),

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from handrail.core.jsontext import kind_of
 from handrail.providers.projection.merge import ANNOTATIONS, merged
 from handrail.providers.projection.pointers import below, has_inner_ids, target_of
@@ -66,8 +68,12 @@ class Reduction:
             if key in SILENT or key in ("$ref", "allOf") or (hidden and key not in ANNOTATIONS):
                 continue
             said = self._keyword(key, value, schema, pointer)
+            if key == "default" and said is None:
+                continue
             if said is None or not _join(out, said):
                 self.lose(pointer, key)
+        if "default" in schema and "default" not in out and not hidden:
+            _tell_default(out, schema["default"])
         return out
 
     def _keyword(self, key: str, value: Any, schema: dict[str, Any], pointer: str) -> dict[str, Any] | None:
@@ -174,6 +180,12 @@ class Reduction:
             self.defs[name] = {}
             self.defs[name] = self.at(target, where)
         return f"#/$defs/{self._names[where]}"
+
+
+def _tell_default(out: dict[str, Any], value: Any) -> None:
+    """A default binds nobody; it is a remark, and can be made in words."""
+    words = f"Default: {msgspec.json.encode(value).decode()}."
+    out["description"] = f"{out['description']} {words}" if out.get("description") else words
 
 
 def _join(out: dict[str, Any], said: dict[str, Any]) -> bool:
