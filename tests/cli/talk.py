@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import pty
 import re
+import select
 import subprocess
 import termios
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.cli.scene import command, environment
+
+PATIENCE = 30
+"""Times two seconds in which a program may say nothing."""
 
 TOOLS = '''
 import os
@@ -161,12 +165,13 @@ def dialogue(arguments: Sequence[str], *steps: tuple[str, str], **env: str) -> t
         start_new_session=True,
     ) as process:
         os.close(theirs)
-        shown, looked, left = b"", 0, list(steps)
-        while piece := _read(ours):
+        shown, looked, left, last = b"", 0, list(steps), ""
+        while (piece := _read(ours, process, last, shown)) != b"":
             shown += piece
             while left and (at := shown.find(left[0][0].encode(), looked)) >= 0:
                 looked = at + len(left[0][0])
-                _type(ours, process.pid, left.pop(0)[1])
+                last = left.pop(0)[1]
+                _type(ours, process.pid, last)
     os.close(ours)
     assert not left, f"never saw {left[0][0]!r} in {shown.decode()!r}"
     return process.returncode, _STYLES.sub("", shown.decode().replace("\r\n", "\n"))
@@ -179,7 +184,20 @@ def _type(terminal: int, pid: int, keys: str) -> None:
         os.write(terminal, keys.encode())
 
 
-def _read(terminal: int) -> bytes:
+def _read(terminal: int, process: subprocess.Popen[bytes], last: str, shown: bytes) -> bytes:
+    """What comes next, or nothing at the end.
+
+    Python notices a Ctrl-C that arrives between a prompt and the waiting for a line only with the
+    next key. A person presses again, and so does this.
+    """
+    for _ in range(PATIENCE):
+        if select.select([terminal], [], [], 2)[0]:
+            break
+        if last == "^C":
+            _type(terminal, process.pid, last)
+    else:
+        process.kill()
+        raise AssertionError(f"nothing more came after {shown.decode()!r}")
     try:
         return os.read(terminal, 4096)
     except OSError:  # what Linux says when the other end is closed

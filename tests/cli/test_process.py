@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -83,7 +84,9 @@ def test_ctrl_c_ends_with_130_and_no_traceback(journal: Journal) -> None:
         assert process.stderr is not None
         said = b""
         while b"[y/N]" not in said:
-            said += os.read(process.stderr.fileno(), 1024)
+            piece = os.read(process.stderr.fileno(), 1024)
+            assert piece, said
+            said += piece
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
 
@@ -103,6 +106,7 @@ def on_terminal(*arguments: str, width: int = 100, typed: str = "", until: str =
         os.close(theirs)
         shown = b""
         while True:
+            assert select.select([ours], [], [], 60)[0], f"nothing more came after {shown.decode()!r}"
             try:
                 piece = os.read(ours, 4096)
             except OSError:  # what Linux says when the other end is closed
