@@ -11,6 +11,9 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -64,7 +67,7 @@ def connect(
     except (OSError, sqlite3.Error) as error:
         raise explained(path, error) from error
     try:
-        _configure(connection, path)
+        _patiently(partial(_configure, connection, path), patience)
         meta, key = read_meta(connection), path.with_suffix(".key")
         if meta and signer is None and not key.exists():
             raise JournalError(
@@ -72,7 +75,7 @@ def connect(
             )
         name = meta.get("origin") or origin or default_origin(path)
         signer = signer or Signer.load_or_create(key, name)
-        _create(connection, name, signer)
+        _patiently(partial(_create, connection, name, signer), patience)
         _check_format(connection, path)
         _check_key(connection, path, signer)
     except BaseException as error:
@@ -81,6 +84,18 @@ def connect(
             raise explained(path, error) from error
         raise
     return connection, signer
+
+
+def _patiently(step: Callable[[], None], patience: float) -> None:
+    """Do it when others let us. SQLite waits for most locks itself, but not for the one that makes a new file a WAL."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return step()
+        except sqlite3.OperationalError as error:
+            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(0.005)
 
 
 def connect_existing(path: Path, mode: Literal["ro", "rw"], patience: float = 10) -> sqlite3.Connection:
