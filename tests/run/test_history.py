@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from handrail import Context, Conversation, Executor, Policy, Runner, tool
 from handrail.core.errors import UsageError
-from handrail.core.events import ConversationChanged, Event, Recorded, ReplyGiven, TextDelta
-from handrail.core.messages import ResultMessage
+from handrail.core.events import ConfirmationRequested, ConversationChanged, Event, Recorded, ReplyGiven, TextDelta
+from handrail.core.messages import Message, ResultMessage
 from handrail.run.history import conversation_of, replay, unanswered
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
@@ -92,3 +93,46 @@ async def test_a_run_whose_words_were_erased_says_so() -> None:
 
     with pytest.raises(UsageError, match="erased"):
         conversation_of([erased])
+
+
+async def test_the_record_gives_back_a_conversation_in_which_a_call_waited_and_the_model_went_on() -> None:
+    @tool
+    async def look(n: int) -> int:
+        return n
+
+    journal = MemoryJournal()
+    model = ScriptedModel(
+        [call("look", n=1), call("pay", amount=5), call("look", n=2)],
+        [call("look", n=3)],
+        [text("It waits.")],
+        [text("Still.")],
+    )
+    async with Executor([payer([]), look], journal=journal) as executor:
+        runner = Runner(model, executor)
+        first = await runner.run(Conversation().say("pay"), RUN)
+        second = await runner.run(first.say("and now?"), RUN)
+
+    told = [message.result.outcome for message in second.messages if isinstance(message, ResultMessage)]
+    assert told == ["ok", "ok", "needs_confirmation", "ok"]
+    assert [_without_time(message) for message in conversation_of(journal.events).messages] == [
+        _without_time(message) for message in second.messages
+    ]
+
+
+async def test_a_call_that_was_told_to_wait_runs_when_the_run_is_taken_back_to_it() -> None:
+    journal, paid = MemoryJournal(), list[int]()
+    async with Executor([payer(paid)], journal=journal) as executor:
+        runner = Runner(ScriptedModel([call("pay", amount=5)], [text("It waits.")], [text("Done.")]), executor)
+        await runner.run(Conversation().say("pay"), RUN)
+        request = next(event for event in journal.events if isinstance(event, ConfirmationRequested))
+        await executor.answer("r", request.request, allow=True, by="ada")
+        ended = await runner.run(conversation_of(journal.events).upto(3), RUN)
+
+    assert (paid, ended.text) == ([5], "Done.")
+    assert [_without_time(message) for message in conversation_of(journal.events).messages] == [
+        _without_time(message) for message in ended.messages
+    ]
+
+
+def _without_time(message: Message) -> Message:
+    return msgspec.structs.replace(message, at=0)

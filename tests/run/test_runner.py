@@ -149,6 +149,9 @@ async def test_a_limit_of_seconds_ends_a_model_that_does_not_answer() -> None:
         conversation = await Runner(Silent(), executor, Limits(seconds=0.02)).run(Conversation().say("?"))
 
     assert conversation.text == "I think"
+    cut = conversation.messages[-1]
+    assert isinstance(cut, AssistantMessage)
+    assert cut.stop == "max_tokens"
 
 
 async def test_calls_past_the_limit_of_one_reply_are_answered_and_not_run() -> None:

@@ -22,7 +22,7 @@ from handrail.core.events import (
     RunResumed,
     RunStarted,
 )
-from handrail.core.messages import Conversation, InvocationMessage, ResultMessage
+from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage
 from handrail.run.history import conversation_of
 
 
@@ -72,10 +72,17 @@ def _waits_at(conversation: Conversation, events: list[Recorded], *, anybody: bo
     messages = conversation.messages
     for at, message in enumerate(messages):
         if isinstance(message, InvocationMessage) and message.id in ready:
-            while at < len(messages) and isinstance(messages[at], InvocationMessage | ResultMessage):
+            while at < len(messages) and _stands(messages[at]):
                 at += 1
             return at
     return None
+
+
+def _stands(message: Message) -> bool:
+    """Whether it is a call, or an answer other than that the call waits."""
+    if isinstance(message, ResultMessage):
+        return message.result.outcome != "needs_confirmation"
+    return isinstance(message, InvocationMessage)
 
 
 def _tools(events: list[Recorded]) -> str | None:

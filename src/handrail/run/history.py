@@ -32,25 +32,23 @@ def conversation_of(events: Iterable[Recorded]) -> Conversation:
     for event in events:
         match event:
             case ConversationChanged(keep=keep, messages=added):
-                _flush(messages, waiting, results)
+                _settle(messages, waiting, results)
                 messages = [*messages[:keep], *_there(event.run, added)]
+                waiting = [message.id for message in unanswered(Conversation(tuple(messages)))]
             case ReplyGiven(messages=given):
-                _flush(messages, waiting, results)
-                for message in _there(event.run, given):
-                    messages.append(message)
-                    if isinstance(message, InvocationMessage):
-                        waiting.append(message.call.id)
+                _settle(messages, waiting, results)
+                messages += _there(event.run, given)
+                waiting = [message.id for message in unanswered(Conversation(tuple(messages)))]
             case CallSettled(result=ToolResult() as result) | CallAmended(result=ToolResult() as result):
                 results[event.call_id] = ResultMessage(result, event.at)
-    _flush(messages, waiting, results)
+    if all(id in results for id in waiting):  # else it was cut off here, and is taken up at its calls
+        _settle(messages, waiting, results)
     return Conversation(tuple(messages))
 
 
-def _flush(messages: list[Message], waiting: list[str], results: dict[str, ResultMessage]) -> None:
-    """The answers to the calls of a reply, in the order of the calls; only when all are there."""
-    if waiting and all(id in results for id in waiting):
-        messages.extend(results[id] for id in waiting)
-        waiting.clear()
+def _settle(messages: list[Message], waiting: list[str], results: dict[str, ResultMessage]) -> None:
+    """The answers that there are to the calls of a reply, in the order of the calls."""
+    messages.extend(results[id] for id in waiting if id in results)
 
 
 def _there(run: str, messages: tuple[Message, ...] | None) -> tuple[Message, ...]:

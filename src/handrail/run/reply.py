@@ -74,7 +74,7 @@ class Reply:
             await asyncio.wait(self.started.values())
 
     def message(self, at: int) -> AssistantMessage:
-        finished = self._finished or ReplyFinished(stop="end")
+        finished = self._finished or ReplyFinished(stop="max_tokens")  # it was cut off, and does not say it ended
         return AssistantMessage(
             "".join(self._text), at, finished.model, finished.stop, finished.usage, finished.artefacts
         )

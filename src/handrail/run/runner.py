@@ -146,6 +146,8 @@ class _Run:
             changed = ConversationChanged(run=self.id, at=self._executor.now(), keep=keep, messages=added)
             await self._executor.record(changed, self._context, self._emit)
             self.recorded = self.conversation
+            if self._follow is not None:
+                self._follow(self.conversation)
 
     async def loop(self, choice: ToolChoice) -> None:
         if (cut_off := unanswered(self.conversation)) and not await self._answer(cut_off, {}):
@@ -237,14 +239,21 @@ class _Run:
         results = [tasks[message.id].result() for message in calls]
         for message, result in zip(calls, results, strict=True):
             self._repeats.note(message.call, result)
-        if self._runner._on_wait == "pause":
-            settled = [result for result in results if result.outcome != "needs_confirmation"]
-        else:
-            settled = results
+        settled = [result for result in results if result.outcome != "needs_confirmation"]
+        waiting = [result for result in results if result.outcome == "needs_confirmation"]
         self._grow(*(ResultMessage(result, self._executor.now()) for result in settled))
+        paused = bool(waiting) and self._runner._on_wait == "pause"
+        if not paused:
+            await self._tell(waiting)
         if self._runner._on_error == "fail_fast":
-            await self._fail_on(settled)
-        return len(settled) == len(results)
+            await self._fail_on(settled if paused else results)
+        return not paused
+
+    async def _tell(self, waiting: list[ToolResult]) -> None:
+        """The model hears that calls wait for a person. They are not settled, so their entries do not say it."""
+        told = (ResultMessage(result, self._executor.now()) for result in waiting)
+        self.conversation = self.conversation.add(*told)
+        await self._write_down()
 
     async def _settle(self, call: ToolCall, number: int) -> ToolResult:
         refusal = self._repeats.refusal(call)
