@@ -5,10 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from handrail import Context, Conversation, Executor, Policy, Runner, tool
+from handrail import Context, Conversation, Executor, Policy, Runner, Secret, ToolCall, tool
 from handrail.core.errors import UsageError
-from handrail.core.events import ConfirmationRequested, ConversationChanged, Event, Recorded, ReplyGiven, TextDelta
+from handrail.core.events import (
+    CallRequested,
+    ConfirmationRequested,
+    ConversationChanged,
+    Event,
+    Recorded,
+    ReplyGiven,
+    TextDelta,
+)
 from handrail.core.messages import Message, ResultMessage
+from handrail.core.redact import MASK
 from handrail.run.history import conversation_of, replay, unanswered
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
@@ -136,3 +145,37 @@ async def test_a_call_that_was_told_to_wait_runs_when_the_run_is_taken_back_to_i
 
 def _without_time(message: Message) -> Message:
     return msgspec.structs.replace(message, at=0)
+
+
+async def test_a_secret_that_a_model_passes_on_reaches_the_tool_and_no_entry() -> None:
+    seen: list[str] = []
+
+    @tool(side_effects=True)
+    async def log_in(user: str, password: Secret) -> str:
+        seen.append(password)
+        return "welcome"
+
+    journal = MemoryJournal()
+    as_object = call("log_in", user="ada", password="correct horse")
+    as_text = CallRequested(call=ToolCall("t", "log_in", '{"user": "bob", "password": "correct horse"}'))
+    broken = CallRequested(call=ToolCall("b", "log_in", '{"user": "eve", "password": "correct horse"'))
+    model = ScriptedModel([as_object, as_text, broken], [text("in")], [text("still in")])
+    async with Executor([log_in], journal=journal, policy=FREE) as executor:
+        first = await Runner(model, executor).run(Conversation().say("log in"), RUN)
+        await executor.finish("r")
+        await Runner(model, executor).run(first.say("and now?"), RUN)  # knows the words, not the record
+
+    assert seen == ["correct horse", "correct horse"]
+    assert "correct horse" not in repr(journal.events)
+
+
+async def test_a_call_whose_secret_the_record_does_not_have_is_not_run_with_a_mask_in_its_place() -> None:
+    @tool
+    async def log_in(password: Secret) -> None:
+        raise NotImplementedError
+
+    async with Executor([log_in]) as executor:
+        result = await executor.invoke(ToolCall("1", "log_in", {"password": MASK}))
+
+    assert result.outcome == "invalid_arguments"
+    assert "not on record" in result.text

@@ -100,6 +100,13 @@ def mask_fields(value: Any, names: frozenset[str]) -> Any:
     return value
 
 
+def has_masked(value: Any, names: frozenset[str]) -> bool:
+    """Whether a field of these names holds the mask in place of its secret."""
+    if isinstance(value, dict):
+        return any(item == MASK if key in names else has_masked(item, names) for key, item in value.items())
+    return isinstance(value, list | tuple) and any(has_masked(item, names) for item in value)
+
+
 _INSIDE = ("anyOf", "oneOf", "allOf", "prefixItems", "items", "additionalProperties", "patternProperties")
 
 

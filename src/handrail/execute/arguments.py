@@ -7,6 +7,7 @@ from typing import Any
 from handrail.core.calls import ToolCall
 from handrail.core.errors import InvalidArguments
 from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.redact import has_masked
 from handrail.execute.repair import coerce, repair
 from handrail.tools.tool import Tool
 
@@ -30,6 +31,16 @@ def read_arguments(call: ToolCall, tool: Tool, *, lenient: bool) -> tuple[dict[s
     if completed is not arguments and tool.validator.problems(completed):
         completed = arguments
     return completed, warnings
+
+
+def check_secrets(arguments: dict[str, Any], tool: Tool) -> None:
+    """Never run a call of a resumed run with the mask that stands in the record for its secret.
+
+    Raises:
+        InvalidArguments: A secret is missing.
+    """
+    if tool.secrets and has_masked(arguments, tool.secrets):
+        raise InvalidArguments("a secret of this call is not on record; make the call again with it")
 
 
 def _parsed(written: dict[str, Any] | str, lenient: bool) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -29,8 +29,7 @@ from handrail.core.events import (
 )
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock
-from handrail.core.redact import MASK, mask_fields
-from handrail.execute.arguments import read_arguments
+from handrail.execute.arguments import check_secrets, read_arguments
 from handrail.execute.attempt import Attempt, refused
 from handrail.execute.authorise import ScopeAuthoriser
 from handrail.execute.confirm import Confirmer, DeferAll
@@ -140,6 +139,7 @@ class Executor:
         known = await reconciled(attempt, self.policy)
         if known is not None:
             return known
+        check_secrets(arguments, tool)
         if not tool.reads and self.policy.confirm_side_effects and attempt.grant is None:
             granted = await self._confirmer.confirm(tool, call, arguments, attempt.recorder)
             attempt.grant = granted.request
@@ -188,16 +188,13 @@ class Executor:
 
     def _asked(self, attempt: Attempt) -> CallAsked:
         call, tool = attempt.call, attempt.tool
-        arguments: Any = call.arguments
-        if tool is not None and tool.secrets:
-            arguments = mask_fields(arguments, tool.secrets) if isinstance(arguments, dict) else MASK
         return CallAsked(
             run=attempt.recorder.run,
             at=self._clock.now(),
             call_id=call.id,
             tool=call.name if tool is None else tool.scoped_name,
             principal=attempt.context.principal.id,
-            arguments=arguments,
+            arguments=call.arguments if tool is None else tool.masked(call.arguments),
         )
 
     async def _nested(

@@ -15,7 +15,6 @@ from handrail.core.errors import Cancelled, TimedOut, ToolError
 from handrail.core.events import CallIntended
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
-from handrail.core.redact import mask_fields
 from handrail.execute.attempt import Attempt, failure
 from handrail.execute.bound import bound
 from handrail.execute.isolation.process import ProcessPool
@@ -78,7 +77,7 @@ class Performer:
                 principal=attempt.context.principal.id,
                 depth=attempt.context.depth,
                 grant=attempt.grant,
-                arguments=mask_fields(attempt.arguments, tool.secrets),
+                arguments=tool.masked(attempt.arguments),
             ),
             durable=not tool.reads,
         )

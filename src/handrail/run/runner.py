@@ -143,7 +143,9 @@ class _Run:
         keep = _shared(self.recorded, self.conversation)
         added = self.conversation.messages[keep:]
         if added or keep < len(self.recorded):
-            changed = ConversationChanged(run=self.id, at=self._executor.now(), keep=keep, messages=added)
+            changed = ConversationChanged(
+                run=self.id, at=self._executor.now(), keep=keep, messages=self._writable(added)
+            )
             await self._executor.record(changed, self._context, self._emit)
             self.recorded = self.conversation
             if self._follow is not None:
@@ -198,7 +200,7 @@ class _Run:
                     stop=message.stop,
                     input_tokens=message.usage.input_tokens if message.usage else 0,
                     output_tokens=message.usage.output_tokens if message.usage else 0,
-                    messages=(message, *calls),
+                    messages=self._writable((message, *calls)),
                 ),
                 self._context,
                 self._emit,
@@ -298,6 +300,20 @@ class _Run:
                     self.conversation = self.conversation.add(SupervisorMessage(FINALISE, self._executor.now()))
                     await self._write_down()
                     await self._ask("none")
+
+    def _writable(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The messages as they may be written down: without the secrets that calls hold."""
+        return tuple(
+            self._masked(message) if isinstance(message, InvocationMessage) else message for message in messages
+        )
+
+    def _masked(self, message: InvocationMessage) -> InvocationMessage:
+        try:
+            tool = self._executor.tools.find(message.call.name)
+        except UnknownTool:
+            return message
+        call = msgspec.structs.replace(message.call, arguments=tool.masked(message.call.arguments))
+        return msgspec.structs.replace(message, call=call)
 
     def _grow(self, *messages: Message) -> None:
         """Add what the record already has."""

@@ -12,7 +12,8 @@ import msgspec
 
 from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
-from handrail.core.redact import secret_fields
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, is_async, style_of, unwrapped
 from handrail.tools.schema.validator import Validator
@@ -170,6 +171,18 @@ class Tool:
     def complete(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the schema's defaults for what is absent; the handler may keep and change them."""
         return {**copy.deepcopy(self.defaults), **arguments} if self.defaults else arguments
+
+    def masked(self, arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+        """Arguments as they may be written down: without the secrets, and without text that may hold one unseen."""
+        if not self.secrets:
+            return arguments
+        if isinstance(arguments, str):
+            try:
+                return msgspec.json.encode(mask_fields(parse_object(arguments), self.secrets)).decode()
+            except JSONTextError:
+                return MASK
+        masked: dict[str, Any] = mask_fields(arguments, self.secrets)
+        return masked
 
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Checked JSON as the types that the handler declares.
