@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench suite format clean
+.PHONY: help demo test check bench fuzz soak suite format clean
 PY := .venv/bin/python
 
 help:  ## list the targets
@@ -30,8 +30,14 @@ check: .venv/.dev  ## lint, format, types, direction of imports, sizes
 test: check suite  ## everything that must hold
 	@$(PY) -m pytest -q
 
-bench: .venv/.dev  ## measure, as ratios in one run
+bench: .venv/.dev  ## measure, as ratios in one run, against a loop by hand and the usual frameworks (20 min)
 	@$(PY) -m bench
+
+fuzz: suite  ## hostile bytes into every reader, for a minute each (FUZZ=seconds)
+	@$(PY) -m fuzz --seconds $(or $(FUZZ),60)
+
+soak: suite  ## what takes long: crashes, kills, thousands of turns and calls, fuzzing
+	@$(PY) -m soak
 
 format: .venv/.dev  ## put the code in its usual form
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .

@@ -30,7 +30,7 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check --quiet "$@"; }
 case "$want" in
   runtime)
     echo "· installing handrail"
-    pip install -c constraints.txt -e packages/handrail-local -e '.[cli,http,local]' ;;
+    pip install -c constraints.txt -e packages/handrail-local -e '.[cli,local]' ;;
   dev)
     echo "· installing handrail with its development tools"
     pip install --upgrade -c constraints.txt pip

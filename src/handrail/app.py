@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from handrail.config.tools import one_set, tools_of
 from handrail.config.values import Config, ModelSettings
-from handrail.core.confirmation import Allow, Confirmation, Decision
+from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
 from handrail.core.errors import UsageError
 from handrail.core.ports import Approver, Embedder
 from handrail.execute.confirm import DeferAll
 from handrail.execute.executor import Executor
 from handrail.execute.rules import Rule, Rules
 from handrail.execute.spill import read_output_tool
+from handrail.proof.database import explained
 from handrail.proof.journal import SqliteJournal
 from handrail.run.runner import OnWait, Runner
 from handrail.store.spill import DirectorySpill
@@ -36,13 +37,13 @@ Ask = Callable[[RegisteredTools], Approver]
 
 
 class AllowAll:
-    """The approver of somebody who said yes to everything beforehand."""
+    """The approver of somebody who said yes to everything beforehand, but not to what nobody could foresee."""
 
     def __init__(self, by: str) -> None:
         self._by = by
 
     async def decide(self, question: Confirmation) -> Decision:
-        return Allow(self._by)
+        return Defer() if question.why else Allow(self._by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,10 @@ class App:
         return self.executor.tools
 
     def runner(self, llm: LLM, on_wait: OnWait = "tell") -> Runner:
-        return Runner(llm.model, self.executor, self.config.limits, on_wait=on_wait, defaults=llm.defaults)
+        config = self.config
+        return Runner(
+            llm.model, self.executor, config.limits, on_wait=on_wait, defaults=llm.defaults, offering=config.offering
+        )
 
 
 @asynccontextmanager
@@ -91,7 +95,7 @@ async def open_app(
         for item in items:
             if isinstance(item, Ensemble):
                 await stack.enter_async_context(item)
-        journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(journal)
         opened = await stack.enter_async_context(await SqliteJournal.open(journal))
         executor = Executor(
             tools,
@@ -101,24 +105,50 @@ async def open_app(
             spill=spill,
             embedder=_embedder(config, tools),
         )
+        config.offering.equip(executor)
         yield App(config, await stack.enter_async_context(executor), opened)
 
 
-def open_model(config: Config, name: str | None = None) -> LLM:
+def _make_folder(journal: Path) -> None:
+    try:
+        journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise explained(journal, error) from error
+
+
+def open_model(config: Config, name: str | None = None, fallback: Sequence[str] = ()) -> LLM:
     """A model by its name in the configuration, or as `provider:model`. The caller closes it.
+
+    Where it gives no reply, those of `fallback` are asked, or else those that the configuration names for it.
 
     Raises:
         UsageError: There is no such model, or it lacks a key or an address.
         MissingExtra: What it needs is not installed.
     """
     name = name or config.default_model or _only(config)
+    others = tuple(fallback) or settings_of(config, name).fallback
+    if not others:
+        return _one(config, name)
+    from handrail.faces.create import with_fallback
+    from handrail.providers.pace import Paces
+
+    paces = Paces()
+    return with_fallback(_one(config, name, paces=paces), [_one(config, each, paces=paces) for each in others])
+
+
+def _one(config: Config, name: str, **shared: Any) -> LLM:
     settings = settings_of(config, name)
     if settings.provider == SCRIPTED:
         return _scripted(config, settings)
-    from handrail.faces.create import create_llm
+    from handrail.faces.create import SERVICES, create_llm
 
     return create_llm(
-        settings.provider, model=settings.model, key=settings.key, base_url=settings.base_url, **settings.options
+        settings.provider,
+        model=settings.model,
+        key=settings.key,
+        base_url=settings.base_url,
+        **(shared if settings.provider in SERVICES else {}),
+        **settings.options,
     )
 
 

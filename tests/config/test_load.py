@@ -16,6 +16,7 @@ from handrail.core.redact import redact_text
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits
+from handrail.run.offering import Offering
 from handrail.tools.files.table import Place, Table
 from handrail.tools.tool import Retry
 
@@ -62,6 +63,11 @@ def test_everything_that_a_file_can_say(tmp_path: Path) -> None:
         tokens = 100_000
         cost = 0.5
 
+        [offering]
+        most = 20
+        found = 4
+        native = false
+
         [proof]
         journal = "record/journal.db"
         """,
@@ -85,6 +91,7 @@ def test_everything_that_a_file_can_say(tmp_path: Path) -> None:
         llm=LlmSettings(tools_max_iterations=3, tools_per_tool_timeout_seconds=5.0),
         calls=Policy(max_output=2000, retry=Retry(attempts=3), repair=True),
         bounds=Limits(on_limit="error", tokens=100_000, cost=0.5),
+        offering=Offering(most=20, found=4, native=False),
         rules=(Rule("allow", "io:read_file", (("path", "docs/**"),)), Rule("deny", "*:delete_*")),
         ensembles=(tmp_path / "io.toml",),
         journal=tmp_path / "record/journal.db",
@@ -112,6 +119,8 @@ def test_the_only_model_is_the_default_one(tmp_path: Path) -> None:
         ("[policy]\ntimeout = 0", ":2: policy.timeout: must be more than 0 seconds, not 0"),
         ("[policy]\nmax_output = 1", ":2: policy.max_output: must be "),
         ("[limits]\non_limit = 'never'", ":2: limits.on_limit: must be one of 'finalise', 'error', 'stop'"),
+        ("[offering]\nmost = 0", ":2: offering.most: must be "),
+        ("[offering]\nfind = 3", ":2: offering.find: there is no such key; did you mean 'found'?"),
         ("[limits]\ncost = true", ":2: limits.cost: must be a number above 0, not True"),
         ("[models.a]\nmodel = 'x'", ":1: models.a: a model needs a provider"),
         ("[models.a]\nprovider = 'x'\nurl = ''", ":3: models.a.url: there is no such key"),

@@ -171,11 +171,11 @@ async def test_a_standing_rule_answers_in_advance_and_others_are_asked() -> None
 async def test_a_side_effect_deep_inside_other_tools_is_asked_about_too() -> None:
     bank, approver = Bank(), yes()
 
-    @tool
+    @tool(side_effects=True)
     async def outer(invocation: Invocation) -> Any:
         return await invocation.invoke("middle", {})
 
-    @tool
+    @tool(side_effects=True)
     async def middle(invocation: Invocation) -> Any:
         return await invocation.invoke("pay", {"amount": 7})
 
@@ -183,7 +183,30 @@ async def test_a_side_effect_deep_inside_other_tools_is_asked_about_too() -> Non
         result = await executor.invoke(ToolCall("1", "outer"))
 
     assert (result.content, bank.paid) == ("paid 7", [7])
-    assert [question.arguments for question in approver.questions] == [{"amount": 7}]
+    assert [question.tool for question in approver.questions] == ["outer", "middle", "pay"]
+
+
+@pytest.mark.parametrize(("facts", "made"), [({}, "look"), ({"side_effects": True, "idempotent": True}, "put")])
+async def test_a_tool_that_may_run_again_cannot_call_one_that_must_not(facts: Any, made: str) -> None:
+    bank = Bank()
+
+    @tool(**facts)
+    async def careless(invocation: Invocation) -> Any:
+        assert (await invocation.invoke(made, {})).outcome == "ok"
+        return (await invocation.invoke("pay", {"amount": 7})).outcome
+
+    @tool
+    async def look() -> int:
+        return 1
+
+    @tool(side_effects=True, idempotent=True)
+    async def put() -> int:
+        return 1
+
+    async with Executor([careless, look, put, bank.pay], policy=Policy(confirm_side_effects=False)) as executor:
+        result = await executor.invoke(ToolCall("1", "careless"))
+
+    assert (result.content, bank.paid) == ("forbidden", [])
 
 
 async def test_a_policy_may_do_without_confirmation() -> None:

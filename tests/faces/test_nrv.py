@@ -159,9 +159,10 @@ async def test_a_side_effect_that_waits_for_a_person_is_answered_on_the_stream_t
 
 
 async def test_closing_the_stream_cancels_the_task_and_leaves_no_tool_running() -> None:
-    ended = asyncio.Event()
+    started, ended = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -173,7 +174,8 @@ async def test_closing_the_stream_cancels_the_task_and_leaves_no_tool_running() 
         async for event in events:
             if isinstance(event, ToolCall):
                 break
-        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await started.wait()
         await events.aclose()
 
     assert ended.is_set()

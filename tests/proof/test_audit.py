@@ -190,12 +190,36 @@ def test_a_history_rewritten_to_the_end_does_not_fit_its_checkpoints(copy: Path,
     assert "rewritten" in problem.why
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM span WHERE run = 'run-1'",
+        "UPDATE span SET run = 'run-3' WHERE run = 'run-1'",
+        "UPDATE span SET last = last - 1 WHERE run = 'run-1'",
+        "UPDATE span SET first = first + 1 WHERE run = 'run-2'",
+        "UPDATE span SET n = n + 1 WHERE run = 'run-2'",
+        "UPDATE span SET last = x'00' WHERE run = 'run-2'",
+    ],
+)
+def test_hiding_entries_of_a_run_by_the_note_on_where_it_stands_is_found(copy: Path, statement: str) -> None:
+    with closing(connect(copy)) as connection:
+        connection.execute(statement)
+    (problem,) = audit(copy).problems
+    assert problem.index is None
+    assert "run-" in problem.why
+
+
 def test_cutting_the_checkpoints_too_is_found_by_one_kept_elsewhere(copy: Path) -> None:
     with Reader(copy) as reader:
         kept = [note for _, note, _ in reader.checkpoints()]
     with closing(connect(copy)) as connection:
         connection.execute("DELETE FROM entry WHERE seq >= 6")
         connection.execute("DELETE FROM checkpoint WHERE size > 6")
+        connection.execute("DELETE FROM span")
+        connection.execute(
+            "INSERT INTO span SELECT run, min(seq), max(seq), max(n) FROM entry"
+            " WHERE seq < (SELECT max(size) FROM checkpoint) GROUP BY run"
+        )
     assert audit(copy).ok
     (problem,) = audit(copy, known=kept).problems
     assert problem.index == 6

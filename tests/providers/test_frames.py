@@ -165,14 +165,13 @@ def test_nothing_after_done_is_read() -> None:
     [
         b"data: {}\n\ndata: {broken\n\n",
         b'data: {}\n\ndata: {"a": NaN}\n\n',
-        b'data: {}\n\ndata: {"a": 1, "a": 2}\n\n',
+        b'data: {}\n\ndata: {"args": {"a": 1, "a": 2}}\n\n',
         b"data: {}\n\ndata: [1]\n\n",
         b'data: {}\n\ndata: "text"\n\n',
         b"data: {}\n\ndata: [DO",
         b'data: {}\n\ndata: {"cut": "o',
         b'data: {}\n\ndata: "\xff"\n\n',
         b"data: {}\n\ndata: " + b"[" * 100_000 + b"\n\n",
-        b"data: {}\n\ndata:\n\n",
     ],
 )
 def test_an_event_that_is_no_json_object_is_an_error_and_never_skipped(body: bytes) -> None:
@@ -183,6 +182,10 @@ def test_an_event_that_is_no_json_object_is_an_error_and_never_skipped(body: byt
             given_out.append(event)
         given_out.extend(reader.finish())
     assert given_out == [WireEvent({})]
+
+
+def test_an_event_without_data_keeps_the_connection_alive_and_says_nothing() -> None:
+    assert read("sse", b"data:\n\ndata: {}\n\nevent: ping\ndata: \n\n") == [WireEvent({})]
 
 
 @pytest.mark.parametrize("media_type", ["text/html", "TEXT/HTML", "application/xhtml+xml"])

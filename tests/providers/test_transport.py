@@ -6,8 +6,6 @@ import asyncio
 import email.utils
 import gzip
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 
 from handrail.core.errors import (
-    MissingExtra,
     ModelError,
     ModelUnavailable,
     ProtocolError,
@@ -146,19 +143,6 @@ async def test_the_proxy_of_the_environment_is_used_only_when_asked(
             assert [event async for event in events] == [WireEvent({"by": "proxy"})]
         await asks_it.aclose()
     assert [asked.path for asked in server.asked] == ["/v1/chat", "/v1/chat", "http://model.invalid/v1/v1/chat"]
-
-
-async def test_without_aiohttp_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, transport: HttpTransport
-) -> None:
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(MissingExtra, match=r"models over HTTP needs .* pip install 'handrail\[http\]'"):
-        await anext(transport.send(asking(), Endpoint("http://127.0.0.1:1")))
-
-
-def test_a_model_can_be_described_without_loading_an_http_client() -> None:
-    code = "import sys, handrail.providers.model, handrail.providers.keys; print('aiohttp' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
 # What comes back.

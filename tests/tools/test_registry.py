@@ -202,6 +202,7 @@ CHANGES: dict[str, Any] = {
     "binding": Binding("fs.read", (1, 0), ("a",), {"a": "b"}, {"c": 2}),
     "models": None,
     "tags": (),
+    "untrusted": True,
 }
 
 

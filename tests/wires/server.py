@@ -203,14 +203,14 @@ async def _streamed(request: web.Request, framing: Framing, events: list[Event])
     response = web.StreamResponse(headers={"content-type": KINDS.get(framing, "text/event-stream")})
     await response.prepare(request)
     for event in events:
-        await response.write(_frame(framing, event))
+        await response.write(frame(framing, event))
     if framing == "done-sse":
         await response.write(b"data: [DONE]\n\n")
     await response.write_eof()
     return response
 
 
-def _frame(framing: Framing, event: Event) -> bytes:
+def frame(framing: Framing, event: Event) -> bytes:
     match framing:
         case "aws":
             return event_bytes(event)

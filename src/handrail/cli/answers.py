@@ -40,7 +40,8 @@ def shown(question: ConfirmationRequested) -> Shown:
     asked = question.asked
     if asked is None:
         return "erased"
-    if binding(asked.nonce, question.run, question.call_id, question.tool, asked.arguments) == question.binds:
+    binds = binding(asked.nonce, question.run, question.call_id, question.tool, asked.arguments, asked.definition)
+    if binds == question.binds:
         return "whole"
     return "masked" if _holds_mask(asked.arguments) else "changed"
 
@@ -51,6 +52,8 @@ def describe(view: View, question: ConfirmationRequested) -> None:
     arguments = ERASED if question.arguments is None else text.spread(question.arguments)
     for line in arguments.split("\n"):
         tell(f"  {line}")
+    if question.asked is not None and question.asked.why:
+        tell(f"You are asked because {text.visible(question.asked.why)}.")
     if shown(question) == "masked":
         tell("Masked parts are secrets that the record does not hold; they cannot be shown here.")
     tell(f"call {text.visible(question.call_id)} of run {text.visible(question.run)}, asked {view.when(question.at)}")

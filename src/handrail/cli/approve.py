@@ -33,6 +33,8 @@ class TerminalApprover:
             tell()
             tell(f"{text.visible(question.tool)} asks to run with these arguments:")
             _show(shown)
+            if question.why:
+                tell(f"You are asked because {text.visible(question.why)}.")
             while True:
                 match (await _line("Allow it? [y/N/e(dit)/l(ater)] ")).lower():
                     case "y" | "yes":

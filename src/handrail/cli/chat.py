@@ -58,7 +58,7 @@ def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -
 
 
 async def _open(stack: AsyncExitStack, setup: Setup, chosen: Chosen, run: str, conversation: Conversation) -> Chat:
-    llm = await stack.enter_async_context(open_model(setup.config, chosen.model))
+    llm = await stack.enter_async_context(open_model(setup.config, chosen.model, chosen.fallback))
     wanted, ask = chosen.wanted(setup.config), chosen.ask()
     app = await stack.enter_async_context(open_app(setup.config, setup.journal, wanted, ask))
     return Chat(

@@ -39,7 +39,6 @@ def check_python() -> Iterator[Check]:
 
 _EXTRAS = {
     # module       extra, what for
-    "aiohttp": ("http", "models over HTTP"),
     "botocore": ("bedrock", "models on AWS Bedrock"),
     "xllamacpp": ("local", "the embedded model"),
     "wordllama": ("semantic", "matching by meaning"),

@@ -11,6 +11,7 @@ _COMMANDS = {
     "list": "handrail.cli.confirm_list",
     "allow": "handrail.cli.confirm_allow",
     "deny": "handrail.cli.confirm_deny",
+    "settle": "handrail.cli.confirm_settle",
 }
 
 

@@ -13,7 +13,7 @@ from handrail.cli.ids import resolve
 from handrail.cli.proof_list import state
 from handrail.cli.timeline import UNKNOWN, Line, timeline
 from handrail.cli.view import Column, View, answer, answer_json, common, table
-from handrail.core.events import RunStarted
+from handrail.core.events import ReplyFailed, RunStarted
 from handrail.proof.read import Entry
 from handrail.proof.views import RunSummary
 
@@ -76,6 +76,19 @@ def _print_run(view: View, summary: RunSummary, entries: Sequence[Entry]) -> Non
         shown = view.ids(line.call_id for line in lines)
         days = {text.day(line.at, view.utc) for line in lines}
         table(_COLUMNS, [_row(view, line, shown[line.call_id], len(days) == 1) for line in lines])
+    _print_failures(view, [event for event in events if isinstance(event, ReplyFailed)])
+
+
+def _print_failures(view: View, failures: Sequence[ReplyFailed]) -> None:
+    if not failures:
+        return
+    answer()
+    answer(f"{text.count(len(failures), 'attempt')} at a reply failed:")
+    for each in failures:
+        then = "given up" if each.delay_ms is None else f"again after {text.duration(each.delay_ms * 1000)}"
+        words = "[erased]" if each.words is None else text.visible(text.short(each.words, 200))
+        model, error = text.visible(each.model), text.visible(each.error)
+        answer(f"  {view.when(each.at)}  {model}, attempt {each.attempt}: {error}, {then}: {words}")
 
 
 def _row(view: View, line: Line, shown: str, one_day: bool) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from handrail.cli import text
 from handrail.cli.complete import runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
-from handrail.cli.view import Column, View, answer_json, common, table, tell
+from handrail.cli.view import Column, View, answer, answer_json, common, table, tell
 from handrail.proof.read import RING
-from handrail.proof.telemetry import Telemetry, ToolTelemetry
+from handrail.proof.telemetry import ModelTelemetry, Telemetry, ToolTelemetry
 
 _COLUMNS = (
     Column("tool"),
@@ -20,6 +20,12 @@ _COLUMNS = (
     Column("outcomes", cut=True),
     Column("p50", right=True),
     Column("p95", right=True),
+)
+_MODELS = (
+    Column("model"),
+    Column("replies", right=True),
+    Column("failed", right=True),
+    Column("errors", cut=True),
 )
 
 
@@ -31,7 +37,7 @@ _COLUMNS = (
 @click.option("--all", "everything", is_flag=True, help="Of the whole journal.")
 @common
 def command(view: View, run: str | None, everything: bool) -> None:
-    """Show per tool how often it was offered, picked and failed, and how long it took.
+    """Show per tool how often it was offered, picked and failed, and how long it took; then the same of models.
 
     Counted are the last 10,000 entries, unless you ask for a run or for all.
     """
@@ -41,13 +47,25 @@ def command(view: View, run: str | None, everything: bool) -> None:
         events = reader.events(run) if run is not None or everything else iter(reader.recent(RING))
         telemetry = Telemetry.of(events)
     if view.as_json:
-        for tool in telemetry.tools():
-            answer_json(tool)
+        for line in (*telemetry.tools(), *telemetry.models()):
+            answer_json(line)
         return
-    if not telemetry.tools():
+    if telemetry.tools():
+        table(_COLUMNS, [_row(tool) for tool in telemetry.tools()])
+    else:
         tell("No tool was offered or called.")
-        return
-    table(_COLUMNS, [_row(tool) for tool in telemetry.tools()])
+    if telemetry.models():
+        answer()
+        table(_MODELS, [_of_model(model) for model in telemetry.models()])
+
+
+def _of_model(model: ModelTelemetry) -> tuple[str, ...]:
+    return (
+        text.visible(model.model) or "-",
+        text.dashed(model.replies),
+        text.dashed(sum(model.failed.values())),
+        ", ".join(f"{text.visible(code)} {number:,}" for code, number in model.failed.items()) or "-",
+    )
 
 
 def _row(tool: ToolTelemetry) -> tuple[str, ...]:

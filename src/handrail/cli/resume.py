@@ -11,7 +11,7 @@ from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.setup import Chosen, Setup, choosing
 from handrail.cli.view import View, answer, tell
-from handrail.cli.working import work
+from handrail.cli.working import is_answered, work
 from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallSettled,
@@ -19,8 +19,6 @@ from handrail.core.events import (
     ConfirmationRequested,
     Recorded,
     RunFinished,
-    RunResumed,
-    RunStarted,
 )
 from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage
 from handrail.run.history import conversation_of
@@ -39,8 +37,9 @@ def command(setup: Setup, chosen: Chosen, run: str) -> None:
     """Take up a run that was cut off, or that waited for a person.
 
     No call that was answered runs again. A side effect that was under way when the program ended is in doubt: the
-    model is told so, and nobody repeats it. Give the same model and tools as before. A call that has been allowed in
-    the meantime runs now; what the model said while it waited is taken back.
+    model is told so, and nobody repeats it; or look yourself, and say what became of it with handrail confirm settle.
+    Give the same model and tools as before. A call that has been allowed in the meantime runs now; what the model said
+    while it waited is taken back.
     """
     run, events = recorded(setup.view, run)
     conversation = conversation_of(events)
@@ -53,7 +52,9 @@ def command(setup: Setup, chosen: Chosen, run: str) -> None:
         return
     elif waiting := _unanswered(events):
         raise UsageError(f"run {run!r} waits for a person's word; give it with: handrail confirm allow {waiting[0]}")
-    work(setup, chosen, run, conversation, tools=_tools(events))
+    work(setup, chosen, run, conversation, before=events)
+    if is_answered(conversation):  # it was cut off between its answer and its end
+        answer(text.block(conversation.text))
 
 
 def recorded(view: View, run: str) -> tuple[str, list[Recorded]]:
@@ -83,12 +84,6 @@ def _stands(message: Message) -> bool:
     if isinstance(message, ResultMessage):
         return message.result.outcome != "needs_confirmation"
     return isinstance(message, InvocationMessage)
-
-
-def _tools(events: list[Recorded]) -> str | None:
-    """The digest of the tools that the run had when it was last begun or taken up."""
-    began = (event.tools for event in reversed(events) if isinstance(event, RunStarted | RunResumed))
-    return next(began, None)
 
 
 def _unanswered(events: list[Recorded]) -> list[str]:

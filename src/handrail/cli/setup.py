@@ -6,7 +6,7 @@ import functools
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from handrail.config.load import find_config, load_config
 from handrail.config.values import Config
 from handrail.core.errors import HandrailError
 from handrail.execute.confirm import DeferAll
+from handrail.run.offering import Offering
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class Setup:
         home = Path.cwd() if self.config.file is None else self.config.file.parent
         return journal_to_write(self.view.named, self.config.journal, home, Path.cwd())
 
+    def offering(self, most: int | None) -> Offering:
+        """Which tools a turn offers, with the most that a person asks for here."""
+        return self.config.offering if most is None else replace(self.config.offering, most=most)
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -45,6 +50,8 @@ class Chosen:
     tools: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     yes: bool = False
+    fallback: tuple[str, ...] = ()
+    offer_at_most: int | None = None
 
     def wanted(self, config: Config) -> Wanted:
         return Wanted(model=self.model, tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
@@ -61,8 +68,10 @@ class Chosen:
         """The command that takes up a run as it was asked for here."""
         words = ["handrail", "resume", run]
         words += ["-m", self.model] if self.model else []
+        words += [word for each in self.fallback for word in ("--fallback", each)]
         words += [word for each in self.tools for word in ("--tools", each)]
         words += [word for each in self.rules for word in ("--rule", each)]
+        words += [] if self.offer_at_most is None else ["--offer-at-most", str(self.offer_at_most)]
         words += ["--journal", str(setup.view.named)] if setup.view.named else []
         words += ["--config", str(setup.view.config)] if setup.view.config else []
         return shlex.join(words)
@@ -91,12 +100,31 @@ def with_model(function: Callable[..., None]) -> Callable[..., None]:
     )(function)
 
 
+def with_fallback(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--fallback",
+        multiple=True,
+        metavar="MODEL",
+        shell_complete=_complete_models,
+        help="Asked where the model gives no reply, instead of those configured; can be given several times.",
+    )(function)
+
+
 def with_tools(function: Callable[..., None]) -> Callable[..., None]:
     return click.option(
         "--tools",
         multiple=True,
         metavar="WHERE",
         help="FILE.py, FILE.toml, MODULE or MODULE:NAME, instead of the configured tools; can be given several times.",
+    )(function)
+
+
+def with_most(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--offer-at-most",
+        type=click.IntRange(1),
+        metavar="N",
+        help="With more tools than this, a turn offers those that fit, and find_tools. Default: offering.most, or 64.",
     )(function)
 
 
@@ -112,15 +140,15 @@ def with_word(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def choosing(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command -m, --tools, --rule and --yes as a `Chosen`, after its `Setup`."""
+    """Give a command -m, --fallback, --tools, --offer-at-most, --rule and --yes as a `Chosen`, after its `Setup`."""
 
-    def with_chosen(
-        setup: Setup, model: str | None, tools: tuple[str, ...], rules: tuple[str, ...], yes: bool, **options: Any
-    ) -> None:
-        function(setup, Chosen(model, tools, rules, yes), **options)
+    def with_chosen(setup: Setup, **options: Any) -> None:
+        chosen = Chosen(**{each.name: options.pop(each.name) for each in fields(Chosen)})
+        config = replace(setup.config, offering=setup.offering(chosen.offer_at_most))
+        function(Setup(setup.view, config), chosen, **options)
 
     functools.update_wrapper(with_chosen, function)
-    return with_model(with_tools(with_word(configured(with_chosen))))
+    return with_model(with_fallback(with_tools(with_most(with_word(configured(with_chosen))))))
 
 
 def _is_local(config: Config, model: str | None) -> bool:

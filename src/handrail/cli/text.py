@@ -16,6 +16,8 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidi, zero width), surrogate, private, unassigned, and line breaks by another name."""
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 """Letters and marks that show nothing."""
+_WRITABLE = 10**4_000
+"""Python writes no integers of more than 4,300 digits as decimals."""
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -54,7 +56,7 @@ def to_json(value: Any) -> str:
 
 
 def builtins(value: Any) -> Any:
-    """The value in types that JSON has; NaN and the infinities by their names."""
+    """The value in types that JSON has; NaN and the infinities by their names, integers without end in hex."""
     return _finite(msgspec.to_builtins(value, str_keys=True))
 
 
@@ -127,6 +129,8 @@ def _finite(value: Any) -> Any:
     match value:
         case float() if not math.isfinite(value):
             return str(value)
+        case int() if abs(value) >= _WRITABLE:
+            return hex(value)
         case dict():
             return {key: _finite(item) for key, item in value.items()}
         case list() | tuple():

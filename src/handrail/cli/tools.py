@@ -10,6 +10,7 @@ _COMMANDS = {
     # name    module
     "list": "handrail.cli.tools_list",
     "show": "handrail.cli.tools_show",
+    "search": "handrail.cli.tools_search",
     "call": "handrail.cli.tools_call",
     "check": "handrail.cli.tools_check",
 }

@@ -41,6 +41,8 @@ def command(setup: Setup, name: str, tools: tuple[str, ...]) -> None:
             ("timeout", f"{tool.definition.timeout or setup.config.policy.timeout:g} s"),
             ("runs", f"in {_WHERE[tool.isolation or 'thread']}"),
             ("models", text.visible(", ".join(tool.definition.models or ("all",)))),
+            ("results", "from outside" if tool.definition.untrusted else "trusted"),
+            ("digest", tool.digest),
         ]
     )
     print_body("arguments", tool.definition.input_schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import click
 
@@ -12,21 +13,24 @@ from handrail.cli.live import Live
 from handrail.cli.setup import Chosen, Setup
 from handrail.cli.view import tell
 from handrail.core.context import Context
-from handrail.core.errors import HandrailError
-from handrail.core.messages import Conversation
+from handrail.core.errors import HandrailError, UsageError
+from handrail.core.events import ConfirmationAnswered, Recorded, RunResumed, RunStarted
+from handrail.core.messages import AssistantMessage, Conversation
+from handrail.execute.executor import Executor
 
 
-def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, tools: str | None = None) -> None:
-    """Let the model and the tools go on with a conversation to its end. `tools` is the digest of those it had before.
+def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, before: Sequence[Recorded] = ()) -> None:
+    """Let the model and the tools go on with a conversation to its end. `before` is what the record had of the run.
 
     Raises:
         HandrailError: It ended before; how to take it up was told.
+        UsageError: Somebody else went on with it since the record was read.
         KeyboardInterrupt: Likewise, on Ctrl-C.
         Exit: A call waits for a person, and the command has not done all of its work.
     """
     live = Live(as_json=setup.view.as_json)
     try:
-        asyncio.run(_work(setup, chosen, run, conversation, live, tools))
+        asyncio.run(_work(setup, chosen, run, conversation, live, before))
     except (HandrailError, KeyboardInterrupt):
         live.end_line()
         if live.begun:
@@ -39,19 +43,48 @@ def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, too
 
 
 async def _work(
-    setup: Setup, chosen: Chosen, run: str, conversation: Conversation, live: Live, tools: str | None
+    setup: Setup, chosen: Chosen, run: str, conversation: Conversation, live: Live, before: Sequence[Recorded]
 ) -> None:
     async with (
-        open_model(setup.config, chosen.model) as llm,
+        open_model(setup.config, chosen.model, chosen.fallback) as llm,
         open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask()) as app,
     ):
-        if tools not in (None, app.executor.tools.digest):
+        if before:
+            await _take_up(app.executor, run, before)
+        if tools_of_run(before) not in (None, app.executor.tools.digest):
             tell("These are not the tools that the run had before; the record says which it goes on with.")
         # A model that goes on talking may say that it was done.
-        await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
+        if not is_answered(conversation):
+            await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
         live.end_line()
         if not live.waiting:
             await app.executor.finish(run)
+
+
+async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> None:
+    """Take the lease, and make sure that what is gone on from is still what there is."""
+    await executor.calls(Context(run=run))
+    now = await executor.history(run)
+    ours = 1  # that it was taken up
+    if _told(now) - ours != _told(before):
+        raise UsageError(f"run {run!r} went on in another process just now; look again with: handrail resume {run}")
+
+
+def _told(events: Sequence[Recorded]) -> int:
+    """How many entries there are but for a person's answers, which anybody may add at any time."""
+    return sum(not isinstance(event, ConfirmationAnswered) for event in events)
+
+
+def is_answered(conversation: Conversation) -> bool:
+    """Whether the model has said its last word, so that there is nothing to go on with."""
+    last = conversation.messages[-1] if conversation else None
+    return isinstance(last, AssistantMessage) and last.stop not in ("max_tokens", "tool_calls")
+
+
+def tools_of_run(events: Sequence[Recorded]) -> str | None:
+    """The digest of the tools that the run had when it was last begun or taken up."""
+    began = (event.tools for event in reversed(events) if isinstance(event, RunStarted | RunResumed))
+    return next(began, None)
 
 
 def tell_waiting(live: Live, resume: str) -> None:

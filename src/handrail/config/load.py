@@ -11,9 +11,10 @@ from handrail.config.text import KEY, filled
 from handrail.config.values import Config, LlmSettings, ModelSettings
 from handrail.core.errors import UsageError
 from handrail.execute.bound import SMALLEST
-from handrail.execute.policy import Policy
+from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits, OnLimit
+from handrail.run.offering import Offering
 from handrail.tools.files.build import DEDUPLICATORS
 from handrail.tools.files.table import Table, read_file
 from handrail.tools.tool import Retry
@@ -21,8 +22,8 @@ from handrail.tools.tool import Retry
 NAME = "handrail.toml"
 VARIABLE = "HANDRAIL_CONFIG"
 
-_TOP = ("default_model", "models", "llm", "policy", "limits", "rules", "ensembles", "proof")
-_MODEL = ("provider", "model", "key", "base_url", "options")
+_TOP = ("default_model", "models", "llm", "policy", "limits", "offering", "rules", "ensembles", "proof")
+_MODEL = ("provider", "model", "key", "base_url", "options", "fallback")
 
 Read = Callable[[Table, str], Any]
 
@@ -54,6 +55,7 @@ _POLICY: Mapping[str, Read] = {
     "timeout": Table.seconds,
     "concurrency": _count(1),
     "confirm_side_effects": Table.flag,
+    "after_untrusted": _choice(*get_args(AfterUntrusted)),
     "max_output": _count(SMALLEST),
     "max_depth": _count(1),
     "repair": Table.flag,
@@ -70,6 +72,13 @@ _LIMITS: Mapping[str, Read] = {
     "seconds": Table.seconds,
     "cost": _amount,
     "same_failure": _count(1),
+    "same_answer": _count(1),
+    "wrong_calls": _count(1),
+}
+_OFFERING: Mapping[str, Read] = {
+    "most": _count(1),
+    "found": _count(1),
+    "native": Table.flag,
 }
 _SAME = {
     # of [policy], [limits]              of [llm]
@@ -117,6 +126,7 @@ def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> C
         llm=LlmSettings(**llm),
         calls=calls,
         bounds=bounds,
+        offering=Offering(**_stated(top, "offering", _OFFERING)),
         rules=_rules(top),
         ensembles=_ensembles(top, path.parent),
         journal=_journal(top, path.parent),
@@ -142,7 +152,8 @@ def _refuse_keys(top: Table) -> None:
 
 def _models(top: Table) -> dict[str, ModelSettings]:
     found: dict[str, ModelSettings] = {}
-    for name, facts in _tables(top, "models").items():
+    tables = _tables(top, "models")
+    for name, facts in tables.items():
         facts.only(_MODEL)
         provider = facts.text("provider")
         if not provider:
@@ -153,8 +164,19 @@ def _models(top: Table) -> dict[str, ModelSettings]:
             key=facts.text("key"),
             base_url=facts.text("base_url"),
             options=facts.json("options") or {},
+            fallback=facts.texts("fallback") or (),
         )
+    for name, facts in tables.items():
+        for index, other in enumerate(found[name].fallback):
+            if not _is_model(other, found):
+                place = facts.at("fallback").at(index)
+                raise place.error(f"there is no [models.{other}]; there are {', '.join(found)}")
     return found
+
+
+def _is_model(name: str, models: Mapping[str, ModelSettings]) -> bool:
+    """A name of [models], or `provider:model`; what needs no model has one word."""
+    return name in models or ":" in name or name == "local"
 
 
 def _tables(top: Table, key: str) -> dict[str, Table]:
@@ -168,7 +190,7 @@ def _tables(top: Table, key: str) -> dict[str, Table]:
 def _default(top: Table, models: Mapping[str, ModelSettings]) -> str | None:
     """A name of [models], or `provider:model`; without one, the only model there is."""
     name = top.text("default_model")
-    if name is not None and name not in models and models and ":" not in name and name != "local":
+    if name is not None and models and not _is_model(name, models):
         raise top.error("default_model", f"there is no [models.{name}]; there are {', '.join(models)}")
     return next(iter(models)) if name is None and len(models) == 1 else name
 

@@ -12,6 +12,7 @@ from typing import Any
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits
+from handrail.run.offering import Offering
 
 STANDARD_SET = ("search_corpus", "list_corpora", "translate", "list_marketplace")
 """The tools of a node that are offered unless somebody chooses others."""
@@ -43,6 +44,8 @@ class ModelSettings:
     """`env:NAME`: where the key is. Never the key."""
     base_url: str | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    fallback: tuple[str, ...] = ()
+    """Who is asked where this one gives no reply, by the names of models, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,8 @@ class Config:
     """How calls are treated, but for what `llm` says of it."""
     bounds: Limits = field(default_factory=Limits)
     """How far a run may go, but for what `llm` says of it."""
+    offering: Offering = field(default_factory=Offering)
+    """Which of many tools a turn offers."""
     rules: tuple[Rule, ...] = ()
     ensembles: tuple[Path, ...] = ()
     journal: Path | None = None

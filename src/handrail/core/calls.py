@@ -84,6 +84,8 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     reused_from: str | None = None
     """The call whose execution this is the result of, if it was not this one."""
     duration_us: int = 0
+    untrusted: bool = False
+    """Its words come from outside, from somebody who may want the model to do something: data, not orders."""
 
     @property
     def is_error(self) -> bool:

@@ -19,6 +19,10 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     description: str
     arguments: dict[str, Any]
     binds: str
+    definition: str = ""
+    """The digest of the tool's definition: a word that was given for another one is not good for this."""
+    why: str = ""
+    """Why a person is asked although a standing word may cover the call; then only a new word will do."""
 
 
 class Allow(Struct, frozen=True):
@@ -44,14 +48,20 @@ class Defer(Struct, frozen=True):
 Decision = Allow | Deny | Edit | Defer
 
 
-class Asked(Struct, frozen=True):
+class Asked(Struct, frozen=True, omit_defaults=True):
     """What a question was about: the part of its entry that can be erased."""
 
     arguments: dict[str, Any]
     nonce: str
     """Makes `binds` a riddle once this is erased: without it, short arguments could be guessed and checked."""
+    definition: str = ""
+    """The digest of the tool's definition."""
+    words: dict[str, Any] | None = None
+    """That definition, in the first question of a run about it."""
+    why: str = ""
 
 
-def binding(nonce: str, run: str, call_id: str, tool: str, arguments: dict[str, Any]) -> str:
-    """What a grant is good for: this tool with these arguments, for this call of this run."""
-    return digest({"nonce": nonce, "run": run, "call": call_id, "tool": tool, "arguments": arguments})
+def binding(nonce: str, run: str, call_id: str, tool: str, arguments: dict[str, Any], definition: str = "") -> str:
+    """What a grant is good for: this tool as it is defined, with these arguments, for this call of this run."""
+    bound = {"nonce": nonce, "run": run, "call": call_id, "tool": tool, "arguments": arguments}
+    return digest({**bound, "definition": definition} if definition else bound)

@@ -3,6 +3,7 @@
 HandrailError
     UsageError
         DuplicateTool
+        DuplicateEnsemble
         InvalidDefinition
         InvalidSchema
         RegistryFrozen
@@ -18,6 +19,7 @@ HandrailError
         ModelUnavailable
         RequestRefused
         ProtocolError
+            BrokenChoice
 ToolError
     UnknownTool
     InvalidArguments
@@ -68,11 +70,26 @@ class UsageError(HandrailError):
 
 
 class DuplicateTool(UsageError):
-    def __init__(self, name: str, taken: str | None = None) -> None:
+    """Two tools have one name, or names that people cannot tell apart. No name wins by order."""
+
+    def __init__(self, name: str, taken: str | None = None, *, source: str = "", other: str = "") -> None:
         what = "is already registered" if taken in (None, name) else f"is too like {taken!r}, which is registered"
-        super().__init__(f"tool {name!r} {what}; rename one, or give its group a prefix")
+        of, by = (f" of {source}", f" by {other}") if source != other else ("", "")
+        super().__init__(f"tool {name!r}{of} {what}{by}; rename one, or give its group a prefix")
         self.name = name
         self.taken = taken or name
+        self.source = source
+        self.other = other
+
+
+class DuplicateEnsemble(UsageError):
+    """Two groups have one name, or names that people cannot tell apart; a rule for one would seem to be for both."""
+
+    def __init__(self, name: str, taken: str) -> None:
+        what = "another one has that name" if taken == name else f"it is too like {taken!r}, which is registered"
+        super().__init__(f"ensemble {name!r} cannot be registered: {what}; rename one of them")
+        self.name = name
+        self.taken = taken
 
 
 class InvalidDefinition(UsageError):
@@ -147,6 +164,11 @@ class ToolFailed(HandrailError):
 class ModelError(HandrailError):
     """The model did not give a usable answer."""
 
+    code: ClassVar[str] = "model_error"
+    """On record for each attempt that failed."""
+    model: str | None = None
+    """Which model it was, where several could have been asked."""
+
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status = status
@@ -156,17 +178,29 @@ class ModelError(HandrailError):
 class RateLimited(ModelError):
     """The service wants fewer requests; `retry_after` says in how many seconds to try again, if it said so."""
 
+    code = "rate_limited"
+
 
 class ModelUnavailable(ModelError):
     """The service cannot be reached or is overloaded. Worth trying again later."""
+
+    code = "model_unavailable"
 
 
 class RequestRefused(ModelError):
     """The service will not take this request: a wrong key, an unknown model, a malformed body. Do not repeat it."""
 
+    code = "request_refused"
+
 
 class ProtocolError(ModelError):
     """The service answered with something that cannot be read, or broke off in mid-reply."""
+
+    code = "protocol_error"
+
+
+class BrokenChoice(ProtocolError):
+    """The model called tools, or called none, against what it was told."""
 
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

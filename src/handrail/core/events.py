@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Asked
-from handrail.core.errors import Outcome
+from handrail.core.errors import ModelError, Outcome
 from handrail.core.messages import Artefact, Message, StopReason, Usage
 
 VERSION = 1
@@ -105,7 +105,10 @@ class CallSettled(Struct, frozen=True, tag="call.settled", kw_only=True):
 
 
 class CallAmended(Struct, frozen=True, tag="call.amended", kw_only=True):
-    """What became known of a call after it was answered. The answer stands; this stands beside it."""
+    """What became known of a call after it was answered, or cut off.
+
+    What comes late stands beside the answer; but of a call in doubt, what a person found out is the answer.
+    """
 
     run: str
     at: int
@@ -124,7 +127,7 @@ class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", k
     call_id: str
     tool: str
     binds: str
-    """Hash of tool, canonical arguments, run, call id and a nonce: what a grant is good for."""
+    """Hash of tool, its definition, canonical arguments, run, call id and a nonce: what a grant is good for."""
     asked: Asked | None = None
     body: ClassVar[str | None] = "asked"
 
@@ -198,6 +201,24 @@ class ReplyGiven(Struct, frozen=True, tag="reply.given", kw_only=True):
     body: ClassVar[str | None] = "messages"
 
 
+class ReplyFailed(Struct, frozen=True, tag="reply.failed", kw_only=True):
+    """One attempt at a reply came to nothing. Nothing of it was used."""
+
+    run: str
+    at: int
+    model: str
+    attempt: int
+    """The first at this reply is 1, whichever model was asked."""
+    error: str
+    """The code of the `ModelError`."""
+    status: int | None = None
+    delay_ms: int | None = None
+    """Until the next attempt; None if this was the last."""
+    words: str | None = None
+    """What the error said; None when erased."""
+    body: ClassVar[str | None] = "words"
+
+
 class TextDelta(Struct, frozen=True, tag="text.delta", kw_only=True):
     """A piece of what the model says. Streamed, not recorded."""
 
@@ -222,6 +243,31 @@ class Notice(Struct, frozen=True, tag="notice", kw_only=True):
     """Something the caller should know about a request: a keyword lost, a choice that the model cannot be held to."""
 
     text: str
+
+
+class AttemptFailed(Struct, frozen=True, tag="attempt.failed", kw_only=True):
+    """An attempt at a reply failed, and another follows. The last failure is raised instead. A runner records both."""
+
+    model: str
+    error: str
+    """The code of the `ModelError`."""
+    text: str
+    status: int | None = None
+    delay: float = 0.0
+    """Seconds until the next."""
+
+    @classmethod
+    def of(cls, error: ModelError, model: str, delay: float = 0.0) -> AttemptFailed:
+        return cls(model=error.model or model, error=error.code, text=str(error), status=error.status, delay=delay)
+
+
+class CallReady(Struct, frozen=True, tag="call.ready", kw_only=True):
+    """A call whose arguments have come to an end, on a wire that does not say so until the reply ends.
+
+    What can be taken back may begin on it. `CallRequested` follows, and its word counts.
+    """
+
+    call: ToolCall
 
 
 class CallRequested(Struct, frozen=True, tag="call.requested", kw_only=True):
@@ -253,8 +299,9 @@ Recorded = (
     | ConfirmationAnswered
     | ConversationChanged
     | ReplyGiven
+    | ReplyFailed
 )
-ModelEvent = TextDelta | ReasoningDelta | CallDelta | CallRequested | Notice | ReplyFinished
+ModelEvent = TextDelta | ReasoningDelta | CallDelta | CallReady | CallRequested | Notice | AttemptFailed | ReplyFinished
 Event = Recorded | ModelEvent | CallProgress
 
 Emit = Callable[[Event], Awaitable[None]]

@@ -19,7 +19,9 @@ MAX_DEPTH = 100
 MAX_DIGITS = 400
 
 _LARGEST = 10**MAX_DIGITS
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 _AT_BYTE = re.compile(r"^(?:JSON is malformed: )?(.*?) \(byte (\d+)\)$")
+_TOKEN = re.compile(r'[{}\[\]]|(?P<key>"(?:[^"\\]|\\.)*+")\s*:|"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _decode = msgspec.json.Decoder().decode
 
 
@@ -52,8 +54,24 @@ def parse(text: str | bytes, *, max_size: int = MAX_SIZE) -> Any:
     colons = text.count(":") if isinstance(text, str) else text.count(b":")
     # A lost pair leaves a colon without one. So does a colon in a string: then look closely.
     if _pairs(value, 1) != colons:
-        _refuse_duplicates(text if isinstance(text, str) else text.decode())
+        _refuse_duplicates(text)
     return value
+
+
+def parse_lightly(text: bytes) -> Any:
+    """Read one JSON value in which a key that occurs twice does no harm: the last one stands.
+
+    The limits of depth and digits hold as in `parse`.
+
+    Raises:
+        JSONTextError: As `parse`, but for size and double keys.
+    """
+    if text.count(b"{") + text.count(b"[") > MAX_DEPTH or (len(text) > MAX_DIGITS and _LONG_NUMBER.search(text)):
+        return parse(text, max_size=len(text))
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _explained(error, text) from None
 
 
 def parse_object(text: str | bytes, *, max_size: int = MAX_SIZE) -> dict[str, Any]:
@@ -152,8 +170,13 @@ def _pairs(value: Any, depth: int) -> int:
     return 0
 
 
-def _refuse_duplicates(text: str) -> None:
-    json.loads(text, object_pairs_hook=_distinct)
+def _refuse_duplicates(text: str | bytes) -> None:
+    read = text if isinstance(text, str) else text.decode()
+    try:
+        json.loads(read, object_pairs_hook=_distinct)
+    except JSONTextError as error:
+        at = _second_key(read)
+        raise JSONTextError(error.message, at if isinstance(text, str) else len(read[:at].encode())) from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> None:
@@ -164,6 +187,23 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
         seen.add(key)
 
 
+def _second_key(text: str) -> int | None:
+    """Where the first key stands that its object had before. The text is JSON."""
+    within: list[set[str]] = [set()]
+    for found in _TOKEN.finditer(text):
+        match found[0][0]:
+            case "{" | "[":
+                within.append(set())
+            case "}" | "]":
+                within.pop()
+            case _ if found["key"] is not None:
+                key = json.loads(found["key"])
+                if key in within[-1]:
+                    return found.start()
+                within[-1].add(key)
+    return None
+
+
 def _explained(error: Exception, text: str | bytes) -> JSONTextError:
     """What msgspec found, in words that say where."""
     if isinstance(error, UnicodeError):
@@ -172,12 +212,12 @@ def _explained(error: Exception, text: str | bytes) -> JSONTextError:
     if raw.startswith(b"\xef\xbb\xbf"):
         return JSONTextError("the text begins with a byte order mark; leave it out", 0)
     message = str(error)
-    if message.endswith("out of range"):
+    if "out of range" in message:
         return JSONTextError(f"a number is too large (more than {MAX_DIGITS} digits, or beyond 1.8e308)")
     found = _AT_BYTE.match(message)
     if found is None:
         return JSONTextError("the text ends too early, or in half of a surrogate pair", len(text))
-    at = int(found[2])
+    at = int(found[2]) - (found[1] == "trailing characters")  # msgspec has read one of them already
     if isinstance(text, str):
         at = len(raw[:at].decode(errors="ignore"))
     return JSONTextError(f"not JSON: {found[1]}", at)

@@ -15,6 +15,8 @@ class ToolOffer(Struct, frozen=True):
     name: str
     description: str
     input_schema: dict[str, Any]
+    deferred: bool = False
+    """Not shown at once: the service finds it when the model looks for it. Only for models that search tools."""
 
 
 class NamedTool(Struct, frozen=True):
@@ -24,6 +26,26 @@ class NamedTool(Struct, frozen=True):
 
 
 ToolChoice = Literal["auto", "none", "required"] | NamedTool
+
+
+class Scratch:
+    """Where a model keeps what it has made of a conversation, so that nothing is made twice while a run goes on.
+
+    It belongs to the run and ends with it; what runs of one conversation share is in its `base`. It is no part of
+    what is asked: any two are equal.
+    """
+
+    __slots__ = ("base", "kept")
+
+    def __init__(self, base: Scratch | None = None) -> None:
+        self.base = base
+        self.kept: dict[Any, Any] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scratch)
+
+    def __hash__(self) -> int:
+        return hash(Scratch)
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -41,3 +63,5 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """A JSON Schema that the reply's text must fit."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Goes into the wire body as it is, for what only one service has."""
+    scratch: Scratch | None = None
+    """For a request that others follow, with more of the same conversation."""

@@ -8,6 +8,8 @@ Journal      memory, SQLite                               testing/, proof/
 Spill        memory, a directory                          execute/, store/
 Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
+
+`SearchesTools` is what a `Model` may be besides.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision
@@ -35,6 +37,14 @@ class Model(Protocol):
             ModelError: The service failed, or said something unreadable.
         """
         ...
+
+
+@runtime_checkable
+class SearchesTools(Protocol):
+    """What a model may be beside a `Model`: one whose service finds tools that are offered as deferred."""
+
+    @property
+    def searches_tools(self) -> bool: ...
 
 
 class Invoker(Protocol):

@@ -12,6 +12,8 @@ from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Approver
 from handrail.core.redact import mask_fields
+from handrail.execute.changes import changes
+from handrail.execute.ledger import Ledger
 from handrail.execute.recorder import Recorder
 from handrail.tools.tool import Tool
 
@@ -37,23 +39,27 @@ class Confirmer:
     def __init__(self, approver: Approver) -> None:
         self._approver = approver
 
-    async def confirm(self, tool: Tool, call: ToolCall, arguments: dict[str, Any], recorder: Recorder) -> Granted:
-        """Return when the call may run.
+    async def confirm(
+        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], recorder: Recorder, why: str = ""
+    ) -> Granted:
+        """Return when the call may run; `why` is a reason for which no standing word will do.
 
         Raises:
             Denied: Somebody said no.
             NeedsConfirmation: Nobody has said anything yet; the question is in the record.
         """
-        ledger = recorder.ledger
-        request = ledger.request_for(call.id, tool.scoped_name, arguments)
+        ledger, definition = recorder.ledger, tool.digest
+        request = ledger.request_for(call.id, tool.scoped_name, arguments, definition)
         if request is not None and request.request not in ledger.answers:
             await recorder.refresh()  # it was asked before: the answer may have come from another process
         if request is not None and (given := ledger.unused_answer(request)) is not None:
             if given.decision == "deny":
                 raise _denied(tool.name, given.by, given.reason)
             return Granted(given.request, arguments)
-        nonce = recorder.new_id("nonce")
-        question = _question(tool, call, arguments, request, nonce, recorder)
+        known = None if request is None else request.asked
+        nonce = recorder.new_id("nonce") if known is None else known.nonce
+        why = "; ".join(filter(None, (_changed(tool, call, definition, ledger), why)))
+        question = _question(tool, call, arguments, request, nonce, recorder, definition, why)
         if request is None:
             await self._ask(question, tool, nonce, recorder)
         match await self._approver.decide(question):
@@ -69,6 +75,7 @@ class Confirmer:
                 raise NeedsConfirmation(tool.name, question.request)
 
     async def _ask(self, question: Confirmation, tool: Tool, nonce: str, recorder: Recorder) -> None:
+        known = recorder.ledger.words_of(question.definition) is not None
         await recorder.record(
             ConfirmationRequested(
                 run=question.run,
@@ -77,7 +84,13 @@ class Confirmer:
                 call_id=question.call_id,
                 tool=question.tool,
                 binds=question.binds,
-                asked=Asked(mask_fields(question.arguments, tool.secrets), nonce),
+                asked=Asked(
+                    mask_fields(question.arguments, tool.secrets),
+                    nonce,
+                    question.definition,
+                    None if known else tool.described(),
+                    question.why,
+                ),
             )
         )
 
@@ -87,7 +100,7 @@ class Confirmer:
         if problems := tool.validator.problems(edited):
             raise InvalidArguments(f"{problem} (as edited by {by})" for problem in problems)
         arguments = tool.complete(edited)
-        binds = binding(nonce, question.run, question.call_id, question.tool, arguments)
+        binds = binding(nonce, question.run, question.call_id, question.tool, arguments, question.definition)
         await self._answer(msgspec.structs.replace(question, binds=binds), "allow", by, "", recorder, edited=True)
         return Granted(question.request, arguments, (f"{by} changed the arguments before the call ran",))
 
@@ -123,8 +136,11 @@ def _question(
     before: ConfirmationRequested | None,
     nonce: str,
     recorder: Recorder,
+    definition: str,
+    why: str,
 ) -> Confirmation:
     """A new question, or the one that was asked before and has no answer yet."""
+    binds = before.binds if before else binding(nonce, recorder.run, call.id, tool.scoped_name, arguments, definition)
     return Confirmation(
         request=recorder.new_id("confirm") if before is None else before.request,
         run=recorder.run,
@@ -132,8 +148,20 @@ def _question(
         tool=tool.scoped_name,
         description=tool.definition.description,
         arguments=arguments,
-        binds=binding(nonce, recorder.run, call.id, tool.scoped_name, arguments) if before is None else before.binds,
+        binds=binds,
+        definition=definition,
+        why=why,
     )
+
+
+def _changed(tool: Tool, call: ToolCall, definition: str, ledger: Ledger) -> str:
+    """What is different about a tool since somebody last gave their word for it; nothing if nothing is."""
+    earlier = ledger.earlier_definition(call.id, tool.scoped_name, definition)
+    if earlier is None:
+        return ""
+    words = ledger.words_of(earlier)
+    told = "; ".join(changes(words, tool.described())) if words else "how is not known, its old words were erased"
+    return f"the definition of {tool.scoped_name!r} has changed since it was last asked about ({told})"
 
 
 def _denied(tool: str, by: str, reason: str) -> Denied:

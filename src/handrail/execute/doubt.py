@@ -8,16 +8,18 @@ from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.canonical import canonical
+from handrail.core.confirmation import binding
 from handrail.core.errors import InDoubt, ToolError, describe
 from handrail.core.events import CallIntended
 from handrail.core.invocation import Invocation
-from handrail.core.redact import mask_fields, redact
+from handrail.core.redact import MASK, mask_fields, redact
 from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import Attempt
 from handrail.execute.ledger import Ledger
 from handrail.execute.output import normal
 from handrail.execute.policy import Policy
 from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
 
 
 def check_same(call: ToolCall, begun: CallIntended, ledger: Ledger, tools: RegisteredTools) -> None:
@@ -50,7 +52,9 @@ async def reconciled(attempt: Attempt, policy: Policy) -> ToolResult | None:
     if tool is None or begun is None:
         return None
     attempt.key = begun.key
+    _take_edited(begun, attempt)
     if tool.reusable:
+        attempt.grant = _still_good(begun, attempt, tool)
         return None
     if tool.reconcile is None:
         raise InDoubt(_words(tool.name, "whether it took effect is not known"))
@@ -58,7 +62,8 @@ async def reconciled(attempt: Attempt, policy: Policy) -> ToolResult | None:
     try:
         found = await asyncio.wait_for(_asked(tool.reconcile, invocation), tool.definition.timeout or policy.timeout)
         if found is None:
-            attempt.grant = begun.grant  # it never ran, so the word given for it still stands
+            attempt.grant = _still_good(begun, attempt, tool)
+            attempt.recorder.ledger.known(attempt.call.id)
             return None
         output = normal(found, "arguments")
     except ToolError as error:
@@ -66,6 +71,38 @@ async def reconciled(attempt: Attempt, policy: Policy) -> ToolResult | None:
     except Exception as error:
         raise InDoubt(_words(tool.name, f"finding out failed ({describe(error)})")) from error
     return ToolResult(attempt.call.id, attempt.call.name, output.output, warnings=output.warnings)
+
+
+def _take_edited(begun: CallIntended, attempt: Attempt) -> None:
+    """A person changed the arguments before the call ran: it is about those, and not about what the model wrote.
+
+    Raises:
+        InDoubt: They are not on record any more, or not whole.
+    """
+    if not attempt.recorder.ledger.was_edited(begun):
+        return
+    if begun.arguments is None or MASK.encode() in canonical(begun.arguments):
+        raise InDoubt(_words(begun.tool, "the arguments that a person gave it are not on record"))
+    attempt.take(begun.arguments)
+
+
+def _still_good(begun: CallIntended, attempt: Attempt, tool: Tool) -> str | None:
+    """The word given for a call, if it is for exactly what would run now. It is the same call, so it is used once."""
+    ledger = attempt.recorder.ledger
+    asked, answer = ledger.requests.get(begun.grant or ""), ledger.answers.get(begun.grant or "")
+    if asked is None or asked.asked is None or answer is None:
+        return None
+    call, name = attempt.call.id, tool.scoped_name
+    binds = binding(asked.asked.nonce, ledger.run, call, name, attempt.arguments, tool.digest)
+    return begun.grant if binds == answer.binds else None
+
+
+def honest(attempt: Attempt, result: ToolResult) -> ToolResult:
+    """The same result, unless it would say of a call that it did nothing, and it may have run before."""
+    unknown = attempt.call.id in attempt.recorder.ledger.unknown and not attempt.ran
+    if not unknown or result.outcome in ("ok", "in_doubt", "needs_confirmation"):
+        return result
+    return attempt.refused(InDoubt(_words(attempt.call.name, f"whether it took effect is not known ({result.text})")))
 
 
 async def _asked(reconcile: Any, invocation: Invocation) -> Any:

@@ -7,7 +7,7 @@ it as an `Invoker`. The order of its steps is the product, so it is written out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal, Self
 
 import msgspec
@@ -35,12 +35,14 @@ from handrail.execute.authorise import ScopeAuthoriser
 from handrail.execute.confirm import Confirmer, DeferAll
 from handrail.execute.dedupe.create import create
 from handrail.execute.dedupe.memory import Reuse
-from handrail.execute.doubt import check_same, reconciled
+from handrail.execute.doubt import check_same, honest, reconciled
 from handrail.execute.isolation.target import check_importable
 from handrail.execute.ledger import Ledger
 from handrail.execute.perform import Performer
 from handrail.execute.policy import Policy
 from handrail.execute.recorder import Recorder
+from handrail.execute.untrusted import from_outside, suspicion
+from handrail.execute.whole import to_the_end
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
 
@@ -82,6 +84,20 @@ class Executor:
         self._ledgers: dict[str, Ledger] = {}
         self._opening = asyncio.Lock()
 
+    def include(self, tool: Tool) -> None:
+        """Let one more tool be called, one that the runtime itself brings. Do it before the first call of a run.
+
+        Raises:
+            UsageError: Another tool has its name.
+        """
+        if tool.name in self.tools:
+            raise UsageError(
+                f"a tool of yours is called {tool.name!r}, the name of one that is needed beside so many others;"
+                f" rename it, or let every turn offer all tools: Offering(most={len(self.tools)})"
+            )
+        self.tools = RegisteredTools((*self.tools, tool))
+        self._deduplicators[tool.name] = create(tool.deduplicator, clock=self._clock)
+
     async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
         """Settle one call. What the model or the tool does wrong is in the result.
 
@@ -121,11 +137,17 @@ class Executor:
         except asyncio.CancelledError:
             attempt.cancelled = True
             result = attempt.result or attempt.refused(Cancelled("cancelled before it started; it did nothing"))
-        result = msgspec.structs.replace(result, duration_us=int((self._clock.monotonic() - started) * 1e6))
+        result = msgspec.structs.replace(
+            honest(attempt, result),
+            duration_us=int((self._clock.monotonic() - started) * 1e6),
+            untrusted=from_outside(attempt.tool, result),
+        )
         if attempt.recorder.instant:
             attempt.recorder.ledger.settle(result)
         elif result.outcome != "needs_confirmation":
-            await _to_the_end(self._record(attempt, result))
+            if attempt.ran and attempt.tool is not None and not attempt.tool.reads:
+                attempt.recorder.ledger.unknown.add(attempt.call.id)  # until its end is on record
+            await to_the_end(self._record(attempt, result))
         if attempt.cancelled:
             raise asyncio.CancelledError
         return result
@@ -140,11 +162,13 @@ class Executor:
         if known is not None:
             return known
         check_secrets(arguments, tool)
-        if not tool.reads and self.policy.confirm_side_effects and attempt.grant is None:
-            granted = await self._confirmer.confirm(tool, call, arguments, attempt.recorder)
-            attempt.grant = granted.request
-            attempt.take(granted.arguments)
-            warnings += granted.warnings
+        if not tool.reads:
+            why = suspicion(tool, attempt.recorder.ledger, self.policy.after_untrusted)
+            if attempt.grant is None and (why or self.policy.confirm_side_effects):
+                granted = await self._confirmer.confirm(tool, call, arguments, attempt.recorder, why)
+                attempt.grant = granted.request
+                attempt.take(granted.arguments)
+                warnings += granted.warnings
         result, _ = await self._reuse.run(
             call_id=call.id,
             deduplicator=self._deduplicators[tool.name],
@@ -203,7 +227,19 @@ class Executor:
         """A call made by a running tool: the same caller, the same run, no more rights."""
         call = ToolCall(self._new_id("call"), name, arguments)
         context = attempt.context.nested(scopes, attempt.tool, attempt.resource)
+        if (refusal := self._unrepeatable(attempt.tool, name)) is not None:
+            return await self.refuse(call, refusal, context, attempt.recorder.emit)
         return await self.invoke(call, context, attempt.recorder.emit)
+
+    def _unrepeatable(self, caller: Tool | None, name: str) -> Forbidden | None:
+        """Why a tool that may run again, or be answered from memory, must not make a call that may not."""
+        if caller is None or not caller.reusable or name not in self.tools or self.tools.find(name).reusable:
+            return None
+        what = "declared without side effects" if caller.reads else "declared idempotent"
+        return Forbidden(
+            f"{caller.name!r} is {what} and may run again, so it cannot call {name!r}, which must not; "
+            "declare it with side_effects=True"
+        )
 
     # ── runs ─────────────────────────────────────────────────────────────────────────
 
@@ -230,8 +266,20 @@ class Executor:
             raise
         return Ledger(run, lease, history)
 
+    async def calls(self, context: Context = Context()) -> set[str]:
+        """The ids that calls of a run have had; to use one again is to ask for that call again."""
+        return (await self._open(context.run or self.run, context)).calls
+
+    def holds(self, run: str) -> bool:
+        """Whether it works on this run now, so that nobody else does."""
+        return run in self._ledgers
+
     def now(self) -> int:
         return self._clock.now()
+
+    def is_silent(self, emit: Emit) -> bool:
+        """Whether nothing is written down and nobody listens: then what would only be told need not be made."""
+        return self._journal is None and emit is ignore
 
     async def record(self, event: Recorded, context: Context = Context(), emit: Emit = ignore) -> None:
         """Write down what happened around the calls of a run."""
@@ -244,6 +292,8 @@ class Executor:
 
     async def offered(self, context: Context, tools: tuple[str, ...], emit: Emit = ignore) -> None:
         """Note which tools a model was shown in a turn."""
+        if self.is_silent(emit):
+            return
         await self.record(ToolsOffered(run=context.run or self.run, at=self.now(), tools=tools), context, emit)
 
     async def refuse(
@@ -254,8 +304,8 @@ class Executor:
         attempt = Attempt(call, context, self._recorder(ledger, emit))
 
         async def settle() -> ToolResult:
-            result = attempt.refused(error)
-            await _to_the_end(self._record(attempt, result))
+            result = honest(attempt, attempt.refused(error))
+            await to_the_end(self._record(attempt, result))
             return result
 
         return await ledger.once(call, settle)
@@ -286,6 +336,7 @@ class Executor:
         """Work that outlived its answer has ended: note how."""
         tool = attempt.tool
         name = attempt.call.name if tool is None else tool.scoped_name
+        result = msgspec.structs.replace(result, untrusted=from_outside(tool, result))
         self._reuse.wrote(attempt.resource)
         await attempt.recorder.record(self._amendment(attempt.recorder.run, name, result, "late"))
 
@@ -316,24 +367,16 @@ class Executor:
 
     async def aclose(self) -> None:
         """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""
-        await self._performer.aclose()
-        await self.finish()
-        for ledger in self._ledgers.values():
-            ledger.release()
-        self._ledgers.clear()
+        try:
+            await self._performer.aclose()
+            await self.finish()
+        finally:
+            for ledger in self._ledgers.values():
+                ledger.release()
+            self._ledgers.clear()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
-
-
-async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do it even if the caller is cancelled meanwhile; then pass the cancellation on."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise

@@ -19,8 +19,10 @@ from handrail.core.events import (
     CallSettled,
     ConfirmationAnswered,
     ConfirmationRequested,
+    ConversationChanged,
     Recorded,
 )
+from handrail.core.messages import ResultMessage
 from handrail.core.ports import Lease
 
 
@@ -40,12 +42,21 @@ class Ledger:
         self.answers: dict[str, ConfirmationAnswered] = {}
         """By request. The first answer to a question is the answer."""
         self._used: set[str] = set()
+        self.unknown: set[str] = set()
+        """Side effects that may have taken place, and whose end is not on record."""
+        self._words: dict[str, dict[str, Any]] = {}
+        """Of the definitions that people were asked about, by digest."""
+        self._approved: dict[str, str] = {}
+        """The digest of the definition under which a tool was last allowed to run."""
+        self.untrusted: set[str] = set()
+        """The tools whose words from outside this run has read."""
         self.before: dict[str, CallIntended] = {}
         """What earlier processes intended, so that an id cannot come to mean another call."""
         for event in history:
             self.note(event)
             if isinstance(event, CallIntended):
                 self.before[event.call_id] = event
+        self.unknown |= {id for id, begun in self.open.items() if begun.side_effects}
 
     def note(self, event: Recorded) -> None:
         """Take an event into account, from the history or just recorded."""
@@ -55,24 +66,69 @@ class Ledger:
                 if event.grant is not None:
                     self._used.add(event.grant)
             case CallSettled():
-                self.open.pop(event.call_id, None)
-                self._settled[event.call_id] = event.result or _erased(event)
-            case CallAmended(result=result) if result is not None:
-                self._settled[event.call_id] = result
+                self.known(event.call_id)
+                self._keep(event.result or _erased(event))
+                if event.result is None:  # what was erased may have come from anywhere
+                    self.untrusted.add(event.tool)
+            case CallAmended(result=result, why="person") if result is not None:
+                self.known(event.call_id)
+                self._keep(result)
+            case CallAmended(result=result) if result is not None and result.untrusted:
+                self.untrusted.add(result.name)
             case ConfirmationRequested():
                 self.requests[event.request] = event
                 self._requests_of.setdefault(event.call_id, []).append(event)
+                if event.asked is not None and event.asked.words is not None:
+                    self._words[event.asked.definition] = event.asked.words
             case ConfirmationAnswered():
-                self.answers.setdefault(event.request, event)
+                self._answered(event)
+            case ConversationChanged(messages=messages):
+                for message in messages or ():
+                    if isinstance(message, ResultMessage) and message.result.untrusted:
+                        self.untrusted.add(message.result.name)
 
-    def request_for(self, call_id: str, tool: str, arguments: dict[str, Any]) -> ConfirmationRequested | None:
-        """The question that was asked about exactly this call."""
+    def known(self, call_id: str) -> None:
+        """What became of a call is no longer in doubt."""
+        self.open.pop(call_id, None)
+        self.unknown.discard(call_id)
+
+    def _keep(self, result: ToolResult) -> None:
+        self._settled[result.tool_call_id] = result
+        if result.untrusted:
+            self.untrusted.add(result.name)
+
+    def _answered(self, answer: ConfirmationAnswered) -> None:
+        if self.answers.setdefault(answer.request, answer) is not answer or answer.decision != "allow":
+            return
+        request = self.requests.get(answer.request)
+        if request is not None and request.asked is not None:
+            self._approved[request.tool] = request.asked.definition
+
+    def request_for(
+        self, call_id: str, tool: str, arguments: dict[str, Any], definition: str
+    ) -> ConfirmationRequested | None:
+        """The question that was asked about exactly this call of the tool as it is defined now."""
         for request in self._requests_of.get(call_id, ()):
             if request.asked is not None:
-                binds = binding(request.asked.nonce, self.run, call_id, tool, arguments)
+                binds = binding(request.asked.nonce, self.run, call_id, tool, arguments, definition)
                 if binds == request.binds:
                     return request
         return None
+
+    def earlier_definition(self, call_id: str, tool: str, definition: str) -> str | None:
+        """The digest of another definition that the tool had when it was last allowed, or this call was asked about."""
+        asked = (each.asked.definition for each in self._requests_of.get(call_id, ()) if each.asked is not None)
+        last = self._approved.get(tool) or next(asked, None)
+        return last if last and last != definition else None
+
+    def words_of(self, definition: str) -> dict[str, Any] | None:
+        """A definition that a person of this run was asked about, unless it was erased."""
+        return self._words.get(definition)
+
+    @property
+    def calls(self) -> set[str]:
+        """The ids that name a call of this run; none of them may come to name another."""
+        return {*self._settled, *self._asked, *self.open, *self.before}
 
     def unused_answer(self, request: ConfirmationRequested) -> ConfirmationAnswered | None:
         """The person's word on it, if it was given and not yet used."""
@@ -122,7 +178,7 @@ class Ledger:
     def settle(self, result: ToolResult) -> None:
         """Keep an answer as the answer. One that waits for a person's word is not yet one."""
         if result.outcome != "needs_confirmation":
-            self._settled[result.tool_call_id] = result
+            self._keep(result)
 
     def release(self) -> None:
         """Let others work on the run."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Hashable
 from typing import Any
 
 from handrail.tools.tool import Tool
@@ -19,42 +18,72 @@ class Gate:
         self._tools: dict[str, asyncio.Semaphore] = {}
         self._resources: dict[Hashable, ResourceLock] = {}
 
-    @asynccontextmanager
-    async def enter(
-        self, tool: Tool, resource: Hashable | None, held: tuple[Any, ...] | None = None
-    ) -> AsyncIterator[None]:
-        """Hold a place while the call runs.
+    def enter(self, tool: Tool, resource: Hashable | None, held: tuple[Any, ...] | None = None) -> Entry:
+        """Hold a place while the call runs: `async with gate.enter(…)`.
 
         `held` is given for a nested call: what the calls above it hold. It runs in their
         place, and waits for nothing that they hold: were it to, they would wait for each
         other until one of them is out of time.
         """
-        taken: list[asyncio.Semaphore] = []
         shared = resource is None or (held is not None and resource in held)
-        lock = None if shared else self._resources.setdefault(resource, ResourceLock())
-        try:
-            if lock is not None:
-                await lock.acquire(write=not tool.reads)
-            try:
-                for semaphore in self._semaphores(tool, held):
-                    await semaphore.acquire()
-                    taken.append(semaphore)
-                yield
-            finally:
-                for semaphore in taken:
-                    semaphore.release()
-                if lock is not None:
-                    lock.release(write=not tool.reads)
-        finally:
-            # By now another call may have made a new lock for the resource: that one stays.
-            if lock is not None and lock.idle and self._resources.get(resource) is lock:
-                del self._resources[resource]
+        return Entry(self, None if shared else resource, write=not tool.reads, places=self._places(tool, held))
 
-    def _semaphores(self, tool: Tool, held: tuple[Any, ...] | None) -> list[asyncio.Semaphore]:
+    def _places(self, tool: Tool, held: tuple[Any, ...] | None) -> list[asyncio.Semaphore]:
         found = [self._all] if held is None else []
         if tool.concurrency is not None and tool not in (held or ()):
             found.insert(0, self._tools.setdefault(tool.scoped_name, asyncio.Semaphore(tool.concurrency)))
         return found
+
+    def lock(self, resource: Hashable) -> ResourceLock:
+        return self._resources.setdefault(resource, ResourceLock())
+
+    def forget(self, resource: Hashable, lock: ResourceLock) -> None:
+        # By now another call may have made a new lock for the resource: that one stays.
+        if lock.idle and self._resources.get(resource) is lock:
+            del self._resources[resource]
+
+
+class Entry:
+    """A call's way through the gate: what it has taken, it gives back."""
+
+    __slots__ = ("_gate", "_lock", "_places", "_resource", "_taken", "_write")
+
+    def __init__(self, gate: Gate, resource: Hashable | None, *, write: bool, places: list[asyncio.Semaphore]) -> None:
+        self._gate = gate
+        self._resource = resource
+        self._write = write
+        self._places = places
+        self._taken = 0
+        self._lock: ResourceLock | None = None
+
+    async def __aenter__(self) -> None:
+        try:
+            if self._resource is not None:
+                await self._acquire(self._gate.lock(self._resource))
+            for place in self._places:
+                await place.acquire()
+                self._taken += 1
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._leave()
+
+    async def _acquire(self, lock: ResourceLock) -> None:
+        try:
+            await lock.acquire(write=self._write)
+        except BaseException:
+            self._gate.forget(self._resource, lock)
+            raise
+        self._lock = lock
+
+    def _leave(self) -> None:
+        for place in self._places[: self._taken]:
+            place.release()
+        if self._lock is not None:
+            self._lock.release(write=self._write)
+            self._gate.forget(self._resource, self._lock)
 
 
 class ResourceLock:

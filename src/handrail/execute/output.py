@@ -20,6 +20,7 @@ from handrail.tools.schema.validator import Validator
 _NRV_KEYS = frozenset({"output", "warnings", "attachments"})
 _FLAT = frozenset({str, int, float, bool, type(None)})
 _DEEPEST = 100
+_ESCAPED = "characters that are not valid Unicode are sent as \\u escapes, and each backslash as two"
 
 
 def normal(value: Any, style: Style) -> Output:
@@ -60,14 +61,17 @@ def check(output: Output, validator: Validator | None) -> None:
 def _output(value: Any, warnings: str | Iterable[Any], attachments: Iterable[Any]) -> Output:
     plain, found = _json(value)
     said = (warnings,) if isinstance(warnings, str) else map(str, warnings)
-    return Output(plain, (*said, *found), tuple(map(_attachment, attachments)))
+    return Output(plain, (*map(_sayable, said), *found), tuple(map(_attachment, attachments)))
+
+
+def _sayable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _attachment(value: Any) -> Attachment:
-    if isinstance(value, Attachment):
-        return value
     try:
-        return Attachment.from_dict(value)
+        given = value if isinstance(value, Attachment) else Attachment.from_dict(value)
+        return Attachment(_sayable(given.name), _sayable(given.media_type), given.data)
     except (msgspec.ValidationError, TypeError) as error:
         raise InvalidOutput(f"an attachment needs name, media_type and data: {error}") from error
 
@@ -83,14 +87,20 @@ def _json(value: Any) -> tuple[Any, tuple[str, ...]]:
     except InvalidOutput:
         raise
     except Exception as error:  # a value may run any code of its own while it is read
-        raise InvalidOutput(describe(error)) from error
+        digits = "an integer in it has too many digits; return it as text" if _is_digits(error) else None
+        raise InvalidOutput(digits or describe(error)) from error
     # Objects of a class may be nested where `_ordered` does not look. Without so many brackets nothing is.
     if encoded.count(b"[") + encoded.count(b"{") > _DEEPEST:
         _check_depth(plain, 0)
     # msgspec writes NaN and infinities as null: only then is a closer look needed.
     odd = not encoded or (b"null" in encoded and _has_odd_number(plain))
     # Read back, a tuple is a list: the result of now is equal to the one in the record.
-    return _mended(plain) if odd else (msgspec.json.decode(encoded), ())
+    return _mended(plain, escaping=not encoded) if odd else (msgspec.json.decode(encoded), ())
+
+
+def _is_digits(error: Exception) -> bool:
+    """Whether this is what Python says of an integer that it will not write as decimals."""
+    return type(error) is ValueError and "digits) for integer string conversion" in str(error)
 
 
 def _encoded(plain: Any) -> bytes:
@@ -181,20 +191,20 @@ def _has_odd_number(value: Any) -> bool:
     return False
 
 
-def _mended(value: Any) -> tuple[Any, tuple[str, ...]]:
-    """Spell out what JSON cannot hold, and say so."""
-    warnings: set[str] = set()
+def _mended(value: Any, *, escaping: bool) -> tuple[Any, tuple[str, ...]]:
+    """Spell out what JSON cannot hold, and say so.
+
+    Where halves of surrogate pairs are escaped, so is every backslash: what was there before can be told.
+    """
+    warnings = {_ESCAPED} if escaping else set[str]()
 
     def mend(item: Any) -> Any:
         match item:
             case float() if not math.isfinite(item):
                 warnings.add("a number that JSON has not (NaN or infinity) is sent as text")
                 return str(item)
-            case str():
-                safe = item.encode("utf-8", "backslashreplace").decode()
-                if safe != item:
-                    warnings.add("characters that are not valid Unicode are sent as \\u escapes")
-                return safe
+            case str() if escaping:
+                return item.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
             case dict():
                 return {mend(key): mend(sub) for key, sub in item.items()}
             case list() | tuple():

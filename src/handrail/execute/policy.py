@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from handrail.core.errors import UsageError
 from handrail.execute.bound import SMALLEST
 from handrail.execute.isolation.process import ProcessLimits
 from handrail.tools.tool import Retry
+
+AfterUntrusted = Literal["allow", "confirm", "deny"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,9 @@ class Policy:
     max_depth: int = 6
     """How deep tools may call tools."""
     confirm_side_effects: bool = True
+    after_untrusted: AfterUntrusted = "allow"
+    """What becomes of a side effect once the run has read a result of an untrusted tool: as ever, put to a person
+    whatever standing rules allow, or refused."""
     repair: bool = False
     """Read arguments leniently, for every tool; each repair leaves a warning."""
     retry: Retry | None = None
@@ -36,6 +41,8 @@ class Policy:
     process: ProcessLimits = field(default_factory=ProcessLimits)
 
     def __post_init__(self) -> None:
+        if self.after_untrusted not in get_args(AfterUntrusted):
+            raise UsageError(f"after_untrusted is 'allow', 'confirm' or 'deny', not {self.after_untrusted!r}")
         if self.max_output < SMALLEST:
             raise UsageError(f"max_output must be at least {SMALLEST} characters, not {self.max_output}")
         for name in ("timeout", "concurrency", "max_depth", "max_left_running"):

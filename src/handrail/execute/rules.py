@@ -3,9 +3,12 @@
     allow io:read_file
     allow io:write_file path=docs/**
     deny  *:delete_*
+    allow mail:send@sha256:4f1c0a2b77d3
 
 Where nobody can tell what an argument names (a path that climbs out with `..`, a
-NUL), an `allow` does not cover it and a `deny` does.
+NUL), an `allow` does not cover it and a `deny` does. A rule with the digest of a
+definition, or its first digits, is for the tool as it was then: once its words
+change, an `allow` no longer covers it, and a person is asked.
 """
 
 from __future__ import annotations
@@ -17,12 +20,15 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
 from handrail.core.errors import UsageError
 from handrail.core.ports import Approver
 from handrail.execute.confirm import DeferAll
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{12,64}")
 
 
 class Rule(Struct, frozen=True):
@@ -31,6 +37,8 @@ class Rule(Struct, frozen=True):
     decision: Literal["allow", "deny"]
     tool: str
     arguments: tuple[tuple[str, str], ...] = ()
+    definition: str = ""
+    """The beginning of a digest: only for the tool as it was defined then."""
 
     @classmethod
     def parse(cls, text: str) -> Rule:
@@ -43,9 +51,18 @@ class Rule(Struct, frozen=True):
         if decision not in ("allow", "deny") or not rest or not all(part.find("=") > 0 for part in rest[1:]):
             raise UsageError(f"rule {text!r} is not of the form 'allow|deny TOOL [ARGUMENT=PATTERN …]'")
         pairs = tuple((name, pattern) for name, _, pattern in (part.partition("=") for part in rest[1:]))
-        return cls("allow" if decision == "allow" else "deny", rest[0], pairs)
+        tool, pinned, definition = rest[0].partition("@")
+        if pinned and not _DIGEST.fullmatch(definition):
+            raise UsageError(f"rule {text!r}: after '@' stands a digest, as in 'allow {tool}@sha256:4f1c0a2b77d3'")
+        if pinned and decision == "deny":
+            raise UsageError(f"rule {text!r}: a deny is for every definition of a tool; leave out '@{definition}'")
+        return cls("allow" if decision == "allow" else "deny", tool, pairs, definition)
 
     def covers(self, question: Confirmation) -> bool:
+        return self.fits(question) and question.definition.startswith(self.definition)
+
+    def fits(self, question: Confirmation) -> bool:
+        """Whether it is for this call, whatever the definition of the tool."""
         plain = question.tool.rpartition(":")[2]
         if not any(fnmatchcase(name, self.tool) for name in (question.tool, plain)):
             return False
@@ -63,7 +80,8 @@ class Rule(Struct, frozen=True):
         return self.decision == "deny" if found is None else found
 
     def __str__(self) -> str:
-        return " ".join((self.decision, self.tool, *(f"{name}={pattern}" for name, pattern in self.arguments)))
+        tool = f"{self.tool}@{self.definition}" if self.definition else self.tool
+        return " ".join((self.decision, tool, *(f"{name}={pattern}" for name, pattern in self.arguments)))
 
 
 class Rules:
@@ -75,8 +93,13 @@ class Rules:
 
     async def decide(self, question: Confirmation) -> Decision:
         for rule in self._rules:
+            if rule.decision == "allow" and question.why:
+                continue  # what was said in advance was not said of this
             if rule.covers(question):
                 return Allow(f"rule '{rule}'") if rule.decision == "allow" else Deny(f"rule '{rule}'")
+            if rule.fits(question):
+                now = question.definition[: len(rule.definition)]
+                question = replace(question, why=f"rule '{rule}' is for another definition of it; this one is {now}")
         return await self._otherwise.decide(question)
 
 

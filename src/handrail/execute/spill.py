@@ -8,6 +8,7 @@ from typing import Annotated
 from handrail.core.errors import ToolError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Spill
+from handrail.tools.finder import ALWAYS
 from handrail.tools.tool import Tool
 
 LONGEST_PIECE = 8_000
@@ -51,7 +52,7 @@ def read_output_tool(spill: Spill) -> Tool:
             raise ToolError("not_found", f"no output {id!r} is kept; it may have made room for newer ones") from None
         return f"{piece}\n[characters {start:,} to {start + len(piece):,} of {total:,}]"
 
-    return Tool.from_function(read_output, max_output=LONGEST_PIECE + SPARE)
+    return Tool.from_function(read_output, max_output=LONGEST_PIECE + SPARE, tags=(ALWAYS,))
 
 
 SPARE = 200

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
-from handrail.core.ports import Model
+from handrail.core.ports import Clock, Model, SystemClock
 from handrail.core.redact import Secret
 from handrail.faces.llm import LLM, Settings
 
 if TYPE_CHECKING:
     from handrail.providers.codec import Codec
+    from handrail.providers.pace import Paces
     from handrail.providers.profiles import Profile
     from handrail.providers.transport import Transport
 
 GROUP = "handrail.providers"
+_SHARED = ("paces", "clock", "chance", "retry")
+"""Options that go to the fallbacks of a model too."""
+_TREATMENT = ("headers", "paces", "requests_per_minute", "retry", "stream", "transport")
+"""Options that every service has."""
 
 
 class Service(Struct, frozen=True):
@@ -98,6 +103,7 @@ def create_llm(
     key: str | None = None,
     base_url: str | None = None,
     tools: str | None = None,
+    fallback: Iterable[str | LLM | Model] = (),
     **options: Any,
 ) -> LLM:
     """A model to talk to. `name` is a service, or a service and a model: `"openai:gpt-5"`.
@@ -106,6 +112,9 @@ def create_llm(
     another address than the service's own. `tools="prompted:hermes"` has calls written as text, for models that
     cannot do better; without it the profile of the model decides. Settings of requests
     (`temperature`, `max_tokens`, …) and options of the service (`strict`, `cache`, …) may follow.
+
+    `fallback` has the models that are asked, in order, where this one gives no reply. `requests_per_minute` bounds what
+    is sent; models that are made with the same `paces` share that, and the pauses that their service asks for.
 
     Raises:
         UsageError: There is no such service, or it lacks a model, a key or an address.
@@ -116,8 +125,36 @@ def create_llm(
         raise UsageError(f"the model is given twice, as {said!r} and as {model!r}; keep one")
     model = said or model
     settings = {key: options.pop(key) for key in Settings.__annotations__ if key in options}
-    make = _maker(service)
-    return LLM(make(model=model, key=key, base_url=base_url, tools=tools, **options), **settings)
+    others = tuple(fallback)
+    if others and service in SERVICES and "paces" not in options:
+        options["paces"] = _paces(options)
+    made = _maker(service)(model=model, key=key, base_url=base_url, tools=tools, **options)
+    shared = {name: options[name] for name in _SHARED if name in options}
+    first, clock = LLM(made, **settings), options.get("clock", SystemClock())
+    return with_fallback(first, [_fallback(each, shared) for each in others], clock)
+
+
+def with_fallback(first: LLM, others: Iterable[LLM], clock: Clock = SystemClock()) -> LLM:
+    """One model that is several: where one gives no reply, the next is asked. Each keeps its own settings."""
+    others = tuple(others)
+    if not others:
+        return first
+    from handrail.providers.failover import FailoverModel, WithSettings
+
+    models = [first.model, *(WithSettings(each.model, each.settings) for each in others)]
+    return LLM(FailoverModel(models, clock=clock), **first.settings)
+
+
+def _fallback(which: str | LLM | Model, shared: Mapping[str, Any]) -> LLM:
+    if isinstance(which, str):
+        return create_llm(which, **(shared if which.partition(":")[0] in SERVICES else {}))
+    return which if isinstance(which, LLM) else LLM(which)
+
+
+def _paces(options: Mapping[str, Any]) -> Paces:
+    from handrail.providers.pace import Paces
+
+    return Paces(clock=options["clock"]) if "clock" in options else Paces()
 
 
 def service_names() -> tuple[str, ...]:
@@ -196,17 +233,18 @@ def _service_model(
     profile = options.pop("profile", None) or profile_for(name.removesuffix("-responses"), model)
     if tools is not None:
         profile = replace(profile, tools=tools.partition(":")[0])
-    transport = options.pop("transport", None) or _transport(service, region)
+    transport = options.pop("transport", None) or _transport(service, region, options.get("clock", SystemClock()))
+    pace = (options.pop("paces", None) or _paces(options)).of(endpoint, options.pop("requests_per_minute", None))
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
     codec = _codec(name, service, profile, (tools or "").partition(":")[2], options)
-    return CodecModel(codec, transport, endpoint, model, profile=profile, **treatment)
+    return CodecModel(codec, transport, endpoint, model, profile=profile, pace=pace, **treatment)
 
 
-def _transport(service: Service, region: str | None) -> Transport:
+def _transport(service: Service, region: str | None, clock: Clock) -> Transport:
     if service.transport is None:
         from handrail.providers.transport import HttpTransport
 
-        return HttpTransport(trust_env=True)
+        return HttpTransport(trust_env=True, clock=clock)
     module, kind = service.transport
     made: Transport = getattr(importlib.import_module(module), kind)(region=region)
     return made
@@ -226,7 +264,7 @@ def _codec(name: str, service: Service, profile: Profile, written: str, options:
     known = set(kind.__struct_fields__)
     unknown = sorted(options.keys() - known)
     if unknown:
-        there = ", ".join(sorted({*known, *Settings.__annotations__, "headers", "retry", "stream", "transport"}))
+        there = ", ".join(sorted({*known, *Settings.__annotations__, *_TREATMENT}))
         raise UsageError(f"{name!r} has no option {unknown[0]!r}; there are {there}")
     facts = {"server": name.removesuffix("-responses"), "profile": profile}
     codec: Codec = kind(**{key: value for key, value in facts.items() if key in known} | dict(options))

@@ -26,7 +26,9 @@ from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, 
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.run.limits import Limits
-from handrail.run.runner import Follow, OnError, Runner
+from handrail.run.offering import Offering
+from handrail.run.runner import OnError, Runner
+from handrail.run.transcript import Follow
 from handrail.tools.registry import RegisteredTools
 
 
@@ -52,6 +54,7 @@ class Setup:
     approver: Approver | None
     policy: Policy
     limits: Limits
+    offering: Offering
     on_error: OnError
     context: Context
     parts: Parts
@@ -70,7 +73,12 @@ class Engine:
             setup.tools, policy=setup.policy, approver=setup.approver, journal=journal, **setup.parts
         )
         self._runner = Runner(
-            setup.model, self._executor, setup.limits, on_error=setup.on_error, defaults=setup.defaults
+            setup.model,
+            self._executor,
+            setup.limits,
+            on_error=setup.on_error,
+            defaults=setup.defaults,
+            offering=setup.offering,
         )
         self._context = replace(setup.context, run=run)
         self._discard = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)

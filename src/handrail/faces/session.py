@@ -32,6 +32,7 @@ from handrail.faces.portal import LazyPortal
 from handrail.faces.proof import Proof
 from handrail.faces.stream import streamed
 from handrail.run.limits import Limits
+from handrail.run.offering import Offering
 from handrail.run.runner import OnError
 from handrail.store.conversations import ConversationStore
 from handrail.tools.registry import registered
@@ -69,6 +70,7 @@ class Session:
         approver: Approver | None = None,
         policy: Policy = Policy(),
         limits: Limits = Limits(),
+        offering: Offering = Offering(),
         on_error: OnError = "surface",
         context: Context = Context(),
         **parts: Unpack[Parts],
@@ -83,6 +85,7 @@ class Session:
             approver=approver,
             policy=policy,
             limits=limits,
+            offering=offering,
             on_error=on_error,
             context=context,
             parts=parts,
@@ -204,6 +207,7 @@ class Session:
             approver=setup.approver,
             policy=setup.policy,
             limits=setup.limits,
+            offering=setup.offering,
             on_error=setup.on_error,
             context=setup.context,
             **setup.parts,

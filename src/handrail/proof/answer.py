@@ -1,12 +1,13 @@
-"""A person's word on a call that waits for it, given from any process that has the journal."""
+"""A person's word on a call that waits for it, or was cut off, given from any process that has the journal."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal
 
+from handrail.core.calls import ToolResult
 from handrail.core.errors import UsageError
-from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.events import CallAmended, ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Clock, SystemClock
 from handrail.proof.journal import SqliteJournal
 from handrail.proof.read import Reader
@@ -35,6 +36,31 @@ async def answer(
             with Reader(path) as reader:
                 if question.request not in {each.request for each in reader.pending(question.run)}:
                     raise UsageError(f"somebody else has just answered {question.request!r}; see: handrail proof show")
+            await journal.append(said, durable=True)
+        finally:
+            lease.release()
+    return said
+
+
+async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: Clock = SystemClock()) -> CallAmended:
+    """Write down what a person found out about a call that was cut off. It is the call's result from then on.
+
+    Raises:
+        LeaseHeld: A program works on the run, so the call may yet end by itself.
+        JournalError: It could not be written.
+    """
+    said = CallAmended(
+        run=run,
+        at=clock.now(),
+        call_id=result.tool_call_id,
+        tool=tool,
+        outcome=result.outcome,
+        why="person",
+        result=result,
+    )
+    async with await SqliteJournal.open(path) as journal:
+        lease = await journal.lease(run)
+        try:
             await journal.append(said, durable=True)
         finally:
             lease.release()

@@ -1,7 +1,8 @@
 """Whether a journal is what was written: everything recomputed, nothing believed.
 
 Each entry is checked against its hash, its neighbour, its run, its columns and its
-body, and every signed checkpoint against the tree of the entries below it. What no
+body, every signed checkpoint against the tree of the entries below it, and the notes on
+where each run stands, by which its entries are found, against the entries. What no
 checkpoint covers yet is chained, but not signed; a cut there cannot be seen. Someone
 who has the key can sign another history: only notes kept elsewhere (`known`) show that.
 
@@ -67,6 +68,7 @@ def audit(
             walk.expect(note, keys, reader.origin, size, frontier)
         for note in known:
             walk.expect(note, keys, reader.origin)
+        walk.expect_spans(reader.spans(), max((size for size, _, _ in stored), default=0))
         for entry in reader.entries():
             walk.take(entry)
             if progress is not None and walk.count % _STRIDE == 0:

@@ -8,6 +8,7 @@ append 8 to 12 %. What came after the last checkpoint is short and is looked thr
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
@@ -47,6 +48,14 @@ _WAYS_OUT = {
     sqlite3.SQLITE_NOTADB: "it is not a journal; choose another path",
 }
 
+_LIKE = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EIO: sqlite3.SQLITE_IOERR,
+}
+"""What the system says when a file is opened, as SQLite would say it."""
+
 
 class Busy(Exception):
     """Another process is writing. Nothing was written, and trying again is right: it never leaves this package."""
@@ -80,7 +89,7 @@ def connect(
         _check_key(connection, path, signer)
     except BaseException as error:
         connection.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             raise explained(path, error) from error
         raise
     return connection, signer
@@ -116,18 +125,24 @@ def connect_existing(path: Path, mode: Literal["ro", "rw"], patience: float = 10
         _check_format(connection, path)
     except BaseException as error:
         connection.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             raise explained(path, error) from error
         raise
     return connection
 
 
-def explained(path: Path, error: sqlite3.Error | OSError) -> JournalError:
+def explained(path: Path, error: sqlite3.Error | OSError | UnicodeDecodeError) -> JournalError:
     """A failure of the file as an error that says what to do."""
-    if isinstance(error, OSError):
-        way_out, what = _WAYS_OUT[sqlite3.SQLITE_CANTOPEN], error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):  # what SQLite has to say of a damaged file may itself be damaged
+        code, what = sqlite3.SQLITE_CORRUPT, str(error)
+    elif isinstance(error, OSError):
+        code = _LIKE.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
+        what = error.strerror or str(error)
     else:
-        way_out, what = _WAYS_OUT.get(primary_code(error), "SQLite refused"), str(error)
+        code, what = primary_code(error), str(error)
+        if code == sqlite3.SQLITE_IOERR:
+            what = f"{what}, {error.sqlite_errorname}"  # it says which of reading, writing and syncing failed
+    way_out = _WAYS_OUT.get(code, "SQLite refused")
     return JournalError(f"the journal {str(path)!r}: {way_out} ({what})")
 
 
@@ -141,14 +156,17 @@ def default_origin(path: Path) -> str:
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
+    """What the journal says of itself. A value that is no text says nothing."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return {}
-    return dict(connection.execute("SELECT key, value FROM meta"))
+    rows = connection.execute("SELECT key, value FROM meta")
+    return {key: value for key, value in rows if isinstance(key, str) and isinstance(value, str)}
 
 
 def _configure(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         _check_tables(connection, path)
+        _check_format(connection, path)  # before anything is done to it
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer does it, when nobody waits
     connection.execute("PRAGMA fullfsync = 1")  # on a Mac a plain sync does not reach the disk
@@ -173,10 +191,12 @@ def _create(connection: sqlite3.Connection, origin: str, signer: Signer) -> None
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     found = read_meta(connection).get("format", "")
-    if not found.isdecimal() or int(found) > FORMAT:
-        raise JournalError(
-            f"the journal {str(path)!r} has format {found!r}, and this handrail reads up to {FORMAT}; upgrade handrail"
-        )
+    if found == str(FORMAT):
+        return
+    way_out = "upgrade handrail"
+    if found.isdecimal() and len(found) < 9 and int(found) < FORMAT:
+        way_out = "read it with the handrail that wrote it, and begin a new one"
+    raise JournalError(f"the journal {str(path)!r} has format {found!r}, and this handrail reads {FORMAT}; {way_out}")
 
 
 def _check_key(connection: sqlite3.Connection, path: Path, signer: Signer) -> None:

@@ -157,7 +157,7 @@ def decode(leaf: bytes, data: bytes | None) -> Recorded:
 def _encoded(value: Any) -> bytes | None:
     try:
         return _plain.encode(value)
-    except (UnicodeEncodeError, TypeError):
+    except (ValueError, TypeError):
         return None
 
 

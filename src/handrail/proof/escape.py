@@ -1,8 +1,9 @@
 """Values that JSON has no spelling for, written so that they come back as they were.
 
-A lone surrogate becomes `{"$text": hex}`, NaN and the infinities `{"$float": …}`,
-and a key that begins with `$` gets one more `$`, so that no other object can be
-mistaken for these. Most values hold nothing of the kind and are not touched.
+A lone surrogate becomes `{"$text": hex}`, NaN and the infinities `{"$float": …}`, an
+integer of thousands of digits `{"$int": hex}`, and a key that begins with `$` gets one
+more `$`, so that no other object can be mistaken for these. Most values hold nothing
+of the kind and are not touched.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Any
 import msgspec
 
 from handrail.core.redact import MASK, Secret
+
+_WRITABLE = 10**4_000
+"""Python writes no integers of more than 4,300 digits as decimals."""
 
 
 def decode(data: bytes) -> Any:
@@ -32,6 +36,8 @@ def escape(value: Any) -> Any:
             return value if encodable(value) else {"$text": _to_hex(value)}
         case float():
             return value if math.isfinite(value) else {"$float": str(value)}
+        case int():
+            return value if -_WRITABLE < value < _WRITABLE else {"$int": hex(value)}
         case dict():
             return {_escaped_key(key): escape(item) for key, item in value.items()}
         case list() | tuple():
@@ -45,6 +51,8 @@ def unescape(value: Any) -> Any:
             return _from_hex(code)
         case {"$float": str(text)} if len(value) == 1:
             return float(text)
+        case {"$int": str(text)} if len(value) == 1:
+            return int(text, 16)
         case dict():
             return {_bare_key(key): unescape(item) for key, item in value.items()}
         case list():

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 from pathlib import Path
 from urllib.parse import quote
 
 from handrail.core.errors import JournalError, LeaseHeld
+
+logger = logging.getLogger(__name__)
 
 _LONGEST = 200
 
@@ -31,8 +34,12 @@ class FileLease:
             return
         handle, self._handle = self._handle, None
         # Removed while still locked: whoever opened the old file meanwhile sees that its name is gone.
-        self._path.unlink(missing_ok=True)
-        os.close(handle)
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError:
+            logger.debug("the file of the lease %s stays; without its lock it holds nobody", self._path)
+        finally:
+            os.close(handle)
 
 
 def acquire(journal: Path, run: str) -> FileLease:

@@ -77,12 +77,12 @@ class Reader:
 
     @property
     def origin(self) -> str:
-        return read_meta(self._connection).get("origin", "")
+        return self._about("origin")
 
     @property
     def verifier_key(self) -> str:
         """The key that the journal says it is signed with."""
-        return read_meta(self._connection).get("key", "")
+        return self._about("key")
 
     def size(self) -> int:
         return int(next(self._each("SELECT count(*) FROM entry"))[0])
@@ -131,7 +131,7 @@ class Reader:
         """The questions to a person that nobody has answered."""
         asked: dict[str, ConfirmationRequested] = {}
         for entry in self.entries(run):
-            if not entry.type.startswith("confirmation."):
+            if entry.type not in ("confirmation.requested", "confirmation.answered"):
                 continue
             match entry.event:
                 case ConfirmationRequested() as question:
@@ -151,8 +151,21 @@ class Reader:
 
     def checkpoints(self) -> list[tuple[int, str, bytes]]:
         """Size, signed note and tree frontier of every checkpoint, smallest first."""
-        rows = self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size")
+        rows = list(self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size"))
+        if not all(isinstance(size, int) for size, _, _ in rows):
+            raise JournalError(f"the journal {str(self.path)!r}: the table of its checkpoints is damaged; keep a copy")
         return [(size, note, frontier) for size, note, frontier in rows]
+
+    def spans(self) -> dict[str, tuple[int, int, int]]:
+        """For each run what is noted of its entries up to the last checkpoint: the first, the last, and its number."""
+        rows = self._each("SELECT run, first, last, n FROM span")
+        return {uncolumn(run): (first, last, n) for run, first, last, n in rows}
+
+    def _about(self, key: str) -> str:
+        try:
+            return read_meta(self._connection).get(key, "")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise explained(self.path, error) from error
 
     def _entries(self, statement: str, **values: str | int) -> Iterator[Entry]:
         for seq, run, n, call, *others in self._each(statement, **values):
@@ -160,9 +173,9 @@ class Reader:
 
     def _each(self, statement: str, **values: str | int) -> Iterator[tuple[Any, ...]]:
         try:
-            # Not closed here: a reader that is closed first ends its statements, and half-read ones may outlive it.
-            yield from self._connection.execute(statement, values)
-        except sqlite3.Error as error:
+            # Not from the cursor itself, which would be closed: half-read ones may outlive a reader closed first.
+            yield from map(tuple, self._connection.execute(statement, values))
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise explained(self.path, error) from error
 
 

@@ -1,4 +1,4 @@
-"""Which tools were offered, picked and failed, and how long they took: a view of the events, nothing more."""
+"""Which tools were offered, picked and failed, how long they took, and which models replied: a view of the events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from handrail.core.errors import Outcome
-from handrail.core.events import CallIntended, CallSettled, Event, Recorded, ToolsOffered
+from handrail.core.events import CallIntended, CallSettled, Event, Recorded, ReplyFailed, ReplyGiven, ToolsOffered
 
 RING = 10_000
 
@@ -32,6 +32,15 @@ class ToolTelemetry(Struct, frozen=True, kw_only=True):
     """Durations are of calls whose handler ran."""
 
 
+class ModelTelemetry(Struct, frozen=True, kw_only=True):
+    """What is known of the replies of one model."""
+
+    model: str
+    replies: int
+    failed: dict[str, int]
+    """Attempts that came to nothing, by the code of their error."""
+
+
 class Telemetry:
     """Counts as events come in. Keeps the last durations of each tool, as many as `window`."""
 
@@ -39,6 +48,8 @@ class Telemetry:
         self._window = window
         self._tools: dict[str, _Counts] = {}
         self._open: set[tuple[str, str]] = set()
+        self._replies: Counter[str] = Counter()
+        self._attempts: dict[str, Counter[str]] = {}
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Telemetry:
@@ -57,6 +68,10 @@ class Telemetry:
                 self._counts(event.tool).picked += 1
             case CallSettled():
                 self._settle(event)
+            case ReplyGiven(model=model):
+                self._replies[model] += 1
+            case ReplyFailed(model=model):
+                self._attempts.setdefault(model, Counter())[event.error] += 1
 
     def tools(self) -> list[ToolTelemetry]:
         """One line for each tool, by name."""
@@ -65,6 +80,17 @@ class Telemetry:
     def tool(self, name: str) -> ToolTelemetry:
         """What is known of one tool; all zero if it never appeared."""
         return self._tools.get(name, _Counts(0)).summary(name)
+
+    def models(self) -> list[ModelTelemetry]:
+        """One line for each model, by name. A reply goes by the name that its service gave."""
+        return [
+            ModelTelemetry(
+                model=model,
+                replies=self._replies[model],
+                failed=dict(sorted(self._attempts.get(model, Counter[str]()).items())),
+            )
+            for model in sorted({*self._replies, *self._attempts})
+        ]
 
     def _settle(self, event: CallSettled) -> None:
         counts, key = self._counts(event.tool), (event.run, event.call_id)

@@ -44,6 +44,7 @@ PHASES = {
     "call.intended": "apply",
     "call.settled": "stream",
     "call.amended": "stream",
+    "reply.failed": "error",
     "run.finished": "finalize",
 }
 STATUSES = {
@@ -105,7 +106,8 @@ class Records:
         outcome = take(leaf, "outcome", str) if kind in ("call.settled", "call.amended") else "ok"
         status = STATUSES.get(outcome, "error")
         phase = PHASES.get(kind, "stream") if status == "ok" else "error"
-        record = base(at, phase, LEVELS[status], leaf.get("run"), leaf.get("call_id"))
+        level = "warn" if kind == "reply.failed" else LEVELS[status]
+        record = base(at, phase, level, leaf.get("run"), leaf.get("call_id"))
         if "outcome" in leaf:
             record["result"] = {"ok": True} if status == "ok" else {"ok": False, "error": error_of(outcome, body)}
         call = to_json(leaf.get("call_id"))

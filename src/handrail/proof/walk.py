@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.proof.entry import NO_PREVIOUS, Place, body_digest, place
@@ -35,6 +36,10 @@ class Walk:
         """What the next entry may call the hash of this one; nothing when this one is missing."""
         self._unlinked: int | None = None
         self._positions: dict[str, int] = {}
+        self._noted: dict[str, tuple[int, int, int]] = {}
+        self._spans: dict[str, tuple[int, int, int]] = {}
+        """Where each run stands, as it was noted and as it is: its first entry, its last, and the number of that."""
+        self._spanned = 0
         self._good = 0
         self._rewritten: tuple[int, int] | None = None
         """The first entries that are not as signed, though nothing else may be wrong with them: from, up to."""
@@ -61,7 +66,14 @@ class Walk:
             return
         self._expected.setdefault(found.size, []).append((found, frontier))
 
+    def expect_spans(self, noted: dict[str, tuple[int, int, int]], size: int) -> None:
+        """What the journal notes on its first entries. One that was changed would hide the entries of a run."""
+        self._noted, self._spanned = noted, size
+
     def take(self, entry: Entry) -> None:
+        if not isinstance(entry.seq, int):
+            self._bad(self._seq, "its row has no number: the table itself was changed")
+            entry = replace(entry, seq=self._seq)
         if entry.seq != self._seq:
             self._bad(self._seq, f"it is missing; the next one there is {entry.seq}")
             self._seq, self._heads = entry.seq, ()
@@ -86,6 +98,9 @@ class Walk:
             self._bad(
                 self._seq, f"it is missing: a signed checkpoint covers {beyond} entries, and {self._seq} are left"
             )
+        wrong = [run for run in {**self._noted, **self._spans} if self._noted.get(run) != self._spans.get(run)]
+        if wrong and not self.problems:
+            self._bad(None, f"the note on where run {wrong[0]!r} stands was changed: its entries are elsewhere")
 
     def _bad(self, index: int | None, why: str) -> None:
         self.problems.append(ProofProblem(index, why))
@@ -123,6 +138,9 @@ class Walk:
         if said.n != self._positions.get(run, 0):
             self._bad(entry.seq, f"it is number {said.n} of its run, and should be {self._positions.get(run, 0)}")
         self._positions[run] = said.n + 1
+        if entry.seq < self._spanned:
+            first, *_ = self._spans.get(run, (entry.seq,))
+            self._spans[run] = (first, entry.seq, said.n)
         row = (entry.run, entry.n, entry.call, entry.type, entry.at)
         if row != (run, said.n, unescape(said.call_id) or None, said.type, said.at):
             self._bad(entry.seq, "its row was changed: the columns are not what the entry says")

@@ -8,6 +8,7 @@ the write lock, and ours are written behind them.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from handrail.proof.entry import NO_PREVIOUS, Draft, place, seal
 from handrail.proof.keys import Signer
 from handrail.proof.merkle import Frontier, leaf_hash
 from handrail.proof.note import Checkpoint, open_note, sign
+
+logger = logging.getLogger(__name__)
 
 _INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _LAST_POSITION = """
@@ -132,7 +135,19 @@ class Writer:
             raise self._explained(error) from error
 
     def close(self) -> None:
+        if self.failure is None:
+            self._connection.close()
+            return
+        # SQLite moves the log into the file when the last connection closes. After a failure that would spread pages
+        # that may not be what was written, and sync them as if they were; the log has checksums, and whoever opens
+        # the journal next reads it by them. While somebody else has the file open it is left as it is.
+        witness = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            witness.execute("SELECT 1 FROM meta").fetchone()
+        except sqlite3.Error:
+            logger.debug("the journal %s cannot even be read any more", self.path)
         self._connection.close()
+        witness.close()
 
     def _check(self) -> None:
         if self.failure is not None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ProtocolError
-from handrail.core.events import CallDelta, CallRequested, ModelEvent
+from handrail.core.events import CallDelta, CallReady, CallRequested, ModelEvent, Notice
 from handrail.core.ids import NewId, new_id
-from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.jsontext import JSONTextError, kind_of, parse_object
 from handrail.core.messages import Artefact
 from handrail.providers.names import NameMap
 
@@ -94,6 +94,8 @@ class _Open:
     pieces: list[str] = field(default_factory=list)
     unsent: list[str] = field(default_factory=list)
     artefacts: list[Artefact] = field(default_factory=list)
+    is_ready: bool = False
+    """Whoever wants to begin early was told."""
     objects: _Objects = field(default_factory=_Objects)
 
 
@@ -113,6 +115,10 @@ class CallAssembler:
         self._by_id: dict[str, _Open] = {}
         self._last: _Open | None = None
         self._used: set[str] = set()
+        self.bare: set[str] = set()
+        """Calls that ended without any arguments."""
+        self.tells_early = False
+        """Whether to say when a call seems whole, before the wire does."""
 
     def delta(
         self,
@@ -122,13 +128,39 @@ class CallAssembler:
         name: str | None = None,
         arguments: str | dict[str, Any] | None = None,
         artefacts: tuple[Artefact, ...] = (),
-    ) -> Iterator[ModelEvent]:
+    ) -> Iterable[ModelEvent]:
         """Take one piece: text of arguments, or an object that is all of them."""
-        text = _as_text(arguments)
+        last = self._last
+        if (
+            last is not None
+            and isinstance(arguments, str)
+            and not (name or artefacts)
+            and (not id or id == last.wire_id)
+            and index == last.index
+            and (index is None or self._by_index.get(index) is last)
+        ):
+            return self._further(last, arguments)
+        return self._piece(index, id or None, name or "", _as_text(arguments), artefacts)
+
+    def _further(self, call: _Open, text: str) -> Iterable[ModelEvent]:
+        """The way of nearly every piece: more arguments for the call that was written last."""
+        cut = call.objects.split(text)
+        if cut is not None or call.unsent or not call.id or not text:
+            return self._split(call, text, cut)
+        call.pieces.append(text)
+        delta = CallDelta(call_id=call.id, name=self._ours(call.name), arguments=text)
+        return (delta, *self._ready(call)) if call.objects.whole else (delta,)
+
+    def _piece(
+        self, index: int | None, id: str | None, name: str, text: str, artefacts: tuple[Artefact, ...]
+    ) -> Iterator[ModelEvent]:
+        for what, word in (("id", id), ("name", name)):
+            if word is not None and not isinstance(word, str):
+                raise ProtocolError(f"the {what} of a call is not text but {kind_of(word)}; ask again")
         says = name or artefacts or text.strip() or (id and id not in self._used)
         if not says and self._at(index) is None:
             return
-        call = self._find(index, id or None, name or "")
+        call = self._find(index, id, name)
         call.artefacts += artefacts
         if name and call.name != name:
             call.name += name
@@ -155,6 +187,14 @@ class CallAssembler:
         for call in list(self._open):
             yield from self._close(call)
 
+    def settled(self) -> Iterator[ModelEvent]:
+        """Calls whose arguments are one whole object, up to the first that is not: the rest is for `finish`."""
+        if all(call.name for call in self._open):
+            for call in list(self._open):
+                if not call.objects.whole:
+                    return
+                yield from self._close(call)
+
     def _at(self, index: int | None) -> _Open | None:
         """The call that a piece with this index belongs to, if nothing else speaks against it."""
         return self._last if index is None else self._by_index.get(index)
@@ -171,6 +211,8 @@ class CallAssembler:
             here.wire_id = id
             self._note(here)
             return here
+        if here is not None and not name and _lacks_more(here, index):
+            return here  # some servers draw a new id for every piece
         return self._begin(index, id)
 
     def _begin(self, index: int | None, id: str | None, name: str = "") -> _Open:
@@ -187,14 +229,18 @@ class CallAssembler:
             self._by_id[call.wire_id] = call
 
     def _write(self, call: _Open, text: str) -> Iterator[ModelEvent]:
-        """Add text to a call; where a second object begins in it, that is another call of the same tool."""
         self._last = call
-        while (cut := call.objects.split(text)) is not None:
+        yield from self._split(call, text, call.objects.split(text))
+
+    def _split(self, call: _Open, text: str, cut: int | None) -> Iterator[ModelEvent]:
+        """Add text to a call; where a second object begins in it, that is another call of the same tool."""
+        while cut is not None:
             yield from self._tell(call, text[:cut])
             text = text[cut:]
             if call.name:
                 yield from self._close(call)
             call = self._begin(call.index, call.wire_id, call.name)
+            cut = call.objects.split(text)
         yield from self._tell(call, text)
 
     def _tell(self, call: _Open, text: str) -> Iterator[ModelEvent]:
@@ -205,17 +251,31 @@ class CallAssembler:
         if call.name and (call.wire_id is not None or call.unsent):
             text, call.unsent = "".join(call.unsent), []
             yield CallDelta(call_id=self._identify(call), name=self._ours(call.name), arguments=text)
+            if call.objects.whole:
+                yield from self._ready(call)
 
-    def _close(self, call: _Open) -> Iterator[ModelEvent]:
-        _require_name(call)
-        self._forget(call)
-        name = self._ours(call.name)
-        text = "".join(call.pieces)
+    def _ready(self, call: _Open) -> Iterator[ModelEvent]:
+        if self.tells_early and not call.is_ready:
+            call.is_ready = True
+            yield CallReady(call=self._made(call))
+
+    def _made(self, call: _Open) -> ToolCall:
+        name, text = self._ours(call.name), "".join(call.pieces)
         if text.strip() in ("", "null"):
             text = "{}"
         if self._mend is not None:
             text = _mended(self._mend, name, text)
-        yield CallRequested(call=ToolCall(self._identify(call), name, text), artefacts=tuple(call.artefacts))
+        return ToolCall(self._identify(call), name, text)
+
+    def _close(self, call: _Open) -> Iterator[ModelEvent]:
+        _require_name(call)
+        self._forget(call)
+        made, id = self._made(call), self._identify(call)
+        if all(not piece or piece.isspace() for piece in call.pieces):
+            self.bare.add(id)
+        if call.wire_id not in (None, id):
+            yield Notice(text=f"two calls of one reply have the id {call.wire_id!r}; the second goes by {id!r} here")
+        yield CallRequested(call=made, artefacts=tuple(call.artefacts))
 
     def _forget(self, call: _Open) -> None:
         del self._open[call]
@@ -245,6 +305,11 @@ def _goes_on(call: _Open, name: str, *, same_id: bool) -> bool:
     return name == call.name and (same_id or not call.objects.whole)
 
 
+def _lacks_more(call: _Open, index: int | None) -> bool:
+    """Whether a piece without a name can only belong to this call, whatever its id."""
+    return bool(call.name) and not call.objects.whole and (index is not None or call.objects.begun)
+
+
 def _takes_id(call: _Open, name: str) -> bool:
     """Whether an id that comes late is this call's."""
     return not name or not call.name or (name == call.name and not call.objects.whole)
@@ -264,6 +329,8 @@ def _as_text(arguments: str | dict[str, Any] | None) -> str:
 
 def _mended(mend: Mend, name: str, text: str) -> str:
     """The text with its arguments mended; the very same text if there was nothing to mend, or nothing readable."""
+    if "null" not in text:  # which is all that is ever mended
+        return text
     try:
         arguments = parse_object(text)
     except JSONTextError:

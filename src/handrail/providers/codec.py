@@ -6,15 +6,29 @@ calling are codecs around codecs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal, Protocol, runtime_checkable
 
+import msgspec
 from msgspec import Struct, field
 
 from handrail.core.events import ModelEvent
 from handrail.core.model import ModelRequest
 
+_encode = msgspec.json.Encoder().encode
+
 Framing = Literal["sse", "ndjson", "json", "aws"]
+
+
+class Known(Struct, frozen=True):
+    """A list of the body whose beginning is written already."""
+
+    items: list[Any]
+    count: int
+    """How many of the items."""
+    text: Sequence[bytes]
+    """Their JSON in pieces, with a comma between two items."""
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
@@ -25,14 +39,36 @@ class WireRequest(Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = field(default_factory=dict)
     framing: Framing = "sse"
     """How the reply comes: events of a stream, or one JSON document."""
+    exact: bool = True
+    """Whether calls come with their arguments as objects, which are then read as strictly as text is later."""
     notices: tuple[str, ...] = ()
     """What the request could not say in this wire: keywords lost, choices not enforced."""
+    known: tuple[Known, ...] = ()
+    """Parts of the body that need not be written again."""
+
+    def text(self) -> bytes:
+        """The body as JSON.
+
+        Raises:
+            TypeError, ValueError, RecursionError: It has no such form.
+        """
+        known = {id(part.items): part for part in self.known if part.count}
+        pieces: list[bytes] = []
+        for key, value in self.body.items():
+            pieces += b",", _encode(key), b":"
+            pieces += _list(known[id(value)]) if id(value) in known else (_encode(value),)
+        return b"".join((b"{", *pieces[1:], b"}"))  # a long conversation is copied only here
+
+
+def _list(known: Known) -> Iterator[bytes]:
+    rest = _encode(known.items[known.count :])[1:-1]
+    return chain((b"[",), known.text, (b"," if rest else b"", rest, b"]"))
 
 
 class Decoder(Protocol):
     """Fed one wire event at a time, in order."""
 
-    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterable[ModelEvent]:
         """What one wire event means. `event` is the name that SSE gave it, if any.
 
         Raises:
@@ -61,4 +97,13 @@ class Codec(Protocol):
 
     def decoder(self, request: ModelRequest) -> Decoder:
         """For the reply to this request, streamed or not: one JSON document is fed as one event."""
+        ...
+
+
+@runtime_checkable
+class SearchingCodec(Protocol):
+    """What a codec may be beside a `Codec`: one whose wire has deferred tools."""
+
+    def searches_tools(self, model: str) -> bool:
+        """Whether the service finds deferred tools for this model."""
         ...

@@ -5,14 +5,15 @@ Pure. `frames` finds where an event begins and ends; here it becomes JSON.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from handrail.core.errors import ProtocolError
-from handrail.core.jsontext import JSONTextError, kind_of, parse
+from handrail.core.jsontext import JSONTextError, kind_of, parse, parse_lightly
 from handrail.providers.codec import Framing
 from handrail.providers.failures import HEAD, shown
-from handrail.providers.frames import MAX_FRAME, Frame, Frames, JsonFrames, NdjsonFrames, SseFrames
+from handrail.providers.frames import MAX_FRAME, DocumentOrEvents, Frame, Frames, JsonFrames, NdjsonFrames, SseFrames
 
 MAX_REPLY = 256 * 1024 * 1024
 DONE = b"[DONE]"
@@ -29,6 +30,8 @@ _SAID: Mapping[str, str] = {
     "application/jsonl": "ndjson",
 }
 _PAGES = ("text/html", "application/xhtml+xml")
+_ARGUMENTS = re.compile(rb'"(?:arguments|input|args)"\s*:\s*\{')
+"""Where an event has the arguments of a call as an object."""
 _KEPT = 20 * HEAD
 """Bytes to show the beginning from: enough that a key at its end is masked whole."""
 
@@ -47,12 +50,15 @@ class WireReader:
         framing: Framing,
         media_type: str = "",
         *,
+        exact: bool = True,
         secrets: Sequence[str] = (),
         largest: int = MAX_FRAME,
         longest: int = MAX_REPLY,
     ) -> None:
         self._frames = _frames_for(framing, media_type.lower(), largest)
         self._media_type = media_type
+        self._is_page = media_type.lower() in _PAGES
+        self._exact = exact
         self._secrets = secrets
         self._longest = longest
         self._size = 0
@@ -67,13 +73,14 @@ class WireReader:
         Raises:
             ProtocolError: The bytes are no events, or there are too many of them.
         """
-        self._head += chunk[: _KEPT - len(self._head)]
+        if len(self._head) < _KEPT:
+            self._head += chunk[: _KEPT - len(self._head)]
         self._size += len(chunk)
         if self._size > self._longest:
             raise ProtocolError(f"the reply is larger than {self._longest} bytes; ask for less")
-        if self._media_type.lower() in _PAGES:
-            return  # a page in place of a reply: `finish` shows how it begins
-        yield from self._events(self._frames.feed(chunk))
+        if self._is_page or self.done:
+            return iter(())  # a page in place of a reply: `finish` shows how it begins
+        return self._events(self._frames.feed(chunk))
 
     def finish(self) -> Iterator[WireEvent]:
         """The bytes have ended.
@@ -83,7 +90,7 @@ class WireReader:
         """
         if self.done:
             return
-        if self._media_type.lower() not in _PAGES:
+        if not self._is_page:
             yield from self._events(self._frames.finish())
         if not self._count:
             raise self._unreadable("the service answered with nothing that can be read")
@@ -91,10 +98,13 @@ class WireReader:
     def _events(self, frames: Iterator[Frame]) -> Iterator[WireEvent]:
         try:
             for frame in frames:
-                if self.done or frame.data == DONE:
+                data = frame.data.strip()
+                if self.done or data == DONE:
                     self.done = True
                     return
-                event = WireEvent(_object(frame.data), frame.event)
+                if not data:
+                    continue  # it keeps the connection alive
+                event = WireEvent(_object(data, self._exact), frame.event)
                 self._count += 1
                 yield event
         except ProtocolError as error:
@@ -113,13 +123,14 @@ def _frames_for(framing: Framing, media_type: str, largest: int) -> Frames:
     """What a service says it sends goes before what it was asked for."""
     said = _SAID.get(media_type, framing)
     if media_type == "application/json" and framing == "sse":
-        said = "json"  # asked for a stream, it answers in one piece; streams of lines often go by this name too
+        return DocumentOrEvents(largest)
     return _FRAMES[said](largest)
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _object(data: bytes, exact: bool) -> dict[str, Any]:
+    """The event. Where it holds arguments, it is read as strictly as arguments are."""
     try:
-        value = parse(data, max_size=len(data))
+        value = parse(data, max_size=len(data)) if exact and _ARGUMENTS.search(data) else parse_lightly(data)
     except JSONTextError as error:
         raise ProtocolError(f"an event of the reply is not JSON: {error}") from None
     if not isinstance(value, dict):

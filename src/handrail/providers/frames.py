@@ -44,6 +44,10 @@ class Frames(Protocol):
         ...
 
 
+def _too_large(largest: int) -> ProtocolError:
+    return ProtocolError(f"one event of the reply is larger than {largest} bytes; ask for less")
+
+
 class _Pieces:
     """What has come of a frame so far, joined once."""
 
@@ -55,7 +59,7 @@ class _Pieces:
     def add(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._size > self._largest:
-            raise ProtocolError(f"one event of the reply is larger than {self._largest} bytes; ask for less")
+            raise _too_large(self._largest)
         if piece:
             self._pieces.append(piece)
 
@@ -82,16 +86,37 @@ class SseFrames:
         """A line feed that comes next belongs to the line end that was."""
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        if not chunk:
-            return
-        if self._after_return and chunk.startswith(b"\n"):
-            chunk = chunk[1:]
-        self._after_return = chunk.endswith(b"\r")
-        *ended, rest = _ANY_END.split(chunk)
-        for piece in ended:
-            self._line.add(piece)
-            yield from self._whole_line(self._line.take())
+        lines, rest = self._lines(chunk)
+        for line in lines:
+            if len(line) > self._largest:
+                raise _too_large(self._largest)
+            if line.startswith(b"data: "):
+                self._add(line[6:])
+            elif line:
+                self._field(line)
+            elif self._data:
+                yield self._taken()
+            else:
+                self._event = b""
         self._line.add(rest)
+
+    def _lines(self, chunk: bytes) -> tuple[list[bytes], bytes]:
+        """The lines that are whole now, and the beginning of the next."""
+        if self._after_return and chunk.startswith(b"\n"):
+            chunk, self._after_return = chunk[1:], False
+        if not chunk:
+            return [], b""
+        self._after_return = chunk.endswith(b"\r")
+        lines = _ANY_END.split(chunk) if b"\r" in chunk else chunk.split(b"\n")
+        rest = lines.pop()
+        if lines:
+            if self._line:
+                self._line.add(lines[0])
+                lines[0] = self._line.take()
+            if self._at_start:
+                self._at_start = False
+                lines[0] = lines[0].removeprefix(_MARK)
+        return lines, rest
 
     def finish(self) -> Iterator[Frame]:
         # JSON shows by itself whether it is whole; anything else that lacks its end may be half of a word.
@@ -100,26 +125,18 @@ class SseFrames:
         if words and not words.startswith((b"data:", b":")):
             raise ProtocolError("the reply was cut off inside an event")
         if words:
-            yield from self._whole_line(line)
+            self._field(words)
         if self._event and not self._data:
             raise ProtocolError("the reply was cut off inside an event")
-        yield from self._whole_event()
+        if self._data:
+            yield self._taken()
 
-    def _whole_line(self, line: bytes) -> Iterator[Frame]:
-        if self._at_start:
-            self._at_start = False
-            line = line.removeprefix(_MARK)
-        if not line:
-            yield from self._whole_event()
-            return
+    def _field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         match name:
             case b"data":
-                self._size += len(value) + 1
-                if self._size > self._largest:
-                    raise ProtocolError(f"one event of the reply is larger than {self._largest} bytes; ask for less")
-                self._data.append(value)
+                self._add(value)
             case b"event":
                 self._event = value
             case b"":
@@ -127,11 +144,16 @@ class SseFrames:
             case _ if not _FIELD.fullmatch(name):
                 raise ProtocolError("the reply has a line that is no part of an event stream")
 
-    def _whole_event(self) -> Iterator[Frame]:
+    def _add(self, value: bytes) -> None:
+        self._size += len(value) + 1
+        if self._size > self._largest:
+            raise _too_large(self._largest)
+        self._data.append(value)
+
+    def _taken(self) -> Frame:
         data, event = self._data, self._event
         self._data, self._size, self._event = [], 0, b""
-        if data:
-            yield Frame(b"\n".join(data), event.decode(errors="replace"))
+        return Frame(data[0] if len(data) == 1 else b"\n".join(data), event.decode(errors="replace") if event else "")
 
 
 class NdjsonFrames:
@@ -139,6 +161,7 @@ class NdjsonFrames:
 
     def __init__(self, largest: int = MAX_FRAME) -> None:
         self._line = _Pieces(largest)
+        self._at_start = True
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         *ended, rest = chunk.split(b"\n")
@@ -148,7 +171,10 @@ class NdjsonFrames:
         self._line.add(rest)
 
     def finish(self) -> Iterator[Frame]:
-        if line := self._line.take().strip():
+        line = self._line.take().strip()
+        if self._at_start and line:
+            self._at_start, line = False, line.removeprefix(_MARK)
+        if line:
             yield Frame(line)
 
 
@@ -165,3 +191,26 @@ class JsonFrames:
     def finish(self) -> Iterator[Frame]:
         if body := self._body.take().strip().removeprefix(_MARK):
             yield Frame(body)
+
+
+class DocumentOrEvents:
+    """Asked for as events, called a document: its first character tells which of them it is."""
+
+    def __init__(self, largest: int = MAX_FRAME) -> None:
+        self._largest = largest
+        self._mark = b""
+        self._frames: Frames | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
+        if self._frames is None:
+            chunk = (self._mark + chunk).lstrip()
+            begins = chunk.removeprefix(_MARK).lstrip()
+            if not begins or _MARK.startswith(chunk):  # nothing yet but the mark, or a part of it
+                self._mark = chunk.rstrip()
+                return
+            self._frames = (JsonFrames if begins.startswith((b"{", b"[")) else SseFrames)(self._largest)
+        yield from self._frames.feed(chunk)
+
+    def finish(self) -> Iterator[Frame]:
+        if self._frames is not None:
+            yield from self._frames.finish()

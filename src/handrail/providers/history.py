@@ -8,7 +8,7 @@ only what goes over the wire.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -63,20 +63,53 @@ class ResultTurn(Struct, frozen=True):
 Turn = UserTurn | SystemTurn | AssistantTurn | ResultTurn
 
 
-def turns(messages: Sequence[Message], *, provider: str, tools_offered: bool) -> tuple[Turn, ...]:
+def turns(
+    messages: Sequence[Message], *, provider: str, tools_offered: bool, after: Set[str] | None = None
+) -> tuple[Turn, ...]:
     """The messages as turns that a service takes, for the provider whose artefacts may stay.
 
     Roles alternate but for a system turn in between; the first turn after the
     system's is a user's. Without tools on offer, calls and results are told in words.
+    With `after`, they go on from messages that end where `settled` says; it holds the ids of the calls there.
     """
     found: list[Turn] = []
-    for turn in _grouped(messages, provider):
+    for turn in _grouped(messages, provider, after or frozenset()):
         for part in (turn,) if tools_offered else _in_words(turn):
             _add(found, part)
     first = next((at for at, turn in enumerate(found) if not isinstance(turn, SystemTurn)), None)
-    if first is not None and not isinstance(found[first], UserTurn):
+    if after is None and first is not None and not isinstance(found[first], UserTurn):
         found.insert(first, UserTurn((Text(BEGINNING),)))
     return tuple(found)
+
+
+def settled(messages: Sequence[Message]) -> int:
+    """How many of the first messages stay as they are, as turns, whatever follows them; nought if none do.
+
+    Each call among them has its result, and after them the model speaks. That is a turn of its own, unless what was
+    said before it leaves none and the model spoke before that too: so look at the last turn.
+    """
+    found = 0
+    waiting: dict[str, int] = {}
+    for at, message in enumerate(messages):
+        match message:
+            case InvocationMessage(call=call):
+                waiting[call.id] = waiting.get(call.id, 0) + 1
+            case ResultMessage(result=result) if count := waiting.pop(result.tool_call_id, 0):
+                if count > 1:
+                    waiting[result.tool_call_id] = count - 1
+            case AssistantMessage() if not waiting and _speaks(messages, at):
+                found = at
+    return found
+
+
+def _speaks(messages: Sequence[Message], at: int) -> bool:
+    """Whether a reply that leaves a turn begins here, after somebody else has spoken."""
+    message = messages[at]
+    if at == 0 or isinstance(messages[at - 1], AssistantMessage):
+        return False
+    return isinstance(message, AssistantMessage) and (
+        bool(message.text.strip()) or (at + 1 < len(messages) and isinstance(messages[at + 1], InvocationMessage))
+    )
 
 
 def system_text(turns: Sequence[Turn]) -> tuple[str, tuple[Turn, ...]]:
@@ -91,6 +124,8 @@ def system_text(turns: Sequence[Turn]) -> tuple[str, tuple[Turn, ...]]:
 
 def without_system(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """The turns with what the system says in between told by the user, for services that know no such role."""
+    if not any(isinstance(turn, SystemTurn) for turn in turns):
+        return tuple(turns)
     found: list[Turn] = []
     for turn in turns:
         _add(found, UserTurn((Text(f"[System]\n{turn.text}"),)) if isinstance(turn, SystemTurn) else turn)
@@ -124,27 +159,29 @@ _Item = _Reply | UserTurn | SystemTurn
 class _Grouping:
     """Reads messages in order. A result goes to the nearest reply before it with a call of its id and no result yet."""
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, taken: Set[str]) -> None:
         self.items: list[_Item] = []
         self._provider = provider
         self._reply: _Reply | None = None
-        self._waiting: dict[str, list[tuple[_Reply, int]]] = {}
+        self._waiting: dict[str, list[tuple[_Reply, list[int]]]] = {}
+        """By the id that was given: the replies with such calls, and the places of those that have no result yet."""
+        self._taken = taken
         self._ids: set[str] = set()
 
     def take(self, message: Message) -> None:
-        match message:
+        match message:  # most of a long conversation are calls and results
+            case InvocationMessage():
+                self._call(message)
+            case ResultMessage():
+                self._settle(message.result)
+            case AssistantMessage():
+                self._begin(_Reply(message.text, self._own(message.artefacts)))
             case UserMessage(content=content):
                 self._append(UserTurn(content))
             case DocumentMessage(name=name, text=text):
                 self._append(UserTurn((Text(f"## Document: {name}\n\n{text}"),)))
             case SupervisorMessage(text=text):
                 self._append(SystemTurn(text))
-            case AssistantMessage():
-                self._begin(_Reply(message.text, self._own(message.artefacts)))
-            case InvocationMessage():
-                self._call(message)
-            case ResultMessage(result=result):
-                self._settle(result)
             case _:
                 assert_never(message)
 
@@ -161,34 +198,39 @@ class _Grouping:
         reply = self._reply
         if reply is None or reply.results:  # what comes after a result was written after it was read
             reply = self._begin(_Reply())
-        call = replace(message.call, id=self._unique(message.id), arguments=_readable(message.call))
-        self._waiting.setdefault(message.id, []).append((reply, len(reply.calls)))
-        reply.calls.append(replace(message, call=call, artefacts=self._own(message.artefacts)))
+        call = ToolCall(self._unique(message.id), message.call.name, _readable(message.call))
+        waiting = self._waiting.setdefault(message.id, [])
+        if waiting and waiting[-1][0] is reply:
+            waiting[-1][1].append(len(reply.calls))
+        else:
+            waiting.append((reply, [len(reply.calls)]))
+        reply.calls.append(InvocationMessage(call, message.at, self._own(message.artefacts)))
 
     def _settle(self, result: ToolResult) -> None:
         if waiting := self._waiting.get(result.tool_call_id):
-            nearest = waiting[-1][0]
-            reply, place = waiting.pop(next(at for at, (reply, _) in enumerate(waiting) if reply is nearest))
-            reply.results[place] = result
+            reply, places = waiting[-1]
+            reply.results[places.pop(0)] = result
+            if not places:
+                waiting.pop()
         else:
             self._append(UserTurn(_told(result, f"[Result of a call to {result.name} that is not shown]")))
 
     def _own(self, artefacts: tuple[Artefact, ...]) -> tuple[Artefact, ...]:
-        return tuple(artefact for artefact in artefacts if artefact.provider == self._provider)
+        return artefacts and tuple(artefact for artefact in artefacts if artefact.provider == self._provider)
 
     def _unique(self, id: str) -> str:
         """The id, or one made from it if another call has it: some models count from nought in every reply."""
         wanted = base = id or "call"
         count = 1
-        while wanted in self._ids:
+        while wanted in self._ids or wanted in self._taken:
             count += 1
             wanted = f"{base}_{count}"
         self._ids.add(wanted)
         return wanted
 
 
-def _grouped(messages: Sequence[Message], provider: str) -> Iterator[Turn]:
-    grouping = _Grouping(provider)
+def _grouped(messages: Sequence[Message], provider: str, taken: Set[str]) -> Iterator[Turn]:
+    grouping = _Grouping(provider, taken)
     for message in messages:
         grouping.take(message)
     for item in grouping.items:
@@ -205,6 +247,8 @@ def _answer(call: ToolCall, result: ToolResult | None) -> ToolResult:
     if result is None:
         problem = Problem("in_doubt", NO_RESULT)
         return ToolResult(call.id, call.name, NO_RESULT, outcome="in_doubt", error=problem)
+    if result.tool_call_id == call.id and result.name == call.name:
+        return result
     return replace(result, tool_call_id=call.id, name=call.name)
 
 
@@ -242,9 +286,12 @@ def _arguments_text(call: ToolCall) -> str:
 
 def _add(found: list[Turn], turn: Turn) -> None:
     """Append a turn, or merge it with the last one if both are of one role. An empty one says nothing."""
-    if (turn := _without_blanks(turn)) is None:
+    if not isinstance(turn, ResultTurn) and (turn := _without_blanks(turn)) is None:
         return
-    match found[-1] if found else None, turn:
+    if not found or type(found[-1]) is not type(turn):
+        found.append(turn)
+        return
+    match found[-1], turn:
         case UserTurn(content=before), UserTurn(content=after):
             found[-1] = UserTurn(_joined(before, after))
         case SystemTurn(text=said), SystemTurn(text=more):
@@ -261,13 +308,14 @@ def _without_blanks(turn: Any) -> Any:
     match turn:
         case UserTurn(content=content):
             kept = tuple(part for part in content if not isinstance(part, Text) or part.text.strip())
-            return UserTurn(kept) if kept else None
+            return (turn if len(kept) == len(content) else UserTurn(kept)) if kept else None
         case SystemTurn(text=text):
             return turn if text.strip() else None
         case AssistantTurn(text=text, calls=calls):
             # Artefacts alone are thoughts that led to nothing, and services refuse those too.
-            shown = replace(turn, text=text if text.strip() else "")
-            return shown if shown.text or calls else None
+            if text and not text.strip():
+                turn = replace(turn, text="")
+            return turn if turn.text or calls else None
     return turn
 
 

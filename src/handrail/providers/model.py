@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from handrail.core.errors import ModelError
-from handrail.core.events import ModelEvent, Notice, ReplyFinished
+from handrail.core.errors import ModelError, RateLimited
+from handrail.core.events import AttemptFailed, ModelEvent, Notice, ReplyFinished
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Clock, SystemClock
-from handrail.providers.codec import Codec, WireRequest
+from handrail.providers.codec import Codec, Decoder, SearchingCodec
+from handrail.providers.pace import Pace, Place
 from handrail.providers.retry import RetryPolicy
 from handrail.providers.transport import Endpoint, Transport
 from handrail.providers.watch import ReplyWatch
 
 if TYPE_CHECKING:
     from handrail.providers.profiles import Profile
+
+_TOLD = 1.0
+"""Seconds of waiting that nobody needs to be told of."""
 
 
 class CodecModel:
@@ -37,8 +41,12 @@ class CodecModel:
         profile: Profile | None = None,
         clock: Clock = SystemClock(),
         chance: Callable[[], float] = random.random,
+        pace: Pace | None = None,
     ) -> None:
-        """`profile` prices the tokens; what the codec needs to know of the model, it has itself."""
+        """`profile` prices the tokens; what the codec needs to know of the model, it has itself.
+
+        Models of one service share its `pace`; without one, all requests of this model do.
+        """
         self.name = model
         self._codec = codec
         self._transport = transport
@@ -48,9 +56,14 @@ class CodecModel:
         self._profile = profile
         self._clock = clock
         self._chance = chance
+        self._pace = pace or Pace(clock=clock)
 
     def __repr__(self) -> str:
         return f"CodecModel({self._codec.provider!r}, {self.name!r}, {self._endpoint!r})"
+
+    @property
+    def searches_tools(self) -> bool:
+        return isinstance(self._codec, SearchingCodec) and self._codec.searches_tools(self.name)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield notices about the request, then the reply. Closing it closes the connection at once.
@@ -61,40 +74,90 @@ class CodecModel:
         wire = self._codec.encode(request, self.name, stream=self._streams)
         for text in wire.notices:
             yield Notice(text=text)
-        attempt, given = 1, False
+        attempt = 1
         while True:
+            if not self._pace.is_free:
+                async with aclosing(self._in_line(told=attempt > 1)) as notices:
+                    async for notice in notices:
+                        yield notice
+            heard = Heard(self._codec.decoder(request), ReplyWatch(request), self._profile)
             try:
-                async with aclosing(self._attempt(request, wire)) as events:
-                    async for event in events:
-                        given = given or not isinstance(event, Notice)
-                        yield event
+                async with aclosing(self._transport.send(wire, self._endpoint)) as wire_events:
+                    async for data, name in wire_events:
+                        for event in heard.take(data, name):
+                            yield event
+                for event in heard.end():
+                    yield event
                 return
             except ModelError as error:
-                delay = None if given else self._retry.delay(attempt, error, self._chance())
+                error.model = self.name
+                delay = None if heard.anything else self._retry.delay(attempt, error, self._chance())
+                for_all = self._holds(error, delay)
                 if delay is None:
                     raise
-                why = str(error)
+                failed = AttemptFailed.of(error, self.name, delay)
             attempt += 1
-            yield Notice(text=f"{why}; trying again in {delay:.1f} s ({attempt} of {self._retry.attempts})")
-            await self._clock.sleep(delay)
+            yield failed
+            yield Notice(text=f"{failed.text}; trying again in {delay:.1f} s ({attempt} of {self._retry.attempts})")
+            if not for_all:
+                await self._clock.sleep(delay)
 
     async def aclose(self) -> None:
         """Close the connections of its transport, which other models may share."""
         await self._transport.aclose()
 
-    async def _attempt(self, request: ModelRequest, wire: WireRequest) -> AsyncGenerator[ModelEvent, None]:
-        decoder, watch = self._codec.decoder(request), ReplyWatch(request)
-        async with aclosing(self._transport.send(wire, self._endpoint)) as wire_events:
-            async for data, name in wire_events:
-                for event in decoder.feed(data, name):
-                    for allowed in watch.see(event):
-                        yield self._priced(allowed)
-        for event in decoder.finish():
-            for allowed in watch.see(event):
-                yield self._priced(allowed)
-        watch.close()
+    def _holds(self, error: ModelError, delay: float | None) -> bool:
+        """Whether the service means all who ask it; then they wait too."""
+        pause = delay if delay is not None else error.retry_after
+        if pause is None or not (isinstance(error, RateLimited) or error.retry_after is not None):
+            return False
+        if pause <= self._retry.longest_wait + self._retry.first_delay:  # a longer one nobody is made to wait for
+            self._pace.hold(pause)
+        return True
 
-    def _priced(self, event: ModelEvent) -> ModelEvent:
-        if self._profile is None or not isinstance(event, ReplyFinished) or event.usage.cost is not None:
-            return event
-        return replace(event, usage=replace(event.usage, cost=self._profile.cost(event.usage)))
+    async def _in_line(self, *, told: bool) -> AsyncGenerator[Notice, None]:
+        """Wait until a request may go out. Who was not told why is told now."""
+        place = Place()
+        try:
+            while (wait := self._pace.wait(place)) > 0:
+                if wait > _TOLD and not told:
+                    told = True
+                    yield Notice(text=f"waiting {wait:.1f} s before asking {self.name!r}: it takes no more at once")
+                await self._clock.sleep(wait)
+        except BaseException:
+            self._pace.leave(place)
+            raise
+
+
+class Heard:
+    """One reply as it comes in: decoded, held to its request, priced."""
+
+    __slots__ = ("_decoder", "_profile", "_watch", "anything")
+
+    def __init__(self, decoder: Decoder, watch: ReplyWatch, profile: Profile | None) -> None:
+        self._decoder = decoder
+        self._watch = watch
+        self._profile = profile
+        self.anything = False
+        """Whether any of it was given out, so that it cannot be asked for again."""
+
+    def take(self, data: Mapping[str, Any], name: str) -> Iterator[ModelEvent]:
+        return self._given(self._decoder.feed(data, name))
+
+    def end(self) -> Iterator[ModelEvent]:
+        yield from self._given(self._decoder.finish())
+        self._watch.close()
+
+    def _given(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+        for event in events:
+            for allowed in self._watch.see(event):
+                if isinstance(allowed, ReplyFinished):
+                    allowed = self._priced(allowed)
+                if not self.anything:
+                    self.anything = not isinstance(allowed, Notice)
+                yield allowed
+
+    def _priced(self, end: ReplyFinished) -> ReplyFinished:
+        if self._profile is None or end.usage.cost is not None:
+            return end
+        return replace(end, usage=replace(end.usage, cost=self._profile.cost(end.usage)))

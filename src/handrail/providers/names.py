@@ -12,11 +12,20 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 
 from msgspec import Struct
 
 _HASH = 8
 """Characters of the hash in a name: enough to tell tools apart, few enough to leave the name readable."""
+
+
+_compiled = cache(re.compile)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether it fits all of a name."""
+    return _compiled(pattern).fullmatch(name) is not None
 
 
 class NameRule(Struct, frozen=True):
@@ -29,7 +38,7 @@ class NameRule(Struct, frozen=True):
     longest: int
 
     def fits(self, name: str) -> bool:
-        return len(name) <= self.longest and re.fullmatch(self.pattern, name) is not None
+        return len(name) <= self.longest and matches(self.pattern, name)
 
 
 OPENAI_NAMES = NameRule(r"[A-Za-z0-9_-]+", 64)
@@ -77,9 +86,9 @@ def _near(name: str, rule: NameRule) -> str:
     """The name with `_` for what does not fit; its length is not looked at beyond what is needed."""
     out = ""
     for character in name[: rule.longest + 1]:
-        if re.fullmatch(rule.pattern, out + character):
+        if matches(rule.pattern, out + character):
             out += character
-        elif not out and re.fullmatch(rule.pattern, "_" + character):
+        elif not out and matches(rule.pattern, "_" + character):
             out = "_" + character
         else:
             out += "_"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
 from handrail.core.messages import Media
@@ -17,6 +18,7 @@ from handrail.providers import projection
 from handrail.providers.pieces import described, readable
 from handrail.providers.profiles import Profile
 from handrail.providers.projection import project, without_nulls
+from handrail.providers.remember import remembered
 
 _RULES = {
     "openai": projection.OPENAI,
@@ -44,12 +46,14 @@ class Shaped(Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
 
-def offered(request: ModelRequest, profile: Profile) -> Offered:
-    """Which tools to send, and which choice.
+def offered(request: ModelRequest, profile: Profile, *, searches: bool = False) -> Offered:
+    """Which tools to send, and which choice. A wire without a search of its own is not sent deferred tools.
 
     Raises:
         UsageError: The choice names a tool that is not offered.
     """
+    if not searches and are_searched(request.tools):
+        request = replace(request, tools=_shown(request.tools))
     choice = request.tool_choice
     if isinstance(choice, NamedTool) and choice.name not in {tool.name for tool in request.tools}:
         raise UsageError(f"tool_choice names {choice.name!r}, which is not among the tools offered; offer it too")
@@ -67,6 +71,17 @@ def offered(request: ModelRequest, profile: Profile) -> Offered:
         case "required" if "required" not in forms:
             return _required(request.tools, "a tool", profile)
     return Offered(request.tools, choice)
+
+
+@remembered
+def are_searched(tools: tuple[ToolOffer, ...]) -> bool:
+    """Whether some of them are for the service to find."""
+    return any(tool.deferred for tool in tools)
+
+
+@remembered
+def _shown(tools: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
+    return tuple(tool for tool in tools if not tool.deferred)
 
 
 def parallel_flag(request: ModelRequest, profile: Profile) -> bool | None:
@@ -105,9 +120,14 @@ def mend(request: ModelRequest, profile: Profile, name: str, arguments: dict[str
     if profile.strict != "subset":
         return arguments
     for tool in request.tools:
-        if tool.name == name and shaped(tool.input_schema, profile, nulls=True).strict:
+        if tool.name == name and _is_strict(tool, profile):
             return without_nulls(arguments, tool.input_schema)
     return arguments
+
+
+@remembered
+def _is_strict(tool: ToolOffer, profile: Profile) -> bool:
+    return shaped(tool.input_schema, profile, nulls=True).strict
 
 
 def losses(what: str, lost: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from handrail.core.calls import Attachment
-from handrail.core.messages import InvocationMessage, Media, ResultMessage
-from handrail.core.model import ModelRequest, NamedTool
+from handrail.core.messages import Media
+from handrail.core.model import ToolOffer
+from handrail.providers.codec import Known
 from handrail.providers.history import AssistantTurn, Turn
 from handrail.providers.names import NameMap, NameRule
+from handrail.providers.remember import remembered
 
 OPENING = "(Begin.)"
 """Said for the user where nobody has spoken but the system, and a service wants the user to."""
@@ -34,14 +38,18 @@ def readable(media: Media) -> str | None:
     return media.data.decode(errors="replace")
 
 
-def names_of(request: ModelRequest, rule: NameRule) -> NameMap:
-    """Every tool name that a request mentions, offered or past."""
-    names = [offer.name for offer in request.tools]
-    names += [message.call.name for message in request.messages if isinstance(message, InvocationMessage)]
-    names += [message.result.name for message in request.messages if isinstance(message, ResultMessage)]
-    if isinstance(request.tool_choice, NamedTool):
-        names.append(request.tool_choice.name)
-    return NameMap.of(dict.fromkeys(names), rule)
+@remembered
+def names_of(tools: tuple[ToolOffer, ...], rule: NameRule) -> NameMap:
+    """The names of the tools on offer. Those of tools that are gone, in a history, need no place in it."""
+    return NameMap.of((offer.name for offer in tools), rule)
+
+
+def all_known(items: list[dict[str, Any]]) -> Known:
+    """A list that is the same in many requests, with its JSON; without, if it has none, as the request will say."""
+    try:
+        return Known(items, len(items), (msgspec.json.encode(items)[1:-1],))
+    except (TypeError, ValueError, RecursionError):
+        return Known(items, 0, ())
 
 
 def ids_of(history: Sequence[Turn], rule: NameRule) -> NameMap:

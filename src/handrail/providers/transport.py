@@ -1,4 +1,4 @@
-"""How a request reaches a service over HTTP, and its reply comes back as events. The only file that knows aiohttp.
+"""How a request reaches a service over HTTP, and its reply comes back as events.
 
 It knows no wire: codecs write requests and read events. It neither retries nor
 follows redirects, and keeps nothing of a reply but the event that it gives out.
@@ -7,26 +7,23 @@ follows redirects, and keeps nothing of a reply but the event that it gives out.
 from __future__ import annotations
 
 import asyncio
-import io
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
-import msgspec
-
-from handrail.core.errors import MissingExtra, ModelError, ModelUnavailable, ProtocolError, UsageError, describe
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, UsageError, describe
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret, redact_text
+from handrail.http import Address, Answer, BadAnswer, Client, head
+from handrail.http.head import basic
 from handrail.providers.codec import Framing, WireRequest
 from handrail.providers.events import MAX_REPLY, WireEvent, WireReader
 from handrail.providers.failures import failure, shown
 from handrail.providers.frames import MAX_FRAME
-
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+from handrail.providers.remember import remembered
 
 _ERROR_READ = 64 * 1024
 _LINGER = 0.1
@@ -142,109 +139,98 @@ class HttpTransport:
         With `trust_env` the proxy is the one that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name.
         """
         self._bounds = bounds
-        self._tls = tls
         self._proxy = proxy
         self._trust_env = trust_env
+        self._proxies: dict[tuple[str, str | None], str | None] = {}
         self._clock = clock
-        self._sessions: dict[tuple[asyncio.AbstractEventLoop, str | None], ClientSession] = {}
+        self._client = Client(tls=tls, connect=bounds.connect, silence=bounds.silence, total=bounds.total)
 
     async def send(self, request: WireRequest, endpoint: Endpoint) -> AsyncGenerator[WireEvent, None]:
         if request.framing not in _ACCEPTS:
             raise UsageError(f"replies framed as {request.framing!r} do not come over plain HTTP; use their transport")
-        aiohttp, response, body = _aiohttp(), None, _written(request)
+        answer, body = None, _written(request)
         try:
-            response = await self._session(endpoint).post(
-                endpoint.url(request.path),
-                data=body,
-                headers=endpoint.sent(request),
-                allow_redirects=False,
-                proxy=self._proxy or (_proxy_of(endpoint) if self._trust_env else None),
-            )
-            if not 200 <= response.status < 300:
-                raise await self._refusal(response, endpoint)
+            answer = await self._ask(request, endpoint, body)
+            if not 200 <= answer.status < 300:
+                raise await self._refusal(answer, endpoint)
             reader = WireReader(
                 request.framing,
-                response.content_type if "content-type" in response.headers else "",
-                secrets=endpoint.secrets,
+                answer.media_type,
+                exact=request.exact,
+                secrets=_secrets(endpoint),
                 largest=self._bounds.frame,
                 longest=self._bounds.reply,
             )
-            async for chunk in response.content.iter_any():
+            while chunk := await answer.read():
                 for event in reader.feed(chunk):
                     yield event
                 if reader.done:
-                    await _to_its_end(response)
+                    await _to_its_end(answer)
                     return
             for event in reader.finish():
                 yield event
             return
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # a TimeoutError is an OSError
-            wrong = _broken(error, endpoint, begun=response is not None)
+        except (OSError, BadAnswer, ValueError) as error:  # a TimeoutError is an OSError
+            wrong = _broken(error, endpoint, begun=answer is not None)
         finally:
-            if response is not None:
-                response.close()  # a connection whose reply was read to its end is not in its hands any more
-        # Raised here, not in the handler: what aiohttp raises has the headers, and with them the key.
+            if answer is not None:
+                answer.close()
+        # Raised here, not in the handler: no error may bring the request along, and with it the key.
         raise wrong
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and of others that run."""
-        here = asyncio.get_running_loop()
-        sessions, self._sessions = self._sessions, {}
-        for (loop, _), session in sessions.items():
-            if loop is here:
-                await session.close()
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(session.close(), loop))
+        await self._client.aclose()
 
-    def _session(self, endpoint: Endpoint) -> ClientSession:
-        place = (asyncio.get_running_loop(), endpoint.unix_socket)
-        session = self._sessions.get(place)
-        if session is None or session.closed:
-            for loop, socket in list(self._sessions):
-                if loop.is_closed():  # its connections ended with it
-                    del self._sessions[loop, socket]
-            session = self._sessions[place] = self._new_session(endpoint.unix_socket)
-        return session
-
-    def _new_session(self, unix_socket: str | None) -> ClientSession:
-        aiohttp = _aiohttp()
-        if unix_socket is None:
-            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls)
+    async def _ask(self, request: WireRequest, endpoint: Endpoint, body: bytes) -> Answer:
+        proxy = self._proxy or (self._proxy_to(endpoint) if self._trust_env else None)
+        address = Address.of(endpoint.url(request.path))
+        if request.headers or proxy is not None:
+            asked = _head(address, endpoint.sent(request), proxy)
         else:
-            connector = aiohttp.UnixConnector(unix_socket, limit=0)
-        times = aiohttp.ClientTimeout(
-            total=self._bounds.total, sock_connect=self._bounds.connect, sock_read=self._bounds.silence
-        )
-        session: ClientSession = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=times
-        )
-        return session
+            asked = _usual_head(endpoint, address, request.framing)
+        return await self._client.ask(address, asked, body, unix_socket=endpoint.unix_socket, proxy=proxy)
 
-    async def _refusal(self, response: ClientResponse, endpoint: Endpoint) -> ModelError:
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        body = await _some(response)
-        return failure(response.status, body, headers, secrets=endpoint.secrets, now=self._clock.now())
+    def _proxy_to(self, endpoint: Endpoint) -> str | None:
+        """As the environment was when this service was first asked."""
+        place = (endpoint.base_url, endpoint.unix_socket)
+        if place not in self._proxies:
+            self._proxies[place] = _proxy_of(endpoint)
+        return self._proxies[place]
+
+    async def _refusal(self, answer: Answer, endpoint: Endpoint) -> ModelError:
+        body = await _some(answer)
+        return failure(answer.status, body, answer.headers, secrets=endpoint.secrets, now=self._clock.now())
 
 
-def _aiohttp() -> Any:
+def _head(address: Address, headers: Mapping[str, str], proxy: str | None) -> bytes:
+    """The head of a request; a proxy that passes it on in the open is told where to."""
+    if proxy is None or address.scheme == "https":
+        return head("POST", address, headers)
+    login = Address.of(proxy).login
+    known = {"proxy-authorization": basic(login)} if login else {}
+    return head("POST", address, {**headers, **known}, whole_url=True)
+
+
+@remembered
+def _usual_head(endpoint: Endpoint, address: Address, framing: Framing) -> bytes:
+    return head("POST", address, endpoint.sent(WireRequest(path="", body={}, framing=framing)))
+
+
+@remembered
+def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
+    return endpoint.secrets
+
+
+def _written(request: WireRequest) -> bytes:
     try:
-        import aiohttp
-    except ImportError:
-        raise MissingExtra("models over HTTP", "http") from None
-    return aiohttp
-
-
-def _written(request: WireRequest) -> bytes | io.BytesIO:
-    try:
-        body = msgspec.json.encode(request.body)
+        return request.text()
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"the request cannot be written as JSON: {describe(error)}") from None
-    # aiohttp writes bytes in one piece, and warns of large ones; a file it writes in pieces.
-    return body if len(body) < 2**20 else io.BytesIO(body)
 
 
 def _proxy_of(endpoint: Endpoint) -> str | None:
-    """Not left to aiohttp, which would also send what it finds in ~/.netrc. No proxy leads to this machine."""
+    """The proxy that the environment names. None leads to this machine."""
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(endpoint.base_url)
@@ -256,43 +242,36 @@ def _proxy_of(endpoint: Endpoint) -> str | None:
 
 def _broken(error: Exception, endpoint: Endpoint, *, begun: bool) -> ModelError | UsageError:
     """What an exception of the connection means; `begun` is whether the reply had."""
-    import aiohttp
-
     why = shown(describe(error), secrets=endpoint.secrets)
     where = endpoint.origin
     match error:
-        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return UsageError(f"{where} is not an address that can be asked: {why}")
-        case aiohttp.ClientConnectorCertificateError():
+        case ssl.SSLCertVerificationError():
             return ModelError(f"{where} is not trusted: {why}; if it is yours, give its certificate as tls")
         case TimeoutError():
             return ModelUnavailable(f"{where} took too long: {why}")
-        case _ if begun:
+        case OSError() | BadAnswer() if begun:
             return ProtocolError(f"{where} broke off in the middle of its reply: {why}")
-        case aiohttp.ClientConnectionError() | OSError():
+        case BadAnswer():
+            return ProtocolError(f"{where}, or a proxy before it: {why}")
+        case OSError():
             return ModelUnavailable(f"{where} cannot be reached: {why}")
-        case aiohttp.ClientResponseError():
-            said = shown(error.message, secrets=endpoint.secrets)
-            return ProtocolError(f"{where} or a proxy before it does not speak HTTP as it should: {said}")
-    return UsageError(f"{where} cannot be asked: {why}")
+    return UsageError(f"{where} is not an address that can be asked: {why}")
 
 
-async def _some(response: ClientResponse) -> bytes:
+async def _some(answer: Answer) -> bytes:
     """The beginning of an error's body, as much of it as comes."""
-    aiohttp, body = _aiohttp(), bytearray()
+    body = bytearray()
     try:
-        async for chunk in response.content.iter_any():
+        while len(body) < _ERROR_READ and (chunk := await answer.read()):
             body += chunk
-            if len(body) >= _ERROR_READ:
-                break
-    except (aiohttp.ClientError, OSError):
+    except (OSError, BadAnswer):
         return bytes(body)
     return bytes(body[:_ERROR_READ])
 
 
-async def _to_its_end(response: ClientResponse) -> None:
+async def _to_its_end(answer: Answer) -> None:
     """Let a reply that is done end, so that its connection can be used again."""
-    with suppress(_aiohttp().ClientError, OSError):  # cut off or too slow, it was done all the same
+    with suppress(OSError, BadAnswer):  # cut off or too slow, it was done all the same
         async with asyncio.timeout(_LINGER):
-            async for _ in response.content.iter_any():
+            while await answer.read():
                 pass

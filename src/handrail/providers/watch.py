@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from handrail.core.errors import ProtocolError
-from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
+from handrail.core.errors import BrokenChoice, ProtocolError
+from handrail.core.events import CallDelta, CallReady, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
 from handrail.core.model import ModelRequest, NamedTool
 
 _CUT_SHORT = frozenset({"max_tokens", "content_filter", "refusal"})
@@ -30,27 +30,28 @@ class ReplyWatch:
         self._called = False
         self._dropped: list[str] = []
 
-    def see(self, event: ModelEvent) -> Iterator[ModelEvent]:
+    def see(self, event: ModelEvent) -> tuple[ModelEvent, ...]:
         """What of it may be given out.
 
         Raises:
-            ProtocolError: The reply breaks the choice of tools, or goes on after its end.
+            BrokenChoice: The reply breaks the choice of tools.
+            ProtocolError: It goes on after its end.
         """
         if self._finished:
             raise ProtocolError("the reply went on after its end")
         match event:
+            case CallDelta():
+                return () if self._choice == "none" else (event,)
+            case CallReady():
+                return (event,) if self._choice in ("auto", "required") else ()
             case TextDelta():
                 self._spoke = self._spoke or not event.text.isspace()
-            case CallDelta() if self._choice == "none":
-                return
             case CallRequested():
-                if not self._allowed(event.call.name):
-                    return
+                return (event,) if self._allowed(event.call.name) else ()
             case ReplyFinished():
                 self._finished = True
-                yield from self._ending(event)
-                return
-        yield event
+                return tuple(self._ending(event))
+        return (event,)
 
     def close(self) -> None:
         """The reply is over.
@@ -67,7 +68,7 @@ class ReplyWatch:
                 self._dropped.append(name)
                 return False
             case NamedTool(name=wanted) if name != wanted:
-                raise ProtocolError(f"the model was told to call {wanted!r} and called {name!r}; the call was not run")
+                raise BrokenChoice(f"the model was told to call {wanted!r} and called {name!r}; the call was not run")
         self._called = True
         return True
 
@@ -75,11 +76,11 @@ class ReplyWatch:
         if self._dropped:
             names = ", ".join(map(repr, self._dropped))
             if not self._spoke:
-                raise ProtocolError(f"the model was told to call no tool and only called {names}; nothing was run")
+                raise BrokenChoice(f"the model was told to call no tool and only called {names}; nothing was run")
             yield Notice(text=f"the model was told to call no tool and called {names}; that was dropped and not run")
             # What a provider wants back beside a call is of no use to it without the call.
             end = replace(end, stop="end" if end.stop == "tool_calls" else end.stop, artefacts=())
         if self._choice not in ("auto", "none") and not self._called and end.stop not in _CUT_SHORT:
             wanted = repr(self._choice.name) if isinstance(self._choice, NamedTool) else "a tool"
-            raise ProtocolError(f"the model was told to call {wanted} and called none")
+            raise BrokenChoice(f"the model was told to call {wanted} and called none")
         yield end

@@ -39,7 +39,7 @@ def conversation_of(events: Iterable[Recorded]) -> Conversation:
                 _settle(messages, waiting, results)
                 messages += _there(event.run, given)
                 waiting = [message.id for message in unanswered(Conversation(tuple(messages)))]
-            case CallSettled(result=ToolResult() as result) | CallAmended(result=ToolResult() as result):
+            case CallSettled(result=ToolResult() as result) | CallAmended(result=ToolResult() as result, why="person"):
                 results[event.call_id] = ResultMessage(result, event.at)
     if all(id in results for id in waiting):  # else it was cut off here, and is taken up at its calls
         _settle(messages, waiting, results)

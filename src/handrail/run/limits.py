@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from handrail.core.errors import UsageError
+from handrail.core.errors import Outcome, UsageError
 from handrail.core.messages import Usage
 
 OnLimit = Literal["finalise", "error", "stop"]
+
+WRONG: frozenset[Outcome] = frozenset({"unknown_tool", "invalid_arguments", "forbidden"})
+"""Outcomes of calls that the model got wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +21,8 @@ class Limits:
     iterations: int = 6
     """Turns in which the model may call tools."""
     on_limit: OnLimit = "finalise"
-    """At the iterations: ask once more, for an answer without calls; raise `LimitExceeded`; or stop. At every other
-    limit there is nothing left to ask with, so `finalise` stops too."""
+    """At the iterations and wrong calls: ask once more, for an answer without calls; raise `LimitExceeded`; or stop.
+    At tokens, seconds and cost there is nothing left to ask with, so `finalise` stops too."""
     calls_per_turn: int = 32
     """Calls past this many in one reply are answered with `limit` and not run."""
     tokens: int | None = None
@@ -29,11 +32,15 @@ class Limits:
     """In US dollars, as far as prices are known."""
     same_failure: int = 3
     """A call that failed so often with the same arguments is not run again in this run."""
+    same_answer: int = 10
+    """A read that gave the same answer so often to the same arguments is not run again in this run."""
+    wrong_calls: int = 16
+    """Calls of tools that are not there, or with arguments that do not fit, in one run; then as at the iterations."""
 
     def __post_init__(self) -> None:
         if self.on_limit not in ("finalise", "error", "stop"):
             raise UsageError(f"on_limit is 'finalise', 'error' or 'stop', not {self.on_limit!r}")
-        for name in ("iterations", "calls_per_turn", "same_failure"):
+        for name in ("iterations", "calls_per_turn", "same_failure", "same_answer", "wrong_calls"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)!r}")
 

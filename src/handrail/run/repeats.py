@@ -1,46 +1,52 @@
-"""The same call failing in the same way, again and again: seen, and not run any more."""
+"""The same call again and again, failing or with the same answer: seen, and not run any more."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from typing import Any
 
 import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import LimitReached
-from handrail.core.jsontext import JSONTextError, parse_object
 
 
 class Repeats:
-    """Counts failures of one run by what was asked and what was answered."""
+    """Counts for one run, by what was asked, how often it failed and how often the answer was the same."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._failed: Counter[bytes] = Counter()
+    def __init__(self, failures: int, answers: int) -> None:
+        self._failures = failures
+        self._answers = answers
+        self._failed: Counter[Hashable] = Counter()
+        self._answered: dict[Hashable, tuple[Any, int]] = {}
+        """The last answer of a read, and how often it came in a row."""
 
-    def note(self, call: ToolCall, result: ToolResult) -> None:
+    def note(self, call: ToolCall, result: ToolResult, *, reads: bool) -> None:
         key = _key(call)
         if not result.is_error:
             del self._failed[key]
+            if reads:
+                last, times = self._answered.get(key, (None, 0))
+                self._answered[key] = result.content, times + 1 if times and last == result.content else 1
         elif result.outcome not in ("cancelled", "needs_confirmation"):
             self._failed[key] += 1
 
     def refusal(self, call: ToolCall) -> LimitReached | None:
         """Why a call is not worth running once more."""
-        if self._failed[_key(call)] < self._most:
+        key = _key(call)
+        if self._failed[key] >= self._failures:
+            what = f"has failed {self._failures} times with these arguments"
+        elif self._answered.get(key, (None, 0))[1] >= self._answers:
+            what = f"has given the same answer to these arguments {self._answers} times"
+        else:
             return None
         return LimitReached(
-            f"{call.name!r} has failed {self._most} times with these arguments; it was not run again. "
-            "Change the arguments, use another tool, or answer without it"
+            f"{call.name!r} {what}; it was not run again. Change the arguments, use another tool, or answer without it"
         )
 
 
-def _key(call: ToolCall) -> bytes:
-    arguments: Any = call.arguments
-    if isinstance(arguments, str):
-        try:
-            arguments = parse_object(arguments)
-        except JSONTextError:
-            arguments = call.arguments
-    return msgspec.json.encode([call.name, arguments], order="deterministic")
+def _key(call: ToolCall) -> Hashable:
+    """What was asked, as it was written: a model that goes round in circles writes the same."""
+    arguments = call.arguments
+    return call.name, arguments if isinstance(arguments, str) else msgspec.json.encode(arguments, order="deterministic")

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import ProtocolError
-from handrail.core.events import CallRequested, Emit, ReplyFinished, TextDelta
+from handrail.core.events import (
+    AttemptFailed,
+    CallDelta,
+    CallReady,
+    CallRequested,
+    Emit,
+    ReplyFinished,
+    TextDelta,
+    ignore,
+)
 from handrail.core.ids import NewId
 from handrail.core.messages import AssistantMessage, InvocationMessage
 from handrail.core.model import ModelRequest
@@ -18,6 +27,8 @@ from handrail.core.ports import Model
 
 Early = Callable[[ToolCall], asyncio.Task[ToolResult] | None]
 """Starts a call while the model still speaks, if that is safe."""
+Failed = Callable[[AttemptFailed], Awaitable[None]]
+"""Told of an attempt that came to nothing, before the next one begins."""
 
 
 class Reply:
@@ -31,8 +42,14 @@ class Reply:
         self._finished: ReplyFinished | None = None
         self.invocations: list[InvocationMessage] = []
         self.started: dict[str, asyncio.Task[ToolResult]] = {}
+        self._ready: dict[str, ToolCall] = {}
+        """Calls that seem whole, by the ids that the model gave them."""
+        self._waiting: list[ToolCall] = []
+        """Calls that are whole and not started."""
+        self._withdrawn: list[asyncio.Task[ToolResult]] = []
+        self._soon: asyncio.Handle | None = None
 
-    async def read(self, model: Model, request: ModelRequest, emit: Emit) -> None:
+    async def read(self, model: Model, request: ModelRequest, emit: Emit, failed: Failed) -> None:
         """Take in the whole reply.
 
         Raises:
@@ -42,36 +59,85 @@ class Reply:
             async with aclosing(model.stream(request)) as events:
                 async for event in events:
                     match event:
+                        case CallDelta():
+                            pass
                         case TextDelta(text=piece):
                             self._text.append(piece)
+                        case CallReady(call=call):
+                            self._ready[call.id] = self._named(call)
+                            self._wait_with(self._ready[call.id])
+                            continue  # nobody else can do anything with it
                         case CallRequested():
                             event = self._take(event)
                         case ReplyFinished():
                             self._finished = event
-                    await emit(event)
+                        case AttemptFailed():
+                            await failed(event)
+                            continue  # its record is emitted instead
+                    if emit is not ignore:
+                        await emit(event)
+            await self._end()
             if self._finished is None:
                 raise ProtocolError(f"the reply of {model.name!r} ended without saying that it had")
         except BaseException:
             await self.abandon()
             raise
 
+    async def _end(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()  # the reply ended with these calls: they need not run beside it
+        for call in self._ready.values():
+            self._withdraw(call)
+        if self._withdrawn:
+            await asyncio.wait(self._withdrawn)
+
     def _take(self, event: CallRequested) -> CallRequested:
-        call = event.call
-        if not call.id or call.id in self._taken:  # some models reuse ids; here one names one call of a run
-            call = msgspec.structs.replace(call, id=self._new_id("call"))
-            event = msgspec.structs.replace(event, call=call)
-        self._taken.add(call.id)
+        ready = self._ready.pop(event.call.id, None)
+        if ready is not None and (ready.name, ready.arguments) == (event.call.name, event.call.arguments):
+            call = ready
+        else:
+            if ready is not None:
+                self._withdraw(ready)
+            call = self._named(event.call)
+            self._wait_with(call)
         self.invocations.append(InvocationMessage(call, artefacts=event.artefacts))
-        if (task := self._early(call)) is not None:
-            self.started[call.id] = task
-        return event
+        return event if call is event.call else msgspec.structs.replace(event, call=call)
+
+    def _named(self, call: ToolCall) -> ToolCall:
+        """The call under an id that no other has: some models use one again, and here one names one call of a run."""
+        if not call.id or call.id in self._taken:
+            call = msgspec.structs.replace(call, id=self._new_id("call"))
+        self._taken.add(call.id)
+        return call
+
+    def _wait_with(self, call: ToolCall) -> None:
+        self._waiting.append(call)
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_soon(self._start)
+
+    def _withdraw(self, call: ToolCall) -> None:
+        """It went on after it seemed whole: it was another call than this."""
+        self._waiting = [other for other in self._waiting if other is not call]
+        if (task := self.started.pop(call.id, None)) is not None:
+            task.cancel()
+            self._withdrawn.append(task)
+
+    def _start(self) -> None:
+        """The model has not ended yet: begin what need not wait for it."""
+        self._soon = None
+        for call in self._waiting:
+            if (task := self._early(call)) is not None:
+                self.started[call.id] = task
+        self._waiting.clear()
 
     async def abandon(self) -> None:
         """Stop what was started early, and wait until it has stopped."""
+        if self._soon is not None:
+            self._soon.cancel()
         for task in self.started.values():
             task.cancel()
-        if self.started:
-            await asyncio.wait(self.started.values())
+        if tasks := {*self.started.values(), *self._withdrawn}:
+            await asyncio.wait(tasks)
 
     def message(self, at: int) -> AssistantMessage:
         finished = self._finished or ReplyFinished(stop="max_tokens")  # it was cut off, and does not say it ended

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import HandrailError, LimitExceeded, LimitReached, ToolFailed, UnknownTool
-from handrail.core.events import ConversationChanged, Emit, Notice, ReplyGiven, ignore
+from handrail.core.errors import (
+    BrokenChoice,
+    HandrailError,
+    JournalError,
+    LimitExceeded,
+    ModelError,
+    ToolFailed,
+)
+from handrail.core.events import AttemptFailed, Emit, Notice, ignore
 from handrail.core.ids import NewId, new_id
 from handrail.core.messages import (
     AssistantMessage,
@@ -19,15 +25,18 @@ from handrail.core.messages import (
     InvocationMessage,
     Message,
     ResultMessage,
-    SupervisorMessage,
+    UserMessage,
 )
-from handrail.core.model import ModelRequest, ToolChoice, ToolOffer
+from handrail.core.model import ModelRequest, Scratch, ToolChoice
 from handrail.core.ports import Model
 from handrail.execute.executor import Executor
-from handrail.run.history import conversation_of, unanswered
+from handrail.execute.whole import to_the_end
+from handrail.run.calls import Calls, Started
+from handrail.run.history import unanswered
 from handrail.run.limits import Budget, Limits
-from handrail.run.repeats import Repeats
+from handrail.run.offering import Offering, Offers
 from handrail.run.reply import Reply
+from handrail.run.transcript import Follow, Transcript
 
 _REMEMBERED = 64
 """Runs of which a runner knows what is on record, without reading it."""
@@ -37,7 +46,6 @@ FINALISE = "The limit of tool calls is reached. Finalise your answer now, withou
 OnError = Literal["surface", "fail_fast"]
 OnWait = Literal["tell", "pause"]
 """When a call waits for a person: tell the model, or end here until the call has its answer."""
-Follow = Callable[[Conversation], None]
 
 
 class Runner:
@@ -52,6 +60,7 @@ class Runner:
         on_error: OnError = "surface",
         on_wait: OnWait = "tell",
         defaults: ModelRequest = ModelRequest(messages=()),
+        offering: Offering = Offering(),
         new_id: NewId = new_id,
     ) -> None:
         self._model = model
@@ -62,11 +71,10 @@ class Runner:
         self._defaults = defaults
         """What every request has besides its messages and tools: temperature, limits of tokens, and so on."""
         self._new_id = new_id
-        self._offers = tuple(
-            ToolOffer(tool.name, tool.description, tool.input_schema)
-            for tool in executor.tools.for_model(model.name).definitions
-        )
+        self._offers = Offers(offering, executor, model)
         self._known: dict[str, Conversation] = {}
+        self._scratch = Scratch()
+        """What was made of the conversation that it ran last, for the next run of the same one."""
 
     async def run(
         self,
@@ -97,7 +105,7 @@ class Runner:
             error.conversation = run.conversation
             raise
         finally:
-            self._remember(run.id, run.recorded)
+            self._remember(run.transcript.run, run.transcript.recorded)
         return run.conversation
 
     def _remember(self, run: str, recorded: Conversation) -> None:
@@ -109,7 +117,7 @@ class Runner:
 
 
 class _Run:
-    """One use of a runner: its conversation as it grows, and what it has used up."""
+    """One use of a runner: what is said, what is called, and what it has used up."""
 
     def __init__(
         self, runner: Runner, conversation: Conversation, context: Context, emit: Emit, follow: Follow | None
@@ -117,168 +125,165 @@ class _Run:
         self._runner = runner
         self._executor = runner._executor
         self._limits = runner._limits
-        self.conversation = conversation
-        self.id = context.run or self._executor.run
         self._budget = Budget(self._limits, asyncio.get_running_loop().time())
         deadlines = [each for each in (context.deadline, self._budget.deadline) if each is not None]
         self._context = msgspec.structs.replace(
             context, model=runner._model.name, deadline=min(deadlines, default=None)
         )
         self._emit = emit
-        self._follow = follow
-        self._repeats = Repeats(self._limits.same_failure)
+        self.transcript = Transcript(conversation, self._executor, self._context, emit, follow)
+        self._calls = Calls(self._executor, self._limits, self._context, emit)
+        self._offers = runner._offers.begin()
+        self._scratch = Scratch(runner._scratch)
+        self._ids = {message.id for message in conversation.messages if isinstance(message, InvocationMessage)}
+        """Of every call so far; a model may use one again, and then it is given another."""
         self._checkpoint = len(conversation)
-        self._calls = 0
-        """Of the reply that is arriving."""
-        self.recorded = Conversation()
-        """The conversation as the record has it."""
+        self._turns = 0
+        """Replies so far, since the user last spoke."""
+        self._attempts = 0
+        """That failed, at this reply."""
+        self._ended = False
+        """Whether it was cut off when everything was said."""
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.transcript.conversation
 
     async def begin(self) -> None:
-        known = self._runner._known.get(self.id)
-        self.recorded = conversation_of(await self._executor.history(self.id)) if known is None else known
-        await self._write_down()
+        # A run that was let go of may have been taken up elsewhere: then only the record knows.
+        run = self.transcript.run
+        known = self._runner._known.get(run) if self._executor.holds(run) else None
+        self._ids |= await self._executor.calls(self._context)  # from here on nobody else writes to the run
+        self._take_stock(await self.transcript.begin(known))
+        await self.transcript.write_down()
 
-    async def _write_down(self) -> None:
-        """Record what was said since the record was last written to, or taken back."""
-        keep = _shared(self.recorded, self.conversation)
-        added = self.conversation.messages[keep:]
-        if added or keep < len(self.recorded):
-            changed = ConversationChanged(
-                run=self.id, at=self._executor.now(), keep=keep, messages=self._writable(added)
-            )
-            await self._executor.record(changed, self._context, self._emit)
-            self.recorded = self.conversation
-            if self._follow is not None:
-                self._follow(self.conversation)
+    def _take_stock(self, known: int) -> None:
+        """A run that is taken up has used something of its limits already; only time does not count on."""
+        messages = self.conversation.messages
+        self._ended = known == len(messages) and isinstance(messages[-1], AssistantMessage)
+        calls: dict[str, ToolCall] = {}
+        for at in range(_user_spoke(messages) + 1, known):
+            match message := messages[at]:
+                case AssistantMessage():
+                    self._checkpoint = min(at, self._checkpoint)
+                    self._turns += 1
+                    self._budget.spend(message.usage)
+                case InvocationMessage():
+                    calls[message.id] = message.call
+                case ResultMessage() if message.invocation_id in calls:
+                    self._calls.count(calls[message.invocation_id], message.result)
 
     async def loop(self, choice: ToolChoice) -> None:
+        if self._ended:
+            return
         if (cut_off := unanswered(self.conversation)) and not await self._answer(cut_off, {}):
             return
-        for turn in range(self._limits.iterations):
+        while self._turns < self._limits.iterations and self._calls.wrong < self._limits.wrong_calls:
             if await self._is_over():
                 return
             # A choice is for the first reply: a model that must call would never come to an answer.
-            calls, started = await self._ask(choice if turn == 0 else "auto")
+            calls, started = await self._ask(choice if self._turns == 0 else "auto")
+            self._turns += 1
             if not calls or not await self._answer(calls, started):
                 return
-        await self._at_the_limit()
+        if self._calls.wrong >= self._limits.wrong_calls:
+            await self._at_the_limit("wrong calls", self._limits.wrong_calls)
+        else:
+            await self._at_the_limit("iterations", self._limits.iterations)
 
-    async def _ask(
-        self, choice: ToolChoice
-    ) -> tuple[tuple[InvocationMessage, ...], dict[str, asyncio.Task[ToolResult]]]:
+    async def _ask(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
         runner = self._runner
-        await self._executor.offered(self._context, tuple(offer.name for offer in runner._offers), self._emit)
+        shown = self._offers.shown(self.conversation.messages, choice)
+        await self._executor.offered(self._context, shown.names, self._emit)
         request = msgspec.structs.replace(
-            runner._defaults, messages=self.conversation.messages, tools=runner._offers, tool_choice=choice
+            runner._defaults,
+            messages=self.conversation.messages,
+            tools=shown.tools,
+            tool_choice=choice,
+            scratch=self._scratch,
         )
-        self._calls = 0
-        reply = Reply(_ids(self.conversation), runner._new_id, _never if choice == "none" else self._early)
-        whole = True
+        self._attempts = 0
+        self._calls.await_reply()
+        reply = Reply(self._ids, runner._new_id, _never if choice == "none" else self._calls.early)
         try:
-            async with asyncio.timeout_at(self._budget.deadline) as time:
-                await reply.read(runner._model, request, self._emit)
-        except TimeoutError:
-            if not time.expired():
-                raise
-            whole = False
+            whole = await self._read(reply, request)
+        except ModelError as error:
+            await self._failed(AttemptFailed.of(error, runner._model.name), last=True)
+            raise
         message = reply.message(self._executor.now())
         calls = tuple(reply.invocations) if whole and choice != "none" else ()
         self._budget.spend(message.usage)
-        await self._take_down(message, calls, reply)
+        await self._take_in(message, calls, reply)
         if not whole:
             await self._is_over()
         return calls, reply.started
 
-    async def _take_down(self, message: AssistantMessage, calls: tuple[InvocationMessage, ...], reply: Reply) -> None:
-        """The reply is on record before any of its effects is."""
+    async def _read(self, reply: Reply, request: ModelRequest) -> bool:
+        """Whether it came whole: the limit of seconds may cut it."""
+        if self._budget.deadline is None:
+            await reply.read(self._runner._model, request, self._emit, self._failed)
+            return True
         try:
-            await self._executor.record(
-                ReplyGiven(
-                    run=self.id,
-                    at=message.at,
-                    model=message.model,
-                    stop=message.stop,
-                    input_tokens=message.usage.input_tokens if message.usage else 0,
-                    output_tokens=message.usage.output_tokens if message.usage else 0,
-                    messages=self._writable((message, *calls)),
-                ),
-                self._context,
-                self._emit,
-            )
+            async with asyncio.timeout_at(self._budget.deadline) as time:
+                await reply.read(self._runner._model, request, self._emit, self._failed)
+        except TimeoutError:
+            if not time.expired():
+                raise
+            return False
+        return True
+
+    async def _take_in(self, message: AssistantMessage, calls: tuple[InvocationMessage, ...], reply: Reply) -> None:
+        try:
+            await self.transcript.reply(message, calls)
+        except asyncio.CancelledError:
+            self.transcript.grow(message, *calls)
+            await to_the_end(self._wind_up(calls, reply))
+            raise
         except BaseException:
             await reply.abandon()
             raise
-        self._grow(message, *calls)
+        self.transcript.grow(message, *calls)
 
-    def _early(self, call: ToolCall) -> asyncio.Task[ToolResult] | None:
-        """A read may begin as soon as its last byte has arrived, while the model still speaks."""
-        try:
-            tool = self._executor.tools.find(call.name)
-        except UnknownTool:
-            return None
-        self._calls += 1
-        if not tool.reads or self._calls > self._limits.calls_per_turn or self._repeats.refusal(call) is not None:
-            return None
-        return asyncio.create_task(self._executor.invoke(call, self._context, self._emit))
+    async def _failed(self, attempt: AttemptFailed, *, last: bool = False) -> None:
+        self._attempts += 1
+        await self.transcript.failed(attempt, self._attempts, last=last)
 
-    async def _answer(self, calls: tuple[InvocationMessage, ...], started: dict[str, asyncio.Task[ToolResult]]) -> bool:
+    async def _answer(self, calls: tuple[InvocationMessage, ...], started: Started) -> bool:
         """Every call gets exactly one result, the real one if it finished, whatever happens meanwhile.
 
         False if a call waits for a person and the run is to wait with it; then that call has none yet.
         """
-        tasks = {
-            message.id: started.get(message.id) or asyncio.create_task(self._settle(message.call, number))
-            for number, message in enumerate(calls)
-        }
         try:
-            await asyncio.gather(*tasks.values())
+            results = await self._calls.settle(calls, started)
+        except JournalError:
+            raise  # without a record there is no answer to take in; each call is found out when the run is taken up
         except BaseException:
-            for task in tasks.values():
-                task.cancel()
-            await asyncio.wait(tasks.values())
-            self._grow(*await self._known_results(calls))
+            await to_the_end(self._wind_up(calls))
             raise
-        results = [tasks[message.id].result() for message in calls]
-        for message, result in zip(calls, results, strict=True):
-            self._repeats.note(message.call, result)
         settled = [result for result in results if result.outcome != "needs_confirmation"]
         waiting = [result for result in results if result.outcome == "needs_confirmation"]
-        self._grow(*(ResultMessage(result, self._executor.now()) for result in settled))
         paused = bool(waiting) and self._runner._on_wait == "pause"
-        if not paused:
-            await self._tell(waiting)
+        if paused:
+            await self.transcript.tell(settled)
+        else:
+            self.transcript.settled(settled)
+            await self.transcript.tell(waiting)
         if self._runner._on_error == "fail_fast":
             await self._fail_on(settled if paused else results)
         return not paused
 
-    async def _tell(self, waiting: list[ToolResult]) -> None:
-        """The model hears that calls wait for a person. They are not settled, so their entries do not say it."""
-        told = (ResultMessage(result, self._executor.now()) for result in waiting)
-        self.conversation = self.conversation.add(*told)
-        await self._write_down()
-
-    async def _settle(self, call: ToolCall, number: int) -> ToolResult:
-        refusal = self._repeats.refusal(call)
-        if number >= self._limits.calls_per_turn:
-            most = self._limits.calls_per_turn
-            refusal = LimitReached(f"not run: at most {most} calls are taken from one reply; ask again for the rest")
-        if refusal is not None:
-            return await self._executor.refuse(call, refusal, self._context, self._emit)
-        return await self._executor.invoke(call, self._context, self._emit)
-
-    async def _known_results(self, calls: tuple[InvocationMessage, ...]) -> list[ResultMessage]:
-        """After a cancellation: what the executor has written down for each call."""
-        found = [await self._executor.answered(message.call, self._context) for message in calls]
-        return [ResultMessage(result, self._executor.now()) for result in found]
+    async def _wind_up(self, calls: tuple[InvocationMessage, ...], reply: Reply | None = None) -> None:
+        """The caller is gone: end what is under way, and take in what became of each call."""
+        if reply is not None:
+            await reply.abandon()
+        self.transcript.settled(await self._calls.known(calls))
 
     async def _fail_on(self, results: list[ToolResult]) -> None:
         failed = next((result for result in results if result.is_error), None)
         if failed is None:
             return
         await self._emit(Notice(text=f"tool {failed.name!r} failed: {failed.text}"))
-        self.conversation = self.conversation.upto(self._checkpoint)
-        if self._follow is not None:
-            self._follow(self.conversation)
+        await self.transcript.take_back(self._checkpoint)
         raise ToolFailed(failed.name, failed.outcome, failed.text)
 
     async def _is_over(self) -> bool:
@@ -291,50 +296,27 @@ class _Run:
         await self._emit(Notice(text=f"stopped at the limit of {reached[1]:g} {reached[0]}"))
         return True
 
-    async def _at_the_limit(self) -> None:
+    async def _at_the_limit(self, limit: str, value: int) -> None:
         match self._limits.on_limit:
             case "error":
-                raise LimitExceeded("iterations", self._limits.iterations)
+                raise LimitExceeded(limit, value)
             case "finalise":
                 if not await self._is_over():
-                    self.conversation = self.conversation.add(SupervisorMessage(FINALISE, self._executor.now()))
-                    await self._write_down()
-                    await self._ask("none")
+                    await self.transcript.supervise(FINALISE)
+                    await self._finalise(limit, value)
 
-    def _writable(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The messages as they may be written down: without the secrets that calls hold."""
-        return tuple(
-            self._masked(message) if isinstance(message, InvocationMessage) else message for message in messages
-        )
-
-    def _masked(self, message: InvocationMessage) -> InvocationMessage:
+    async def _finalise(self, limit: str, value: int) -> None:
         try:
-            tool = self._executor.tools.find(message.call.name)
-        except UnknownTool:
-            return message
-        call = msgspec.structs.replace(message.call, arguments=tool.masked(message.call.arguments))
-        return msgspec.structs.replace(message, call=call)
+            await self._ask("none")
+        except BrokenChoice:  # it cannot do without; what was said and done so far is the answer
+            await self._emit(Notice(text=f"stopped at the limit of {value} {limit}: the model goes on calling tools"))
 
-    def _grow(self, *messages: Message) -> None:
-        """Add what the record already has."""
-        self.conversation = self.recorded = self.conversation.add(*messages)
-        if self._follow is not None:
-            self._follow(self.conversation)
+
+def _user_spoke(messages: tuple[Message, ...]) -> int:
+    """Where the user last said something; -1 is nowhere."""
+    spoke = (at for at in range(len(messages) - 1, -1, -1) if isinstance(messages[at], UserMessage))
+    return next(spoke, -1)
 
 
 def _never(call: ToolCall) -> None:
     """Start no call early."""
-
-
-def _ids(conversation: Conversation) -> set[str]:
-    return {message.call.id for message in conversation.messages if isinstance(message, InvocationMessage)}
-
-
-def _shared(one: Conversation, other: Conversation) -> int:
-    """How many messages they begin with alike."""
-    count = 0
-    for left, right in zip(one.messages, other.messages, strict=False):
-        if left is not right and left != right:
-            break
-        count += 1
-    return count

@@ -51,14 +51,21 @@ def unpack(line: bytes, get: Get) -> Message:
 
 
 def digests(line: bytes) -> Iterator[str]:
-    """Everything that a line refers to."""
+    """Everything that a line refers to.
+
+    Raises:
+        ContentError: The line is not a message.
+    """
     found: list[str] = []
 
     def note(digest: str) -> bytes:
         found.append(digest)
         return b""
 
-    _unpacked(msgspec.json.decode(line), note)
+    try:
+        _unpacked(msgspec.json.decode(line), note)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ContentError(f"a line is not a message: {error}") from error
     return iter(found)
 
 

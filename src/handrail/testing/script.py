@@ -9,24 +9,30 @@
 
 Which reply comes next is read from the conversation and not counted, so a run that
 was cut off goes on in another process. A reply with `when` is for questions that
-hold these words; those of one question come in their order.
+hold these words; those of one question come in their order. A reply with an `error`
+fails instead, as a service does: `error = "model_unavailable"`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from handrail.core.calls import ToolCall
-from handrail.core.errors import ModelError, UsageError
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused, UsageError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, UserMessage
 from handrail.core.model import ModelRequest
+
+Error = Literal["model_error", "rate_limited", "model_unavailable", "request_refused", "protocol_error"]
+ERRORS: Mapping[str, type[ModelError]] = {
+    kind.code: kind for kind in (ModelError, RateLimited, ModelUnavailable, RequestRefused, ProtocolError)
+}
 
 
 class Call(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +45,8 @@ class ReplyLine(Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     calls: tuple[Call, ...] = ()
     when: str | None = None
+    error: Error | None = None
+    """Instead of a reply: the code of a `ModelError`, of which `text` are the words."""
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +76,8 @@ class ScriptFile:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         reply = self._next(request)
+        if reply.error is not None:
+            raise ERRORS[reply.error](reply.text or "the script says so")
         for word in re.findall(r"\S*\s*", reply.text):
             if word:
                 yield TextDelta(text=word)

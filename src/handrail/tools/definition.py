@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from handrail.core.errors import InvalidDefinition
+from handrail.tools.lookalikes import foreign
 from handrail.tools.spellings import respell
 from handrail.tools.types.signature import read_function
 
@@ -51,12 +52,14 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
     models: tuple[str, ...] | None = None
     """The models that may call it; None is all."""
     tags: tuple[str, ...] = ()
+    untrusted: bool = False
+    """Its results come from outside, as of a page or a mail; `Policy.after_untrusted` says what may follow them."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise InvalidDefinition(
                 f"tool name {self.name!r} cannot be used; take 1 to 128 of A-Z a-z 0-9 _ . - and no other first than a "
-                "letter, digit or _"
+                f"letter, digit or _{foreign(self.name)}"
             )
         if not isinstance(self.input_schema, dict) or self.input_schema.get("type", "object") != "object":
             raise InvalidDefinition(f"the input schema of {self.name!r} must describe an object: arguments have names")

@@ -51,6 +51,8 @@ class Ensemble:
     ) -> None:
         if not name or ":" in name:
             raise UsageError(f"ensemble name {name!r} cannot be used: it must not be empty or contain ':'")
+        if not name.isprintable():
+            raise UsageError(f"ensemble name {name!r} cannot be used: it holds characters that nobody can see")
         self.name = name
         self.enabled = enabled
         self.defaults = defaults

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from handrail.core.canonical import digest
-from handrail.core.errors import DuplicateTool, InvalidDefinition, RegistryFrozen, UnknownTool
+from handrail.core.errors import DuplicateEnsemble, DuplicateTool, InvalidDefinition, RegistryFrozen, UnknownTool
 from handrail.tools.definition import KEBAB, ToolDefinition
 from handrail.tools.ensemble import Ensemble
+from handrail.tools.lookalikes import looks
 from handrail.tools.tool import Tool, as_tool
+
+if TYPE_CHECKING:
+    from handrail.tools.search import ToolIndex
 
 Names = Literal["any", "kebab"]
 """`kebab` holds every name to nrv's rule: lowercase words joined by `-`."""
@@ -25,7 +29,10 @@ class ToolRegistry:
     def __init__(self, *, names: Names = "any") -> None:
         self._names = names
         self._tools: dict[str, Tool] = {}
-        self._look_alikes: dict[str, str] = {}
+        self._look_alikes: dict[str, Tool] = {}
+        self._ensembles: dict[str, str] = {}
+        """The names of groups by what they look like."""
+        self._groups: dict[str, Ensemble] = {}
         self._frozen = False
 
     def register(
@@ -39,10 +46,13 @@ class ToolRegistry:
 
         Raises:
             DuplicateTool: The name, or one that looks the same, is taken; `replace=True` means it.
+            DuplicateEnsemble: Another group has the name, or one that looks the same.
             InvalidDefinition: The name breaks the rule, a definition has no handler, or a tool gets a second one.
             InvalidSchema: A schema is wrong, reaches outside, or is too large.
             RegistryFrozen: `freeze()` was called before.
         """
+        if isinstance(what, Ensemble) and self._groups.setdefault(what.name, what) is not what:
+            raise DuplicateEnsemble(what.name, what.name)
         for added in _tools_in(what, handler):
             self._add(added, replace)
         return self
@@ -57,27 +67,46 @@ class ToolRegistry:
             raise RegistryFrozen(tool.name)
         if self._names == "kebab" and not KEBAB.fullmatch(tool.name):
             raise InvalidDefinition(f"tool name {tool.name!r} is not kebab-case, as in 'read-file'")
-        look = tool.name.casefold().replace("-", "_").replace(".", "_")
-        taken = self._look_alikes.get(look)
-        if taken is not None and not (replace and taken == tool.name):
-            raise DuplicateTool(tool.name, taken)
-        self._look_alikes[look] = tool.name
+        keys = looks(tool.name)
+        for taken in filter(None, map(self._look_alikes.get, keys)):
+            if not (replace and taken.name == tool.name):
+                raise DuplicateTool(tool.name, taken.name, source=tool.source, other=taken.source)
+        self._check_ensemble(tool.ensemble)
+        self._look_alikes.update(dict.fromkeys(keys, tool))
         self._tools[tool.name] = tool
+
+    def _check_ensemble(self, name: str | None) -> None:
+        for key in looks(name) if name else ():
+            if (taken := self._ensembles.setdefault(key, name or "")) != name:
+                raise DuplicateEnsemble(name or "", taken)
 
 
 class RegisteredTools:
     """A fixed set of tools; `digest` names exactly what models were offered."""
 
-    __slots__ = ("_by_name", "_digest", "_tools")
+    __slots__ = ("_by_name", "_digest", "_index", "_tools")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
         self._by_name = {name: tool for tool in self._tools for name in (tool.scoped_name, tool.name)}
-        self._digest = digest(sorted((_described(tool) for tool in self._tools), key=lambda item: item["name"]))
+        self._digest: str | None = None
+        self._index: ToolIndex | None = None
 
     @property
     def digest(self) -> str:
+        if self._digest is None:
+            self._digest = digest(sorted((tool.described() for tool in self._tools), key=lambda item: item["name"]))
         return self._digest
+
+    @property
+    def index(self) -> ToolIndex:
+        """Finds tools of this set by words. It is made when it is first asked for: most sets are small."""
+        if self._index is None:
+            from handrail.tools.search import ToolIndex
+
+            groups = {tool.name: tool.ensemble for tool in self._tools if tool.ensemble}
+            self._index = ToolIndex(self.definitions, groups)
+        return self._index
 
     def find(self, name: str) -> Tool:
         """The tool of that name, plain or as `ensemble:tool`.
@@ -96,6 +125,8 @@ class RegisteredTools:
 
     def for_model(self, model: str) -> RegisteredTools:
         """Those that this model may call."""
+        if all(tool.definition.models is None for tool in self._tools):
+            return self
         return RegisteredTools(tool for tool in self._tools if _open_to(tool, model))
 
     def __contains__(self, name: object) -> bool:
@@ -134,10 +165,6 @@ def _tools_in(what: Any, handler: Callable[..., Any] | None) -> Iterable[Tool]:
             raise InvalidDefinition(f"tool {what.name!r} has no handler; register(definition, handler)")
         return (Tool(what, handler),)
     return (as_tool(what),)
-
-
-def _described(tool: Tool) -> dict[str, Any]:
-    return {**tool.definition.to_dict(), "name": tool.scoped_name}
 
 
 def _open_to(tool: Tool, model: str) -> bool:

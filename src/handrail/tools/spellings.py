@@ -15,7 +15,7 @@ from handrail.core.jsontext import JSONTextError, parse
 
 _SCHEMA_KEYS = ("input_schema", "parameters", "parameters_schema", "inputSchema", "arguments_schema", "argschema")
 _OUTPUT_KEYS = ("output_schema", "returns", "returns_schema", "outputSchema")
-_OURS = ("name", "description", "side_effects", "idempotent", "timeout", "binding", "models", "tags")
+_OURS = ("name", "description", "side_effects", "idempotent", "timeout", "binding", "models", "tags", "untrusted")
 _IGNORED = frozenset({"type", "strict", "cache_control", "enabled", "title", "source", "icons", "_meta"})
 """Hints to one provider or one loader that say nothing about the tool."""
 

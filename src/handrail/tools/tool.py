@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 import msgspec
 
+from handrail.core.canonical import digest
 from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
@@ -49,6 +50,7 @@ class Options(TypedDict, total=False):
     binding: Binding | None
     models: tuple[str, ...] | None
     tags: tuple[str, ...]
+    untrusted: bool
     style: Style | None
     isolation: Isolation | None
     concurrency: int | None
@@ -145,6 +147,24 @@ class Tool:
     @property
     def scoped_name(self) -> str:
         return f"{self.ensemble}:{self.name}" if self.ensemble else self.name
+
+    @property
+    def source(self) -> str:
+        """Who offers it, in words: its group, or the function that it is."""
+        if self.ensemble:
+            return f"ensemble {self.ensemble!r}"
+        function = unwrapped(self.handler)
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        return f"{getattr(function, '__module__', None) or 'an unknown module'}.{name}"
+
+    def described(self) -> dict[str, Any]:
+        """The definition under the name that names it exactly."""
+        return {**self.definition.to_dict(), "name": self.scoped_name}
+
+    @property
+    def digest(self) -> str:
+        """Names exactly this definition: a word that was given for another one is not good for it."""
+        return digest(self.described())
 
     @property
     def names(self) -> tuple[str, ...]:

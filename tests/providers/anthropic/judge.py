@@ -8,7 +8,7 @@ from typing import Any
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message, RawMessageStreamEvent
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 _STREAMED: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
 _WHOLE: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsNonStreaming)
@@ -34,7 +34,9 @@ def accumulated(events: Iterable[dict[str, Any]]) -> Message:
 
 
 def _forced(value: Any) -> Any:
-    """pydantic checks an Iterable only when it is read."""
+    """pydantic checks an Iterable only when it is read, and may take a block of a reply for what it is."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_unset=True)
     if isinstance(value, Mapping):
         return {key: _forced(item) for key, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):

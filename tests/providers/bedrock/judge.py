@@ -18,12 +18,12 @@ Event = dict[str, Any]
 
 
 @cache
-def _operation(name: str) -> Any:
+def operation(name: str) -> Any:
     return botocore.session.Session().get_service_model("bedrock-runtime").operation_model(name)
 
 
 def accepts(body: dict[str, Any]) -> bool:
-    report = ParamValidator().validate({"modelId": "anthropic.claude-x", **body}, _operation("Converse").input_shape)
+    report = ParamValidator().validate({"modelId": "anthropic.claude-x", **body}, operation("Converse").input_shape)
     assert not report.has_errors(), report.generate_report()
     return True
 
@@ -51,7 +51,7 @@ def parsed(events: Iterable[Event]) -> list[Event]:
         def close(self) -> None:
             raise NotImplementedError
 
-    shape = _operation("ConverseStream").output_shape.members["stream"]
+    shape = operation("ConverseStream").output_shape.members["stream"]
     stream = EventStream(Body(), shape, EventStreamJSONParser(), "ConverseStream")
     return cast(list[Event], list(stream))
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from handrail.core.errors import MissingExtra
 from handrail.core.invocation import Invocation
 from handrail.tools.ensemble import Defaults
 from handrail.tools.files.build import build_tool, read_defaults
@@ -131,10 +128,3 @@ def test_what_may_change_something_counts_as_a_side_effect_until_the_file_says_o
     body: dict[str, Any], effects: bool
 ) -> None:
     assert build_tool({"name": "t", **body}).definition.side_effects is effects
-
-
-def test_an_http_body_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(MissingExtra) as caught:
-        build_tool({"name": "t", "http": {"url": "http://h/"}}, base=Path())
-    assert caught.value.extra == "http"

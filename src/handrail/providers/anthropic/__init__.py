@@ -22,5 +22,8 @@ class AnthropicCodec(Options, frozen=True, kw_only=True):
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
         return encode_request(self, request, model, stream=stream)
 
+    def searches_tools(self, model: str) -> bool:
+        return self.profile.tool_search and self.profile.tools == "native"
+
     def decoder(self, request: ModelRequest) -> AnthropicDecoder:
-        return AnthropicDecoder(names_of(request, ANTHROPIC_NAMES), self.new_id)
+        return AnthropicDecoder(names_of(request.tools, ANTHROPIC_NAMES), self.new_id)

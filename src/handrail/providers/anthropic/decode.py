@@ -33,6 +33,10 @@ WORDS = {
     "pause_turn": "the service paused a long turn; send the conversation again to go on",
     "model_context_window_exceeded": "the reply filled the model's context window",
 }
+_READ = frozenset(
+    {"content_block_delta", "content_block_start", "content_block_stop", "message_start", "message_delta", "message"}
+)
+"""Kinds of events that mean something; one of them that cannot be read is not passed over."""
 ERRORS: dict[str, type[ModelError]] = {
     "rate_limit_error": RateLimited,
     "overloaded_error": ModelUnavailable,
@@ -83,10 +87,14 @@ class AnthropicDecoder:
             case {"type": "message", "content": list(blocks)}:
                 self._note(data)
                 for index, block in enumerate(blocks):
+                    if not isinstance(block, dict):
+                        raise ProtocolError("a block of the reply is not an object")
                     yield from self._start(index, block)
                     yield from self._end(index)
-            case {"type": "error", "error": dict(error)}:
-                raise _failure(error)
+            case {"error": dict() | str() as error}:
+                raise _failure({"message": error} if isinstance(error, str) else error)
+            case {"type": str(kind)} if kind in _READ:
+                raise ProtocolError(f"an event of the kind {kind} that lacks what it is about")
             case {"type": str()}:
                 return  # ping, message_stop, and events that are yet to be invented
             case _:
@@ -102,18 +110,18 @@ class AnthropicDecoder:
         if self._stop in WORDS or self._stop not in STOPS or self._why:
             yield Notice(text=self._why or WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
+            stop=stop if stop not in ("end", "tool_calls") else "tool_calls" if self._layout.calls else "end",
             model=self._model,
             usage=_usage(self._usage),
             artefacts=self._layout.artefacts,
         )
 
     def _note(self, message: Mapping[str, Any]) -> None:
-        self._model = message.get("model") or self._model
-        self._stop = message.get("stop_reason") or self._stop
-        # Counts are totals so far; one that is left out still holds.
-        self._usage |= {key: value for key, value in (message.get("usage") or {}).items() if value is not None}
-        self._why = (message.get("stop_details") or {}).get("explanation") or self._why
+        self._model = _text(message, "model") or self._model
+        self._stop = _text(message, "stop_reason") or self._stop
+        self._why = _text(message.get("stop_details"), "explanation") or self._why
+        if isinstance(usage := message.get("usage"), Mapping):  # totals so far; one that is left out still holds
+            self._usage |= {key: value for key, value in usage.items() if value is not None}
 
     def _block(self, index: int) -> _Open:
         if index not in self._open:
@@ -142,7 +150,9 @@ class AnthropicDecoder:
                 yield from _thought(opened, text)
             case {"type": "signature_delta", "signature": str(signature)}:
                 opened.signature = signature
-            case {"type": "input_json_delta", "partial_json": str(text)} if text:
+            case {"type": "input_json_delta", "partial_json": written} if written:
+                # Some servers write all of it in one piece, and not as text.
+                text = written if isinstance(written, str) else msgspec.json.encode(written).decode()
                 opened.pieces.append(text)
                 if opened.kind == "tool_use":
                     yield from self._calls.delta(index=index, arguments=text)
@@ -199,14 +209,24 @@ def _restored(opened: _Open) -> dict[str, Any]:
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
     """This service counts what it read from its cache, and wrote to it, beside the input."""
-    read, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
+    read, written = _count(counts, "cache_read_input_tokens"), _count(counts, "cache_creation_input_tokens")
     return Usage(
-        input_tokens=counts.get("input_tokens", 0) + read + written,
-        output_tokens=counts.get("output_tokens", 0),
+        input_tokens=_count(counts, "input_tokens") + read + written,
+        output_tokens=_count(counts, "output_tokens"),
         cached_tokens=read,
         cache_written_tokens=written,
-        reasoning_tokens=counts.get("output_tokens_details", {}).get("thinking_tokens", 0),
+        reasoning_tokens=_count(counts.get("output_tokens_details"), "thinking_tokens"),
     )
+
+
+def _text(values: Any, key: str) -> str:
+    found = values.get(key) if isinstance(values, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def _count(counts: Any, key: str) -> int:
+    found = counts.get(key) if isinstance(counts, Mapping) else None
+    return found if isinstance(found, int) else 0
 
 
 def _failure(error: Mapping[str, Any]) -> ModelError:

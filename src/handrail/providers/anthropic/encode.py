@@ -10,8 +10,10 @@ from msgspec import Struct
 from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest
-from handrail.providers.anthropic.tools import IDS, PROVIDER, encode_tools
+from handrail.providers.anthropic.search import findable, sent_back
+from handrail.providers.anthropic.tools import EPHEMERAL, IDS, PROVIDER, encode_choice, encode_tools
 from handrail.providers.codec import WireRequest
+from handrail.providers.growth import Part, written
 from handrail.providers.history import (
     AssistantTurn,
     ResultTurn,
@@ -20,7 +22,6 @@ from handrail.providers.history import (
     UserTurn,
     arguments_of,
     system_text,
-    turns,
     without_system,
 )
 from handrail.providers.layout import Piece, laid_out
@@ -41,7 +42,6 @@ from handrail.providers.profiles import Profile
 PATH = "/v1/messages"
 VERSION = "2023-06-01"
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-EPHEMERAL = {"type": "ephemeral"}
 
 
 PLAIN = Profile(schema="anthropic", seed_field="", files=True)
@@ -59,23 +59,29 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def encode_request(options: Options, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-    profile, names = options.profile, names_of(request, ANTHROPIC_NAMES)
-    offer = offered(request, profile)
-    system, rest = system_text(turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools)))
-    messages, missed = _Writer(profile, names, ids_of(rest, IDS)).write(without_system(rest))
-    tools, lost = encode_tools(request, offer, names, strict=options.strict or profile.strict != "never")
+    profile, names = options.profile, names_of(request.tools, ANTHROPIC_NAMES)
+    offer = offered(request, profile, searches=profile.tool_search)
+    given = (profile, names, findable(offer.tools, names))
+    said = written(request, _said, *given, provider=PROVIDER, tools_offered=bool(offer.tools), ids=IDS)
+    known = said.known
+    lost: tuple[str, ...] = ()
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens or options.max_tokens,
-        "messages": messages,
+        "messages": said.items,
         "stream": stream,
     }
-    if system:
-        body["system"] = [{"type": "text", "text": system}] if options.cache else system
-    body |= tools | _settings(request, profile)
+    if said.system:
+        body["system"] = _system(said.system, cache=options.cache)
+    if offer.tools:
+        strict = options.strict or profile.strict != "never"
+        tools, lost = encode_tools(offer.tools, names, strict, options.cache)
+        choice, unforced = encode_choice(request, offer.choice, names)
+        body |= {"tools": tools.items, "tool_choice": choice}
+        known, lost = (*known, tools), lost + unforced
+    body |= _settings(request, profile)
     if options.cache:
-        _mark(body)
-    notices = (*offer.notices, *lost, *missed, *unsaid(request, profile))
+        body["cache_control"] = EPHEMERAL
     headers = {"anthropic-version": VERSION}
     if options.betas:
         headers["anthropic-beta"] = ",".join(options.betas)
@@ -84,8 +90,13 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         body=merged(body, request.extra),
         headers=headers,
         framing="sse" if stream else "json",
-        notices=notices,
+        notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),
+        known=known,
     )
+
+
+def _system(text: str, *, cache: bool) -> Any:
+    return [{"type": "text", "text": text, "cache_control": EPHEMERAL}] if cache else text
 
 
 def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
@@ -99,32 +110,32 @@ def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def _mark(body: dict[str, Any]) -> None:
-    """Cache what is the same in the next turn: tools come first, then the system text, then the conversation."""
-    for part in ("tools", "system"):
-        if part in body:
-            body[part][-1] = {**body[part][-1], "cache_control": EPHEMERAL}
-    body["cache_control"] = EPHEMERAL
+def _said(profile: Profile, names: NameMap, findable: frozenset[str], history: tuple[Turn, ...]) -> Part:
+    system, rest = system_text(history)
+    writer = _Writer(profile, names, ids_of(rest, IDS), findable)
+    return Part(writer.write(without_system(rest)), tuple(writer.missed), system)
 
 
 class _Writer:
     """Writes turns as messages, and notes what could not be written."""
 
-    def __init__(self, profile: Profile, names: NameMap, ids: NameMap) -> None:
+    def __init__(self, profile: Profile, names: NameMap, ids: NameMap, findable: frozenset[str]) -> None:
         self._profile = profile
+        self._findable = findable
         self._names = names
         self._ids = ids
-        self._missed: list[str] = []
+        self.missed: list[str] = []
 
-    def write(self, history: Sequence[Turn]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    def write(self, history: Sequence[Turn]) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
         if not history:
             add_turn(messages, "user", "content", [{"type": "text", "text": OPENING}])
         for turn in history:
             role = "assistant" if isinstance(turn, AssistantTurn) else "user"
             add_turn(messages, role, "content", self._blocks(turn))
-        _trim_prefill(messages[-1])
-        return messages, tuple(self._missed)
+        if messages and messages[-1]["role"] == "assistant":
+            _trim_prefill(messages[-1]["content"])
+        return messages
 
     def _blocks(self, turn: Turn) -> list[dict[str, Any]]:
         match turn:
@@ -141,7 +152,7 @@ class _Writer:
     def _piece(self, piece: str | InvocationMessage | Piece) -> dict[str, Any] | None:
         match piece:
             case Piece(block=block):
-                return block
+                return sent_back(block, self._findable)
             case InvocationMessage(call=call):
                 return {
                     "type": "tool_use",
@@ -155,11 +166,12 @@ class _Writer:
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
         attached = [self._content(as_media(attachment)) for attachment in result.attachments]
-        text = [{"type": "text", "text": result.text}] if result.text.strip() else []
+        text = result.text
+        told = [{"type": "text", "text": text}] if text.strip() else []
         block = {
             "type": "tool_result",
             "tool_use_id": self._ids.to_wire(result.tool_call_id),
-            "content": [*text, *attached] if attached else result.text,
+            "content": [*told, *attached] if attached else text,
         }
         return {**block, "is_error": True} if result.is_error else block
 
@@ -173,7 +185,7 @@ class _Writer:
             return {"type": "document", "source": _source(part), **titled}
         if (text := readable(part)) is not None:
             return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **titled}
-        self._missed.append(f"media: this model does not take {part.media_type}; the model is told of it in words")
+        self.missed.append(f"media: this model does not take {part.media_type}; the model is told of it in words")
         return {"type": "text", "text": described(part)}
 
 
@@ -191,8 +203,7 @@ def _blank(part: Content) -> bool:
     return isinstance(part, Text) and not part.text.strip()
 
 
-def _trim_prefill(message: dict[str, Any]) -> None:
+def _trim_prefill(blocks: list[dict[str, Any]]) -> None:
     """A last message of the assistant is what its reply begins with; it may not end in white space."""
-    last = message["content"][-1]
-    if message["role"] == "assistant" and last["type"] == "text":
-        last["text"] = last["text"].rstrip()
+    if blocks[-1]["type"] == "text":
+        blocks[-1] = {**blocks[-1], "text": blocks[-1]["text"].rstrip()}

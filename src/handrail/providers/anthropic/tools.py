@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from handrail.core.model import ModelRequest, NamedTool, ToolChoice
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.providers.anthropic.search import SEARCH
 from handrail.providers.anthropic.strict import Budget
+from handrail.providers.codec import Known
 from handrail.providers.names import NameMap, NameRule
-from handrail.providers.offer import Offered, losses
+from handrail.providers.offer import are_searched, losses
+from handrail.providers.pieces import all_known
 from handrail.providers.projection import ANTHROPIC, project
+from handrail.providers.remember import remembered
 
 PROVIDER = "anthropic"
 IDS = NameRule(r"[A-Za-z0-9_-]+", 64)
+EPHEMERAL = {"type": "ephemeral"}
+"""Marks the end of what the service caches: tools come first, then the system text, then the conversation."""
 THINKING = ("enabled", "adaptive", "between_tools")
 
 
+@remembered
 def encode_tools(
-    request: ModelRequest, offer: Offered, names: NameMap, *, strict: bool
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields of the body that speak of tools, and what they cannot say."""
-    if not offer.tools:
-        return {}, ()
+    offers: tuple[ToolOffer, ...], names: NameMap, strict: bool, cache: bool
+) -> tuple[Known, tuple[str, ...]]:
+    """The tools, and what the service cannot be told of them."""
     notices: list[str] = []
     tools: list[dict[str, Any]] = []
     budget = Budget() if strict else Budget(tools=0)
-    for each in offer.tools:
+    for each in offers:
         projected = project(each.input_schema, ANTHROPIC)
         notices.extend(losses(each.name, projected.lost))
         tool: dict[str, Any] = {"name": names.to_wire(each.name), "input_schema": projected.schema}
@@ -32,15 +37,26 @@ def encode_tools(
             tool["description"] = each.description
         if (left := budget.after(projected.schema)) is not None:
             budget, tool["strict"] = left, True
+        if each.deferred:
+            tool["defer_loading"] = True
         tools.append(tool)
-    return {"tools": tools, "tool_choice": _choice(request, offer.choice, names, notices)}, tuple(notices)
+    if are_searched(offers):
+        tools.append(dict(SEARCH))  # last, where the mark for the cache goes, which no deferred tool may have
+    if cache:
+        tools[-1]["cache_control"] = EPHEMERAL
+    return all_known(tools), tuple(notices)
 
 
-def _choice(request: ModelRequest, choice: ToolChoice, names: NameMap, notices: list[str]) -> dict[str, Any]:
+def encode_choice(request: ModelRequest, choice: ToolChoice, names: NameMap) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The choice, and what is not enforced of it."""
     if choice not in ("auto", "none") and _thinks(request):
-        notices.append("a call cannot be forced while the model thinks; tools are offered, not enforced")
-        choice = "auto"
-    alone = {} if request.parallel else {"disable_parallel_tool_use": True}
+        notice = "a call cannot be forced while the model thinks; tools are offered, not enforced"
+        return _choice("auto", names, parallel=request.parallel), (notice,)
+    return _choice(choice, names, parallel=request.parallel), ()
+
+
+def _choice(choice: ToolChoice, names: NameMap, *, parallel: bool) -> dict[str, Any]:
+    alone = {} if parallel else {"disable_parallel_tool_use": True}
     match choice:
         case "auto":
             return {"type": "auto", **alone}

@@ -23,4 +23,4 @@ class BedrockCodec(Options, frozen=True, kw_only=True):
         return encode_request(self, request, model, stream=stream)
 
     def decoder(self, request: ModelRequest) -> BedrockDecoder:
-        return BedrockDecoder(names_of(request, BEDROCK_NAMES), self.new_id)
+        return BedrockDecoder(names_of(request.tools, BEDROCK_NAMES), self.new_id)

@@ -66,7 +66,7 @@ class _Open:
 
     @property
     def is_call(self) -> bool:
-        return "toolUse" in self.start and "type" not in self.start["toolUse"]
+        return isinstance(use := self.start.get("toolUse"), dict) and "type" not in use
 
 
 class BedrockDecoder:
@@ -110,21 +110,23 @@ class BedrockDecoder:
         if self._stop in WORDS or self._stop not in STOPS:
             yield Notice(text=WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
+            stop=stop if stop not in ("end", "tool_calls") else "tool_calls" if self._layout.calls else "end",
             usage=_usage(self._usage),
             artefacts=self._layout.artefacts,
         )
 
     def _note(self, usage: Any) -> None:
-        self._usage = dict(usage or {})
+        self._usage = dict(usage) if isinstance(usage, Mapping) else {}
 
     def _stopped(self, reason: str) -> None:
         if reason in BROKEN:
             raise ProtocolError(f"{BROKEN[reason]} ({reason})")
         self._stop = reason
 
-    def _whole(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
+    def _whole(self, index: int, block: Any) -> Iterator[ModelEvent]:
         """A block of a reply that is not streamed, as the events it would have come in."""
+        if not isinstance(block, dict):
+            raise ProtocolError("a block of the reply is not an object")
         match block:
             case {"text": str(text)}:
                 yield from self._delta(index, {"text": text})
@@ -143,6 +145,8 @@ class BedrockDecoder:
         yield from self._end(index)
 
     def _start(self, index: int, start: dict[str, Any]) -> Iterator[ModelEvent]:
+        if not all(isinstance(start.get(kind, {}), dict) for kind in ("toolUse", "toolResult")):
+            raise ProtocolError("a block of the reply begins with something that is not an object")
         yield from self._last_calls(cut=False)
         opened = self._open[index] = _Open(start)
         if opened.is_call:
@@ -158,7 +162,11 @@ class BedrockDecoder:
             case {"text": str(text)} if text:
                 self._layout.said(text)
                 yield TextDelta(text=text)
-            case {"toolUse": {"input": str(text)}} if text:
+            case {"toolUse": {"input": written}} if written:
+                if "toolUse" not in opened.start:
+                    raise ProtocolError("a piece of a call that has not begun; nothing of it can be relied on")
+                # Some gateways write all of it in one piece, and not as text.
+                text = written if isinstance(written, str) else msgspec.json.encode(written).decode()
                 opened.input.append(text)
                 if opened.is_call:
                     yield from self._calls.delta(index=index, arguments=text)
@@ -215,17 +223,23 @@ def _restored(opened: _Open) -> dict[str, Any] | None:
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
     """This service counts what it read from its cache, and wrote to it, beside the input."""
-    read, written = counts.get("cacheReadInputTokens") or 0, counts.get("cacheWriteInputTokens") or 0
+    read, written = _count(counts, "cacheReadInputTokens"), _count(counts, "cacheWriteInputTokens")
     return Usage(
-        input_tokens=(counts.get("inputTokens") or 0) + read + written,
-        output_tokens=counts.get("outputTokens") or 0,
+        input_tokens=_count(counts, "inputTokens") + read + written,
+        output_tokens=_count(counts, "outputTokens"),
         cached_tokens=read,
         cache_written_tokens=written,
     )
 
 
+def _count(counts: Mapping[str, Any], key: str) -> int:
+    found = counts.get(key)
+    return found if isinstance(found, int) else 0
+
+
 def _failure(data: Mapping[str, Any]) -> ModelError:
     for kind, body in data.items():
         if kind in ERRORS:
-            return ERRORS[kind](f"Bedrock reports {kind}: {(body or {}).get('message', 'no message')}")
+            message = body.get("message", "no message") if isinstance(body, Mapping) else body
+            return ERRORS[kind](f"Bedrock reports {kind}: {message}")
     return ProtocolError(f"not an event of Converse's: an object with the keys {sorted(data)}")

@@ -58,7 +58,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def encode_request(options: Options, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-    profile, names = options.profile, names_of(request, BEDROCK_NAMES)
+    profile, names = options.profile, names_of(request.tools, BEDROCK_NAMES)
     offer = offered(request, profile)
     system, rest = system_text(turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools)))
     messages, missed = _Writer(profile, names, ids_of(rest, IDS)).write(without_system(rest))
@@ -145,7 +145,8 @@ class _Writer:
         assert_never(piece)
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
-        said: dict[str, Any] = {"text": result.text if result.text.strip() else EMPTY}
+        text = result.text
+        said: dict[str, Any] = {"text": text if text.strip() else EMPTY}
         if isinstance(result.content, dict):
             said = {"json": result.content}
         attached = [self._content(as_media(attachment)) for attachment in result.attachments]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from handrail.core.model import ModelRequest, NamedTool, ToolChoice
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
 from handrail.providers.anthropic.strict import Budget
 from handrail.providers.names import NameMap, NameRule
 from handrail.providers.offer import Offered, losses
 from handrail.providers.projection import BEDROCK, project
+from handrail.providers.remember import remembered
 
 PROVIDER = "bedrock"
 IDS = NameRule(r"[A-Za-z0-9_.:-]+", 64)
@@ -22,10 +23,18 @@ def encode_tools(
     if not offer.tools:
         unsaid = request.tools and request.tool_choice == "none"
         return {}, ("Converse has no tool_choice none; the tools were left out",) if unsaid else ()
+    tools, notices = _tools(offer.tools, names, strict, cache)
+    return {"toolConfig": {"tools": tools, "toolChoice": _choice(offer.choice, names)}}, notices
+
+
+@remembered
+def _tools(
+    offers: tuple[ToolOffer, ...], names: NameMap, strict: bool, cache: bool
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     notices: list[str] = []
     tools: list[dict[str, Any]] = []
     budget = Budget() if strict else Budget(tools=0)
-    for each in offer.tools:
+    for each in offers:
         projected = project(each.input_schema, BEDROCK)
         notices.extend(losses(each.name, projected.lost))
         spec: dict[str, Any] = {"name": names.to_wire(each.name), "inputSchema": {"json": projected.schema}}
@@ -36,7 +45,7 @@ def encode_tools(
         tools.append({"toolSpec": spec})
     if cache:
         tools.append(CACHE_POINT)
-    return {"toolConfig": {"tools": tools, "toolChoice": _choice(offer.choice, names)}}, tuple(notices)
+    return tools, tuple(notices)
 
 
 def _choice(choice: ToolChoice, names: NameMap) -> dict[str, Any]:

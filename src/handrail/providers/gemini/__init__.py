@@ -23,4 +23,4 @@ class GeminiCodec(Options, frozen=True, kw_only=True):
         return encode_request(self, request, model, stream=stream)
 
     def decoder(self, request: ModelRequest) -> GeminiDecoder:
-        return GeminiDecoder(names_of(request, GEMINI_NAMES), self.new_id)
+        return GeminiDecoder(names_of(request.tools, GEMINI_NAMES), self.new_id)

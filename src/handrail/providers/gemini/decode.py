@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
@@ -45,19 +45,24 @@ class GeminiDecoder:
         self._calls = CallAssembler(new_id, names)
         self._layout = Layout(PROVIDER)
         self._partial: PartialArguments | None = None
+        self._begun: Mapping[str, Any] = {}
+        """The call that is being written, as it began."""
         self._usage: dict[str, Any] = {}
         self._model = ""
         self._stop: str | None = None
         self._why = ""
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
-        if isinstance(error := data.get("error"), Mapping):
-            raise _failure(error)
-        self._usage |= data.get("usageMetadata") or {}
-        self._model = data.get("modelVersion") or self._model
+        if error := data.get("error"):
+            raise _failure(error if isinstance(error, Mapping) else {"message": error})
+        if isinstance(usage := data.get("usageMetadata"), Mapping):
+            self._usage |= usage
+        if isinstance(model := data.get("modelVersion"), str):
+            self._model = model or self._model
         match data:
-            case {"candidates": [dict(candidate), *_]}:
-                yield from self._candidate(candidate)
+            case {"candidates": [_, *_] as candidates}:
+                for candidate in candidates:
+                    yield from self._candidate(candidate)
             case {"promptFeedback": {"blockReason": str(reason), **more}}:
                 self._stop = "SAFETY"
                 self._why = f"Gemini blocked the prompt ({reason}): {more.get('blockReasonMessage', 'no reason given')}"
@@ -83,16 +88,26 @@ class GeminiDecoder:
             artefacts=self._layout.artefacts,
         )
 
-    def _candidate(self, candidate: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        for part in (candidate.get("content") or {}).get("parts") or ():
-            yield from self._part(part)
-        if reason := candidate.get("finishReason"):
-            words = candidate.get("finishMessage") or ""
+    def _candidate(self, candidate: Any) -> Iterator[ModelEvent]:
+        match candidate:
+            case {"index": int(index)} if index:
+                return  # a further answer to the same question; one was asked for
+            case {"content": {"parts": [*parts]}}:
+                for part in parts:
+                    yield from self._part(part)
+            case {"content": {"parts": None} | None}:
+                pass
+            case {"content": {"parts": _} | str() | list()}:
+                raise ProtocolError("the content of Gemini's reply is not a list of parts")
+            case _ if not isinstance(candidate, Mapping):
+                raise ProtocolError("a candidate of Gemini's reply is not an object")
+        if isinstance(reason := candidate.get("finishReason"), str) and reason:
+            words = str(candidate.get("finishMessage") or "")
             if reason in BROKEN:
                 raise ProtocolError(f"{BROKEN[reason]} ({reason}{f': {words}' if words else ''})")
             self._stop, self._why = reason, words
 
-    def _part(self, part: dict[str, Any]) -> Iterator[ModelEvent]:
+    def _part(self, part: Any) -> Iterator[ModelEvent]:
         match part:
             case {"functionCall": dict(call)}:
                 yield from self._call(call, part.get("thoughtSignature"))
@@ -107,18 +122,23 @@ class GeminiDecoder:
                     yield TextDelta(text=text)
                 if "thoughtSignature" in part:
                     self._layout.place({"thoughtSignature": part["thoughtSignature"]}, covers=len(text))
-            case _:
+            case dict() if "functionCall" not in part:
                 self._layout.place(part)
+            case _:
+                raise ProtocolError("a part of Gemini's reply cannot be read")
 
     def _call(self, call: dict[str, Any], signature: str | None) -> Iterator[ModelEvent]:
+        if self._partial is not None and not self._goes_on(call):
+            raise ProtocolError("a call begins before the one before it has ended; nothing of it can be relied on")
         if self._partial is None:
+            self._begun = call
             self._layout.called()
             signed = () if signature is None else (Artefact(PROVIDER, {"thoughtSignature": signature}),)
             yield from self._calls.delta(
                 index=self._layout.calls, id=call.get("id"), name=call.get("name"), artefacts=signed
             )
             self._partial = PartialArguments()
-        for partial in call.get("partialArgs") or ():
+        for partial in _partials(call.get("partialArgs") or ()):
             self._partial.add(partial)
         if call.get("willContinue"):
             return
@@ -127,16 +147,25 @@ class GeminiDecoder:
         yield from self._calls.delta(index=self._layout.calls, arguments=arguments)
         yield from self._calls.complete(self._layout.calls)
 
+    def _goes_on(self, call: Mapping[str, Any]) -> bool:
+        """Whether this is more of the call that has begun. Its name and id may come again."""
+        return all(call.get(key) in (None, "", self._begun.get(key)) for key in ("name", "id"))
+
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
     """This service counts thoughts beside the output, and what it read from its cache within the input."""
-    thoughts = counts.get("thoughtsTokenCount") or 0
+    thoughts = _count(counts, "thoughtsTokenCount")
     return Usage(
-        input_tokens=(counts.get("promptTokenCount") or 0) + (counts.get("toolUsePromptTokenCount") or 0),
-        output_tokens=(counts.get("candidatesTokenCount") or 0) + thoughts,
-        cached_tokens=counts.get("cachedContentTokenCount") or 0,
+        input_tokens=_count(counts, "promptTokenCount") + _count(counts, "toolUsePromptTokenCount"),
+        output_tokens=_count(counts, "candidatesTokenCount") + thoughts,
+        cached_tokens=_count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
+
+
+def _count(counts: Mapping[str, Any], key: str) -> int:
+    found = counts.get(key)
+    return found if isinstance(found, int) else 0
 
 
 def _failure(error: Mapping[str, Any]) -> ModelError:
@@ -148,3 +177,9 @@ def _failure(error: Mapping[str, Any]) -> ModelError:
     elif status is not None:
         kind = ModelUnavailable if status >= 500 else RequestRefused
     return kind(f"Gemini reports {error.get('status', status)}: {error.get('message', 'no message')}", status=status)
+
+
+def _partials(pieces: Any) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(pieces, list | tuple) or not all(isinstance(piece, Mapping) for piece in pieces):
+        raise ProtocolError("the pieces of a call's arguments are not a list of objects")
+    return pieces

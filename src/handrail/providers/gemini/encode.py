@@ -12,7 +12,8 @@ from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Artefact, Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest
 from handrail.providers.codec import WireRequest
-from handrail.providers.gemini.tools import PROVIDER, encode_tools
+from handrail.providers.gemini.tools import PROVIDER, encode_choice, encode_tools
+from handrail.providers.growth import Part, written
 from handrail.providers.history import (
     AssistantTurn,
     ResultTurn,
@@ -21,7 +22,6 @@ from handrail.providers.history import (
     UserTurn,
     arguments_of,
     system_text,
-    turns,
     without_system,
 )
 from handrail.providers.layout import Piece, laid_out
@@ -54,14 +54,19 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def encode_request(options: Options, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-    profile, names = options.profile, names_of(request, GEMINI_NAMES)
+    profile, names = options.profile, names_of(request.tools, GEMINI_NAMES)
     offer = offered(request, profile)
-    system, rest = system_text(turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools)))
-    contents, missed = _Writer(options, names).write(without_system(rest))
-    tools, lost = encode_tools(offer, names, strict=options.strict)
-    body: dict[str, Any] = {"contents": contents, **tools}
-    if system:
-        body["systemInstruction"] = {"parts": [{"text": system}]}
+    said = written(request, _said, profile, names, provider=PROVIDER, tools_offered=bool(offer.tools))
+    known = said.known
+    lost: tuple[str, ...] = ()
+    body: dict[str, Any] = {"contents": said.items}
+    if offer.tools:
+        tools, lost = encode_tools(offer.tools, names)
+        config = {"functionCallingConfig": encode_choice(offer.choice, names, strict=options.strict)}
+        body |= {"tools": tools.items, "toolConfig": config}
+        known = (*known, tools)
+    if said.system:
+        body["systemInstruction"] = {"parts": [{"text": said.system}]}
     if settings := _settings(request):
         body["generationConfig"] = settings
     place = model if "/" in model else f"models/{model}"
@@ -70,7 +75,8 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         path=f"/{options.version}/{quote(place)}:{method}",
         body=merged(body, request.extra),
         framing="sse" if stream else "json",
-        notices=(*offer.notices, *lost, *missed, *unsaid(request, profile)),
+        notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),
+        known=known,
     )
 
 
@@ -87,22 +93,28 @@ def _settings(request: ModelRequest) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
+def _said(profile: Profile, names: NameMap, history: tuple[Turn, ...]) -> Part:
+    system, rest = system_text(history)
+    writer = _Writer(profile, names)
+    return Part(writer.write(without_system(rest)), tuple(writer.missed), system)
+
+
 class _Writer:
     """Writes turns as contents, and notes what could not be written."""
 
-    def __init__(self, options: Options, names: NameMap) -> None:
-        self._options = options
+    def __init__(self, profile: Profile, names: NameMap) -> None:
+        self._profile = profile
         self._names = names
-        self._missed: list[str] = []
+        self.missed: list[str] = []
 
-    def write(self, history: Sequence[Turn]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    def write(self, history: Sequence[Turn]) -> list[dict[str, Any]]:
         contents: list[dict[str, Any]] = []
         if not history:
             add_turn(contents, "user", "parts", [{"text": OPENING}])
         for turn in history:
             role = "model" if isinstance(turn, AssistantTurn) else "user"
             add_turn(contents, role, "parts", list(self._parts(turn)))
-        return contents, tuple(self._missed)
+        return contents
 
     def _parts(self, turn: Turn) -> Iterable[dict[str, Any]]:
         match turn:
@@ -141,7 +153,7 @@ class _Writer:
         }
         signature = _signature(message.artefacts)
         # Of the calls that a reply makes at once, only the first is signed.
-        if signature is None and first and self._options.profile.signed_calls:
+        if signature is None and first and self._profile.signed_calls:
             signature = UNSIGNED
         return part if signature is None else {**part, "thoughtSignature": signature}
 
@@ -149,9 +161,7 @@ class _Writer:
         beside: list[dict[str, Any]] = []
         for result in results:
             attached = [self._content(as_media(attachment)) for attachment in result.attachments]
-            inside = (
-                [part for part in attached if "inlineData" in part] if self._options.profile.media_in_results else []
-            )
+            inside = [part for part in attached if "inlineData" in part] if self._profile.media_in_results else []
             beside += [part for part in attached if part not in inside]
             yield {"functionResponse": self._response(result, inside)}
         yield from beside
@@ -177,7 +187,7 @@ class _Writer:
     def _told(self, media: Media) -> str:
         if (text := readable(media)) is not None:
             return text
-        self._missed.append(f"media: this model does not take {media.media_type}; the model is told of it in words")
+        self.missed.append(f"media: this model does not take {media.media_type}; the model is told of it in words")
         return described(media)
 
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from handrail.core.model import NamedTool, ToolChoice
+from handrail.core.model import NamedTool, ToolChoice, ToolOffer
+from handrail.providers.codec import Known
 from handrail.providers.names import NameMap
-from handrail.providers.offer import Offered, losses
+from handrail.providers.offer import losses
+from handrail.providers.pieces import all_known
 from handrail.providers.projection import GEMINI, project
+from handrail.providers.remember import remembered
 
 PROVIDER = "gemini"
 
 
-def encode_tools(offer: Offered, names: NameMap, *, strict: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields of the body that speak of tools, and what they cannot say."""
-    if not offer.tools:
-        return {}, ()
+@remembered
+def encode_tools(tools: tuple[ToolOffer, ...], names: NameMap) -> tuple[Known, tuple[str, ...]]:
+    """The tools, and what the service cannot be told of them."""
     notices: list[str] = []
     declarations: list[dict[str, Any]] = []
-    for each in offer.tools:
+    for each in tools:
         projected = project(each.input_schema, GEMINI)
         notices.extend(losses(each.name, projected.lost))
         declarations.append(
@@ -28,11 +30,10 @@ def encode_tools(offer: Offered, names: NameMap, *, strict: bool) -> tuple[dict[
                 "parametersJsonSchema": projected.schema,
             }
         )
-    config = {"functionCallingConfig": _choice(offer.choice, names, strict=strict)}
-    return {"tools": [{"functionDeclarations": declarations}], "toolConfig": config}, tuple(notices)
+    return all_known([{"functionDeclarations": declarations}]), tuple(notices)
 
 
-def _choice(choice: ToolChoice, names: NameMap, *, strict: bool) -> dict[str, Any]:
+def encode_choice(choice: ToolChoice, names: NameMap, *, strict: bool) -> dict[str, Any]:
     match choice:
         case "auto":
             return {"mode": "VALIDATED" if strict else "AUTO"}

@@ -49,7 +49,7 @@ class Line(Struct):
 
 class OllamaDecoder:
     def __init__(self, request: ModelRequest, new_id: NewId) -> None:
-        self._calls = CallAssembler(new_id, names_of(request, OLLAMA_NAMES))
+        self._calls = CallAssembler(new_id, names_of(request.tools, OLLAMA_NAMES))
         self._thoughts: list[str] = []
         self._called = False
         self._count = 0

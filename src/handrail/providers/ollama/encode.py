@@ -8,25 +8,30 @@ from typing import Any, assert_never
 from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest, ToolOffer
-from handrail.providers.codec import WireRequest
-from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_of, turns
+from handrail.providers.codec import Known, WireRequest
+from handrail.providers.growth import Part, written
+from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_of
 from handrail.providers.names import OLLAMA_NAMES, NameMap
 from handrail.providers.offer import in_words, losses, offered, shaped, unsaid
-from handrail.providers.pieces import as_media, merged, names_of
+from handrail.providers.pieces import all_known, as_media, merged, names_of
 from handrail.providers.profiles import Profile
+from handrail.providers.remember import remembered
 
 PROVIDER = "ollama"
 
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
     offer = offered(request, profile)
-    names = names_of(request, OLLAMA_NAMES)
+    names = names_of(request.tools, OLLAMA_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
-    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools))
-    writer = _Writer(names, profile)
-    body: dict[str, Any] = {"model": model, "messages": [said for turn in history for said in writer.turn(turn)]}
+    said = written(request, _said, names, profile, provider=PROVIDER, tools_offered=bool(offer.tools))
+    known = said.known
+    body: dict[str, Any] = {"model": model, "messages": said.items}
     if offer.tools:
-        body["tools"] = [_tool(tool, names, profile, notices) for tool in offer.tools]
+        tools, lost = _tools(offer.tools, names, profile)
+        body["tools"] = tools.items
+        notices += lost
+        known = (*known, tools)
     if request.response_schema is not None:
         body["format"] = request.response_schema
     if options := _options(request):
@@ -36,8 +41,21 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
         path="/api/chat",
         body=merged(body, request.extra),
         framing="ndjson" if stream else "json",
-        notices=(*notices, *writer.missed),
+        notices=(*notices, *said.missed),
+        known=known,
     )
+
+
+@remembered
+def _tools(tools: tuple[ToolOffer, ...], names: NameMap, profile: Profile) -> tuple[Known, tuple[str, ...]]:
+    notices: list[str] = []
+    items = [_tool(tool, names, profile, notices) for tool in tools]
+    return all_known(items), tuple(notices)
+
+
+def _said(names: NameMap, profile: Profile, history: tuple[Turn, ...]) -> Part:
+    writer = _Writer(names, profile)
+    return Part([said for turn in history for said in writer.turn(turn)], tuple(writer.missed))
 
 
 def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:

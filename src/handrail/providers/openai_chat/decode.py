@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ModelUnavailable, ProtocolError
-from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import Artefact, StopReason, Usage
@@ -39,34 +39,37 @@ class ChatDecoder:
         self._profile_of = profile_of
         self._calls = CallAssembler(
             new_id,
-            names_of(request, OPENAI_NAMES),
+            names_of(request.tools, OPENAI_NAMES),
             mend=lambda name, arguments: mend(request, self._profile, name, arguments),
         )
         self._model = ""
+        self._profile = profile_of("")
         self._finish: str | None = None
         self._stopped_at: Any = None
         self._called = False
-        self._begun: set[str] = set()
-        """Calls of which some arguments have come."""
         self._refused = False
         self._thoughts: list[str] = []
         self._usage = Usage()
 
-    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterable[ModelEvent]:
         if data.get("error"):
             raise reported(data)
         chunk = read(data, Chunk)
-        self._model = chunk.model or self._model
+        if chunk.model and chunk.model != self._model:
+            self._model = chunk.model
+            self._profile = self._profile_of(chunk.model)
         self._count(chunk.usage)
+        found: list[ModelEvent] = []
         for choice in chunk.choices or ():
             # Further choices are further answers to the same question; one was asked for.
             if not choice.index:
-                yield from self._choice(choice)
+                self._choice(choice, found)
+        return found
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._finish is None:
             raise ProtocolError("the reply ended without a finish reason: it was cut off")
-        yield from self._ended(self._finish)  # what a server sent after its finish reason
+        yield from self._ended(self._finish, self._calls.finish())  # what a server sent after its finish reason
         if self._finish not in _STOPS:
             yield Notice(text=f"the service ended the reply for a reason of its own: {self._finish!r}")
         thoughts = "".join(self._thoughts)
@@ -77,40 +80,29 @@ class ChatDecoder:
             artefacts=(Artefact(PROVIDER, {"reasoning": thoughts}),) if thoughts else (),
         )
 
-    @property
-    def _profile(self) -> Profile:
-        return self._profile_of(self._model)
-
-    def _choice(self, choice: Choice) -> Iterator[ModelEvent]:
-        raw = choice.delta or choice.message or {}
-        said = read(raw, Said)
-        yield from self._thoughts_in(raw)
-        yield from self._said(said)
+    def _choice(self, choice: Choice, found: list[ModelEvent]) -> None:
+        said = choice.delta or choice.message or Said()
+        self._calls.tells_early = choice.delta is not None  # in a stream, the end of a call is only known from the next
+        if said.content or said.refusal or said.reasoning_content or said.reasoning:
+            found.extend(self._said(said))
         for call in said.tool_calls or ():
             function = call.function or Function()
             id = None if call.id is None else str(call.id)
-            yield from self._written(call.index, id, function)
-        if said.function_call is not None:  # the older form, still what some servers write
-            yield from self._written(0, None, said.function_call)
+            found.extend(self._calls.delta(index=call.index, id=id, name=function.name, arguments=function.arguments))
+        if (older := said.function_call) is not None:  # still what some servers write
+            found.extend(self._calls.delta(index=0, name=older.name, arguments=older.arguments))
         self._count(choice.usage)  # Kimi's place for it
         if choice.finish_reason:
             self._finish = choice.finish_reason
             self._stopped_at = choice.stop_reason  # vLLM names the stop sequence
-            yield from self._ended(choice.finish_reason)
-
-    def _written(self, index: int | None, id: str | None, function: Function) -> Iterator[ModelEvent]:
-        for event in self._calls.delta(index=index, id=id, name=function.name, arguments=function.arguments):
-            if isinstance(event, CallDelta) and event.arguments.strip():
-                self._begun.add(event.call_id)
-            yield event
-
-    def _thoughts_in(self, raw: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        for field in self._profile.reasoning_fields:
-            if isinstance(thought := raw.get(field), str) and thought:
-                yield self._thought(thought)
-                return  # some servers send the same under two names
+            # A call that is not whole yet stays open: some servers say why they end before they have ended.
+            found.extend(self._ended(choice.finish_reason, self._calls.settled()))
 
     def _said(self, said: Said) -> Iterator[ModelEvent]:
+        for field in self._profile.reasoning_fields:
+            if isinstance(thought := getattr(said, field, None), str) and thought:
+                yield self._thought(thought)
+                break  # some servers send the same under two names
         match said.content:
             case str(text) if text:
                 yield TextDelta(text=text)
@@ -139,12 +131,12 @@ class ChatDecoder:
         self._thoughts.append(text)
         return ReasoningDelta(text=text)
 
-    def _ended(self, reason: str) -> Iterator[ModelEvent]:
+    def _ended(self, reason: str, calls: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
         """The reply is whole, so its calls are; but for one that a limit has cut."""
         if reason in _BROKE_OFF:
             raise ModelUnavailable(f"the service broke off the reply: {reason}")
         whole = _STOPS.get(reason) not in ("max_tokens", "content_filter")
-        for event in self._calls.finish():
+        for event in calls:
             if isinstance(event, CallRequested) and not whole and self._is_cut(event.call):
                 yield Notice(text=f"the call to {event.call.name!r} was cut off ({reason}); it is not made")
                 continue
@@ -157,7 +149,7 @@ class ChatDecoder:
             parse_object(str(call.arguments))
         except JSONTextError:
             return True
-        return call.id not in self._begun
+        return call.id in self._calls.bare
 
     def _stop(self, reason: str) -> StopReason:
         stop = _STOPS.get(reason, "end")

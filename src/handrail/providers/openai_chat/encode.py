@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, assert_never
@@ -12,12 +11,14 @@ import msgspec
 from handrail.core.calls import Attachment, ToolCall, ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.providers.codec import WireRequest
-from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, turns
-from handrail.providers.names import OPENAI_NAMES, NameMap
+from handrail.providers.codec import Known, WireRequest
+from handrail.providers.growth import Part, written
+from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn
+from handrail.providers.names import OPENAI_NAMES, NameMap, matches
 from handrail.providers.offer import in_words, losses, offered, parallel_flag, shaped, unsaid
-from handrail.providers.pieces import as_media, merged, names_of
+from handrail.providers.pieces import all_known, as_media, merged, names_of
 from handrail.providers.profiles import Profile
+from handrail.providers.remember import remembered
 
 PROVIDER = "openai_chat"
 
@@ -26,11 +27,15 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
     offer = offered(request, profile)
-    names = names_of(request, OPENAI_NAMES)
+    names = names_of(request.tools, OPENAI_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
+    known: list[Known] = []
     body: dict[str, Any] = {"model": model, "messages": []}
     if offer.tools:
-        body["tools"] = [_tool(tool, names, profile, notices) for tool in offer.tools]
+        tools, lost = _tools(offer.tools, names, profile)
+        body["tools"] = tools.items
+        notices += lost
+        known.append(tools)
         if offer.choice != "auto":
             body["tool_choice"] = _choice(offer.choice, names)
         if (flag := parallel_flag(request, profile)) is not None:
@@ -43,15 +48,30 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
         body["stream"] = True
         if profile.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools))
-    writer = _Writer(names, profile)
-    body["messages"] = [*writer.system(instruction), *(said for turn in history for said in writer.turn(turn))]
+    said = written(request, _said, names, profile, provider=PROVIDER, tools_offered=bool(offer.tools))
+    if instruction:
+        said = said.after({"role": "system", "content": instruction})
+    body["messages"] = said.items
     return WireRequest(
         path="/chat/completions",
         body=merged(body, request.extra),
         framing="sse" if stream else "json",
-        notices=(*notices, *writer.missed),
+        exact=False,
+        notices=(*notices, *said.missed),
+        known=(*known, *said.known),
     )
+
+
+@remembered
+def _tools(tools: tuple[ToolOffer, ...], names: NameMap, profile: Profile) -> tuple[Known, tuple[str, ...]]:
+    notices: list[str] = []
+    items = [_tool(tool, names, profile, notices) for tool in tools]
+    return all_known(items), tuple(notices)
+
+
+def _said(names: NameMap, profile: Profile, history: tuple[Turn, ...]) -> Part:
+    writer = _Writer(names, profile)
+    return Part([said for turn in history for said in writer.turn(turn)], tuple(writer.missed))
 
 
 def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:
@@ -101,14 +121,10 @@ class _Writer:
         self._profile = profile
         self.missed: list[str] = []
 
-    def system(self, text: str) -> Iterator[dict[str, Any]]:
-        if text:
-            yield {"role": "system", "content": text}
-
     def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
         match turn:
             case SystemTurn(text):
-                yield from self.system(text)
+                yield {"role": "system", "content": text}
             case UserTurn(content):
                 yield {"role": "user", "content": self._content(content)}
             case AssistantTurn():
@@ -185,7 +201,7 @@ class _Writer:
 def wire_id(id: str, profile: Profile) -> str:
     """The id of a call as the service takes it: the same for the call and its result."""
     rule = profile.call_ids
-    if rule is None or re.fullmatch(rule.pattern, id):
+    if rule is None or matches(rule.pattern, id):
         return id
     digest = int.from_bytes(sha256(id.encode()).digest())
     return "".join(_DIGITS[digest // 62**place % 62] for place in range(rule.length))

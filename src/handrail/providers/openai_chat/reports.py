@@ -62,8 +62,14 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 
 
 def _details(usage: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    return next((found for key in keys if isinstance(found := usage.get(key), Mapping)), {})
+    for key in keys:
+        if isinstance(found := usage.get(key), Mapping):
+            return found
+    return {}
 
 
 def _count(usage: Mapping[str, Any], *keys: str) -> int:
-    return next((found for key in keys if isinstance(found := usage.get(key), int)), 0)
+    for key in keys:
+        if isinstance(found := usage.get(key), int):
+            return found
+    return 0

@@ -31,12 +31,15 @@ class Said(Struct):
     refusal: str | None = None
     tool_calls: list[Call] | None = None
     function_call: Function | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    """A profile says which of the two counts, or both."""
 
 
 class Choice(Struct):
     index: int | None = None
-    delta: dict[str, Any] | None = None
-    message: dict[str, Any] | None = None
+    delta: Said | None = None
+    message: Said | None = None
     finish_reason: str | None = None
     stop_reason: Any = None
     usage: dict[str, Any] | None = None

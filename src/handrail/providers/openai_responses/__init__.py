@@ -26,6 +26,10 @@ class OpenAIResponsesCodec(Struct, frozen=True, kw_only=True):
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
         return encode(request, model, self._profile(model), stream=stream)
 
+    def searches_tools(self, model: str) -> bool:
+        profile = self._profile(model)
+        return profile.tool_search and profile.tools == "native"
+
     def decoder(self, request: ModelRequest) -> ResponsesDecoder:
         return ResponsesDecoder(request, self._profile, self.new_id)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from handrail.core.errors import ModelUnavailable, ProtocolError
 from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
-from handrail.core.messages import StopReason
+from handrail.core.messages import Artefact, StopReason
 from handrail.core.model import ModelRequest
 from handrail.providers.assemble import CallAssembler
 from handrail.providers.layout import Layout
@@ -18,7 +18,8 @@ from handrail.providers.names import OPENAI_NAMES
 from handrail.providers.offer import mend
 from handrail.providers.openai_chat.reports import reported, usage_of
 from handrail.providers.openai_chat.wire import read
-from handrail.providers.openai_responses.encode import PROVIDER
+from handrail.providers.openai_responses.encode import PROVIDER, SEARCHES
+from handrail.providers.openai_responses.places import Places
 from handrail.providers.pieces import names_of
 from handrail.providers.profiles import Profile
 
@@ -27,16 +28,29 @@ _INCOMPLETE: dict[str, StopReason] = {
     "max_messages": "max_tokens",
     "content_filter": "content_filter",
 }
-_THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_SEARCH = ("type", "id", "call_id", "execution", "status", "arguments", "tools")
+"""What the service takes back of an item of its search."""
+_KINDS = {
+    "response.output_text.delta": "message",
+    "response.refusal.delta": "message",
+    "response.function_call_arguments.delta": "function_call",
+    "response.reasoning_summary_text.delta": "reasoning",
+    "response.reasoning_text.delta": "reasoning",
+}
+"""The kind of item that a piece belongs to."""
+_ARGUMENTS_DONE = "response.function_call_arguments.done"
 
 
 class Item(Struct):
     """An output item: what is read of it."""
 
     type: str
+    id: str | None = None
     call_id: str | None = None
     name: str | None = None
-    arguments: str | None = None
+    arguments: Any = None
+    """Of a call, text; of a search among tools, an object."""
+    namespace: str | None = None
     status: str | None = None
     phase: str | None = None
     content: list[dict[str, Any]] | None = None
@@ -55,8 +69,10 @@ class Response(Struct):
 
 class StreamEvent(Struct):
     type: str = ""
-    output_index: int = 0
+    output_index: int | None = None
+    item_id: str | None = None
     delta: Any = None
+    arguments: Any = None
     item: dict[str, Any] | None = None
     response: dict[str, Any] | None = None
 
@@ -65,16 +81,16 @@ class ResponsesDecoder:
     def __init__(self, request: ModelRequest, profile_of: Callable[[str], Profile], new_id: NewId) -> None:
         self._calls = CallAssembler(
             new_id,
-            names_of(request, OPENAI_NAMES),
+            names_of(request.tools, OPENAI_NAMES),
             mend=lambda name, arguments: mend(request, profile_of(self._model), name, arguments),
         )
         self._layout = Layout(PROVIDER)
         self._model = ""
+        self._places = Places()
         self._written: set[int] = set()
-        """Items of which some arguments or text have come."""
+        """Places of items of which some arguments or text have come."""
         self._opened: set[int] = set()
         self._closed: set[int] = set()
-        self._call_ids: set[str | None] = set()
         self._refused = False
         self._last: ReplyFinished | None = None
 
@@ -89,9 +105,16 @@ class ResponsesDecoder:
         if arrived.response is not None:
             yield from self._about(kind, read(arrived.response, Response))
         elif arrived.item is not None:
-            yield from self._item(kind, arrived.output_index, arrived.item)
-        elif isinstance(arrived.delta, str) and arrived.delta:
-            yield from self._delta(kind, arrived.output_index, arrived.delta)
+            item = read(arrived.item, Item)
+            place = self._places.of_item(item.type, arrived.output_index, item.id, item.call_id)
+            yield from self._item(kind, place, item, arrived.item)
+        elif isinstance(arrived.delta, str) and arrived.delta and kind in _KINDS:
+            place = self._places.of_piece(_KINDS[kind], arrived.output_index, arrived.item_id)
+            yield from self._delta(kind, place, arrived.delta)
+        elif kind == _ARGUMENTS_DONE and isinstance(arrived.arguments, str) and arrived.arguments:
+            place = self._places.of_piece("function_call", arrived.output_index, arrived.item_id)
+            if place not in self._written:  # a server that sends no pieces
+                yield from self._delta("response.function_call_arguments.delta", place, arrived.arguments)
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._last is None:
@@ -104,27 +127,21 @@ class ResponsesDecoder:
             yield from self._response(response)
 
     def _delta(self, kind: str, index: int, delta: str) -> Iterator[ModelEvent]:
-        match kind:
-            case "response.output_text.delta":
-                self._written.add(index)
+        self._written.add(index)
+        match _KINDS[kind]:
+            case "message":
+                self._refused = self._refused or kind == "response.refusal.delta"
                 yield self._said(delta)
-            case "response.refusal.delta":
-                self._written.add(index)
-                self._refused = True
-                yield self._said(delta)
-            case "response.function_call_arguments.delta":
-                self._written.add(index)
+            case "function_call":
                 yield from self._calls.delta(index=index, arguments=delta)
-            case _ if kind in _THOUGHTS:
-                self._written.add(index)
+            case _:
                 yield ReasoningDelta(text=delta)
 
-    def _item(self, kind: str, index: int, raw: dict[str, Any]) -> Iterator[ModelEvent]:
-        item = read(raw, Item)
+    def _item(self, kind: str, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
         if item.type == "function_call" and index not in self._opened:
             self._opened.add(index)
-            self._call_ids.add(item.call_id)
-            yield from self._calls.delta(index=index, id=item.call_id, name=item.name)
+            found = (Artefact(PROVIDER, {"namespace": item.namespace}),) if item.namespace else ()
+            yield from self._calls.delta(index=index, id=item.call_id, name=item.name, artefacts=found)
         if kind == "response.output_item.done" and index not in self._closed:
             self._closed.add(index)
             yield from self._done(index, item, raw)
@@ -137,6 +154,8 @@ class ResponsesDecoder:
                 yield from self._message(index, item)
             case "reasoning":
                 yield from self._reasoning(index, item, raw)
+            case _ if item.type in SEARCHES:
+                self._layout.place({key: value for key, value in raw.items() if value is not None and key in _SEARCH})
 
     def _call(self, index: int, item: Item) -> Iterator[ModelEvent]:
         if index not in self._written and item.arguments:
@@ -186,14 +205,20 @@ class ResponsesDecoder:
 
     def _left_over(self, response: Response) -> Iterator[ModelEvent]:
         """What no event brought: all of a response that was not streamed, and calls that a server forgot to end."""
-        streamed = bool(self._opened or self._closed)
-        first = max(self._opened | self._closed, default=-1) + 1
+        items = [read(raw, Item) for raw in response.output]
         for index in sorted(self._opened - self._closed):
+            self._closed.add(index)
+            whole = next((item for item in items if item.call_id and self._places.owns(index, item.call_id)), None)
+            if whole is not None and whole.arguments and index not in self._written:
+                yield from self._calls.delta(index=index, arguments=whole.arguments)
             yield from self._given(index, cut=response.status == "incomplete")
-        for index, raw in enumerate(response.output, first):
-            item = read(raw, Item)
-            if not streamed or (item.type == "function_call" and item.call_id not in self._call_ids):
-                yield from self._item("response.output_item.done", index, raw)
+        seen = self._places.kinds
+        for item, raw in zip(items, response.output, strict=True):
+            # A thought that no event brought has lost its place among the others.
+            missed = {"message": "message" not in seen, "function_call": not self._places.has_call(item.call_id)}
+            if not seen or missed.get(item.type, False):
+                place = self._places.begin(item.type, item.call_id)
+                yield from self._item("response.output_item.done", place, item, raw)
 
     def _stop(self, response: Response) -> StopReason:
         if response.status == "incomplete":

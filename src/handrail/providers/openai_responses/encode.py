@@ -10,31 +10,38 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolResult
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.providers.codec import WireRequest
-from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, system_text, turns
+from handrail.providers.codec import Known, WireRequest
+from handrail.providers.growth import Part, written
+from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, system_text
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import OPENAI_NAMES, NameMap
-from handrail.providers.offer import in_words, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.offer import are_searched, in_words, losses, offered, parallel_flag, shaped, unsaid
 from handrail.providers.openai_chat.encode import data_url, is_given, wire_arguments, wire_id
-from handrail.providers.pieces import as_media, merged, names_of
+from handrail.providers.pieces import all_known, as_media, merged, names_of
 from handrail.providers.profiles import Profile
+from handrail.providers.remember import remembered
 
 PROVIDER = "openai_responses"
+SEARCHES = ("tool_search_call", "tool_search_output")
+"""Items of the service's own search among deferred tools; they go back only beside the search."""
 
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
-    profile = replace(profile, seed_field="", stop=False)  # this wire has neither
-    offer = offered(request, profile)
-    names = names_of(request, OPENAI_NAMES)
+    profile = _without_seed_and_stop(profile)
+    offer = offered(request, profile, searches=profile.tool_search)
+    searched = are_searched(offer.tools)
+    names = names_of(request.tools, OPENAI_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
-    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools))
-    instructions, rest = system_text(history)
-    writer = _Writer(names, profile)
-    body: dict[str, Any] = {"model": model, "input": [item for turn in rest for item in writer.turn(turn)]}
-    if instructions:
-        body["instructions"] = instructions
+    said = written(request, _said, names, profile, searched, provider=PROVIDER, tools_offered=bool(offer.tools))
+    known = said.known
+    body: dict[str, Any] = {"model": model, "input": said.items}
+    if said.system:
+        body["instructions"] = said.system
     if offer.tools:
-        body["tools"] = [_tool(tool, names, profile, notices) for tool in offer.tools]
+        tools, lost = _tools(offer.tools, names, profile)
+        body["tools"] = tools.items
+        notices += lost
+        known = (*known, tools)
         if offer.choice != "auto":
             body["tool_choice"] = _choice(offer.choice, names)
         if (flag := parallel_flag(request, profile)) is not None:
@@ -51,19 +58,44 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
         path="/responses",
         body=merged(body, request.extra),
         framing="sse" if stream else "json",
-        notices=(*notices, *writer.missed),
+        exact=False,
+        notices=(*notices, *said.missed),
+        known=known,
     )
+
+
+@remembered
+def _without_seed_and_stop(profile: Profile) -> Profile:
+    """This wire has neither."""
+    return replace(profile, seed_field="", stop=False)
+
+
+@remembered
+def _tools(tools: tuple[ToolOffer, ...], names: NameMap, profile: Profile) -> tuple[Known, tuple[str, ...]]:
+    notices: list[str] = []
+    items = [_tool(tool, names, profile, notices) for tool in tools]
+    if are_searched(tools):
+        items.append({"type": "tool_search"})
+    return all_known(items), tuple(notices)
+
+
+def _said(names: NameMap, profile: Profile, searched: bool, history: tuple[Turn, ...]) -> Part:
+    instructions, rest = system_text(history)
+    writer = _Writer(names, profile, searched=searched)
+    return Part([item for turn in rest for item in writer.turn(turn)], tuple(writer.missed), instructions)
 
 
 def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:
     shape = shaped(tool.input_schema, profile, nulls=True)
     notices += losses(f"tool {tool.name!r}", shape.lost)
+    deferred = {"defer_loading": True} if tool.deferred else {}
     return {
         "type": "function",
         "name": names.to_wire(tool.name),
         "description": tool.description,
         "parameters": shape.schema,
         "strict": shape.strict,  # left out, the service would try to make it so
+        **deferred,
     }
 
 
@@ -92,7 +124,8 @@ def _format(schema: dict[str, Any], profile: Profile, notices: list[str]) -> dic
 class _Writer:
     """Turns as input items."""
 
-    def __init__(self, names: NameMap, profile: Profile) -> None:
+    def __init__(self, names: NameMap, profile: Profile, *, searched: bool) -> None:
+        self._searched = searched
         self._names = names
         self._profile = profile
         self.missed: list[str] = []
@@ -104,11 +137,14 @@ class _Writer:
             case UserTurn(content):
                 yield {"role": "user", "content": [self._part(part) for part in content]}
             case AssistantTurn():
-                yield from map(self._piece, laid_out(turn))
+                yield from (self._piece(piece) for piece in laid_out(turn) if self._is_sent_back(piece))
             case ResultTurn(results):
                 yield from map(self._result, results)
             case _:
                 assert_never(turn)
+
+    def _is_sent_back(self, piece: str | InvocationMessage | Piece) -> bool:
+        return self._searched or not isinstance(piece, Piece) or piece.block.get("type") not in SEARCHES
 
     def _piece(self, piece: str | InvocationMessage | Piece) -> dict[str, Any]:
         match piece:
@@ -124,6 +160,7 @@ class _Writer:
                     "call_id": wire_id(call.id, self._profile),
                     "name": self._names.to_wire(call.name),
                     "arguments": wire_arguments(call),
+                    **(_namespace(piece) if self._searched else {}),
                 }
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
@@ -148,6 +185,11 @@ class _Writer:
                 return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": data_url(part)}
             case Media():
                 return _text(in_words(part, self.missed))
+
+
+def _namespace(message: InvocationMessage) -> dict[str, Any]:
+    """Where the service found the tool of a call, which it wants to be told again."""
+    return next((artefact.data for artefact in message.artefacts if "namespace" in artefact.data), {})
 
 
 def _text(text: str) -> dict[str, Any]:

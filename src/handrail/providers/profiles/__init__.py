@@ -63,6 +63,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether a call can be held to its schema: never, when the schema fits the service's subset, or always."""
     schema: Literal["openai", "anthropic", "gemini", "ollama", "bedrock", "full"] = "full"
     """The keywords that it takes in a tool's schema."""
+    tool_search: bool = False
+    """Whether it finds tools that are deferred, where its wire can say so."""
     response_format: Literal["json_schema", "json_object", "none"] = "json_schema"
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     seed_field: str = "seed"

@@ -30,9 +30,9 @@ from handrail.core.model import ModelRequest, NamedTool
 from handrail.providers.codec import Codec, Decoder, WireRequest
 from handrail.providers.grammar.fields import Server, held
 from handrail.providers.prompted.conversation import as_text
-from handrail.providers.prompted.detect import Detector
+from handrail.providers.prompted.detect import Detector, Thought
 from handrail.providers.prompted.formats import format_named
-from handrail.providers.prompted.harmony import HarmonyDetector, Thought
+from handrail.providers.prompted.harmony import HarmonyDetector
 from handrail.providers.prompted.parse import Found, Schemas, canonical
 from handrail.providers.prompted.render import offered, prompt
 
@@ -96,6 +96,8 @@ class PromptedDecoder:
         self._detector = HarmonyDetector(schemas) if format == "harmony" else Detector(format, schemas)
         self._new_id = new_id
         self._asked: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
+        """Those of them that were found in the text."""
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         for item in self._inner.feed(data, event):
@@ -112,7 +114,11 @@ class PromptedDecoder:
             case CallRequested(call=call):
                 # The server read it itself. If it also left it in the text, it is still one call.
                 arguments = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
-                self._asked.add(canonical(Found(call.name, arguments)))
+                key = canonical(Found(call.name, arguments))
+                if key in self._printed:
+                    self._printed.remove(key)
+                    return
+                self._asked.add(key)
                 yield event
             case ReplyFinished(stop=stop):
                 yield from self._events(self._detector.finish(cut=stop in ("max_tokens", "content_filter")))
@@ -135,6 +141,7 @@ class PromptedDecoder:
         if key in self._asked:
             return
         self._asked.add(key)
+        self._printed.add(key)
         id = self._new_id("call")
         yield CallDelta(call_id=id, name=found.name, arguments=found.arguments)
         yield CallRequested(call=ToolCall(id, found.name, found.arguments))

@@ -3,7 +3,8 @@
 Text is held back only while it could still begin a call. However the text is cut into
 pieces, the same comes out. What opens like a call and is none goes out as the text it
 is. A call that is never closed is read at the end, as far as it has one reading; if it
-has none, once more with every mark taken for what it is, even inside strings.
+has none, once more with every mark taken for what it is, even inside strings. One that
+ends inside a value, or before its arguments, is half a call and never given out.
 """
 
 from __future__ import annotations
@@ -12,14 +13,23 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from msgspec import Struct
+
 from handrail.core.errors import ProtocolError
-from handrail.providers.prompted.marks import FENCE, marks
-from handrail.providers.prompted.parse import Found, Schemas, read_arguments, salvaged
-from handrail.providers.prompted.scan import Balanced, Scanner, Until
+from handrail.providers.prompted.marks import marks
+from handrail.providers.prompted.parse import Found, Schemas, breaks_off, read_arguments, salvaged
+from handrail.providers.prompted.scan import FENCE, Balanced, Closed, Fenced, Scanner, Until
 from handrail.providers.prompted.shapes import CLOSES, CODE, CODE_NAMES, LONGEST_HEAD, Shape
 
-Piece = str | Found
-_State = Literal["scan", "info", "opened", "headed", "body", "after"]
+
+class Thought(Struct, frozen=True):
+    """Reasoning, which is neither text nor a call."""
+
+    text: str
+
+
+Piece = str | Found | Thought
+_State = Literal["scan", "info", "opened", "headed", "body", "after", "thinking", "thought"]
 _WINDOW = 1024
 """Long texts are looked at in pieces, so that their length does not tell in the time that each mark takes."""
 _INFO = re.compile(r"[ \t]*(\w{0,20})(?=\W)")
@@ -40,6 +50,8 @@ class Detector:
             "headed": self._headed,
             "body": self._body,
             "after": self._after,
+            "thinking": self._thinking,
+            "thought": self._thought,
         }
         self._state: _State = "scan"
         self._rest = ""
@@ -51,6 +63,8 @@ class Detector:
         self._at_line = True
         self._after_call = False
         self._loose = False
+        self._quoting = False
+        """In a fence that is no call."""
         self.dropped = False
 
     def feed(self, text: str) -> Iterator[Piece]:
@@ -91,6 +105,10 @@ class Detector:
                 continue
             if shape.alone and not shape.fence and not (self._fresh and found.start(group) <= blank):
                 continue
+            if self._quoting and shape.opens in ("{", "["):
+                continue
+            if found[group] in self._marks.foreign and not self._may_stray(text[: found.start(group)]):
+                continue
             self._say(text[: found.start(group)])
             self._open(shape, text[found.end() :])
             return True
@@ -99,6 +117,11 @@ class Detector:
         self._rest = text[cut:]
         return False
 
+    def _may_stray(self, before: str) -> bool:
+        """Whether a mark of another format, after this text, is meant and not quoted."""
+        _, broken, line = before.rpartition("\n")
+        return not self._quoting and not line.strip() and (bool(broken) or self._at_line)
+
     def _open(self, shape: Shape, rest: str) -> None:
         self._shape = shape
         self._source = [shape.opens]
@@ -106,7 +129,7 @@ class Detector:
         self._fenced = False
         self._closed = False
         self._rest = rest
-        self._state = "info" if shape.fence else "opened"
+        self._state = "thinking" if shape.thought else "info" if shape.fence else "opened"
 
     def _info(self) -> bool:
         """After a fence: the word that says what it holds."""
@@ -129,6 +152,9 @@ class Detector:
         if self._shape.opens in ("{", "["):
             return self._enter_bare(text[0])
         if (found := self._marks.nested.match(text)) is not None:
+            example = self._source[0] == FENCE and not (self._fresh or self._quoting)
+            if example and found[0] in self._marks.foreign:
+                return self._give_up()
             self._take(found.end())
             if found[0] == FENCE:
                 self._state = "info"
@@ -152,7 +178,9 @@ class Detector:
             return True
         if first in "{[" and (self._fresh or not shape.alone):
             return self._begin(Balanced())
-        return self._begin(Until(shape.closes)) if shape.closes else self._give_up()
+        if not shape.closes:
+            return self._give_up()
+        return self._begin(Fenced() if shape is CODE else Closed(shape.closes))
 
     def _headed(self) -> bool:
         """After an opening mark that a name follows."""
@@ -188,8 +216,7 @@ class Detector:
         if calls is None and not self._shape.plain and (call := salvaged(body, self._schemas)) is not None:
             calls = (call,)
         if calls is None:
-            self._say("".join(self._source) + body)
-            self._state = "scan"
+            self._unread(body)
             return
         self._out.extend(calls)
         self._fresh = False
@@ -219,6 +246,7 @@ class Detector:
         if not text or text in self._marks.closing_prefixes or self._rest.strip() in (",", ";"):
             return False
         if not self._another():
+            self._quoting = self._fenced
             self._state = "scan"
         return True
 
@@ -239,9 +267,32 @@ class Detector:
 
     def _give_up(self) -> bool:
         """No call after all. What opened it is text; what follows is looked at afresh."""
-        self._say("".join(self._source))
-        self._state = "scan"
+        self._unread("")
         return True
+
+    def _unread(self, body: str) -> None:
+        if self._source[:1] == [FENCE]:
+            self._quoting = not self._quoting
+        self._say("".join(self._source) + body)
+        self._state = "scan"
+
+    def _thinking(self) -> bool:
+        closing = self._shape.closes[0]
+        text, closed, rest = self._rest.partition(closing)
+        kept = 0 if closed else next((n for n in range(len(closing) - 1, 0, -1) if text.endswith(closing[:n])), 0)
+        if thought := text[: len(text) - kept]:
+            self._out.append(Thought(thought))
+        self._rest = rest if closed else text[len(text) - kept :]
+        self._state = "thought" if closed else "thinking"
+        return bool(closed)
+
+    def _thought(self) -> bool:
+        """After a thought: the space between it and what is said belongs to neither."""
+        self._rest = self._rest.lstrip()
+        self._at_line = True
+        if self._rest:
+            self._state = "scan"
+        return bool(self._rest)
 
     def _say(self, text: str) -> None:
         if not text:
@@ -274,6 +325,8 @@ class Detector:
                 return False
             case "scan":
                 self._say(rest)
+            case "thinking" if rest:
+                self._out.append(Thought(rest))
             case "after" if rest.strip()[:1] in tuple(",;`"):
                 self._say(rest)
             case "info" | "opened" | "headed":  # a mark and nothing after it
@@ -285,10 +338,14 @@ class Detector:
     def _ended_inside(self, *, cut: bool) -> bool:
         body = "".join(self._inside)
         self._state = "scan"
-        if cut and not self._shape.plain:
+        certain = not self._shape.plain or bool(self._name)
+        """What opened it is not what somebody might have written as text."""
+        if cut and certain:
             self.dropped = True
             return True
-        if not cut and self._read(body) is not None:
+        calls = None if cut else self._read(body)
+        half = calls is not None and breaks_off(body, calls)
+        if calls is not None and not half:
             self._settle(body, len(body))
             return False
         if not cut and not self._loose:
@@ -296,7 +353,9 @@ class Detector:
             self._begin(self._scanner)
             self._run(body)
             return False
-        if not self._shape.plain and salvaged(body, self._schemas) is not None:
+        said = salvaged(body, self._schemas)
+        begun = self._name or (self._shape.begun is not None and self._shape.begun.match(body))
+        if half or begun or (said is not None and (certain or said.name in self._schemas)):
             raise ProtocolError("the reply broke off in the middle of a tool call; ask again")
-        self._say("".join(self._source) + body)
+        self._unread(body)
         return False

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from msgspec import Struct
-
 from handrail.core.errors import ProtocolError
+from handrail.providers.prompted.detect import Thought
 from handrail.providers.prompted.parse import Found, Schemas, known_name, read_arguments
+from handrail.providers.prompted.scan import Balanced
 
 _TOKEN = re.compile(r"<\|(?:start|channel|message|constrain|end|call|return)\|>")
 _LONGEST = len("<|constrain|>")
@@ -26,10 +26,6 @@ _RECIPIENT = re.compile(r"to=([^\s<]+)")
 _Kind = Literal["text", "reasoning", "call", "header"]
 
 
-class Thought(Struct, frozen=True):
-    text: str
-
-
 class HarmonyDetector:
     """As `detect.Detector`, for harmony."""
 
@@ -40,6 +36,11 @@ class HarmonyDetector:
         self._kept: list[str] = []
         """The header, or the arguments of the call, so far."""
         self._name = ""
+        self._value: Balanced | None = None
+        """Follows the arguments of the call until they are whole."""
+        self._quoted = 0
+        """How many pieces were kept before the first token inside a string; 0 if there was none."""
+        self._loose = False
         self.dropped = False
 
     def feed(self, text: str) -> Iterator[str | Found | Thought]:
@@ -59,8 +60,9 @@ class HarmonyDetector:
         Raises:
             ProtocolError: It broke off in a call.
         """
-        yield from self._content(self._rest)
-        self._rest = ""
+        yield from self._ended()
+        if self._kind == "call" and self._quoted and not cut and self._read() is None:
+            yield from self._again()
         unfinished = self._kind == "call" or (self._kind == "header" and _RECIPIENT.search("".join(self._kept)))
         if unfinished and cut:
             self.dropped = True
@@ -69,6 +71,17 @@ class HarmonyDetector:
             if call is None:
                 raise ProtocolError("the reply broke off in the middle of a tool call; ask again")
             yield from call
+
+    def _ended(self) -> Iterator[str | Found | Thought]:
+        rest, self._rest = self._rest, ""
+        yield from self._content(rest)
+
+    def _again(self) -> Iterator[str | Found | Thought]:
+        """A string that never ended has swallowed tokens: take them for what they are."""
+        swallowed, self._kept = "".join(self._kept[self._quoted :]), self._kept[: self._quoted]
+        self._loose = True
+        yield from self.feed(swallowed)
+        yield from self._ended()
 
     def _content(self, text: str) -> Iterator[str | Found | Thought]:
         if not text:
@@ -80,10 +93,18 @@ class HarmonyDetector:
                 yield Thought(text)
             case _:
                 self._kept.append(text)
+                if self._value is not None and self._value.feed(text) is not None:
+                    self._value = None
 
     def _token(self, token: str) -> Iterator[str | Found | Thought]:
-        if self._kind == "call" and token != "<|message|>":
+        if self._value is not None and self._value.in_string and not self._loose:
+            self._quoted = self._quoted or len(self._kept)
+            yield from self._content(token)
+            return
+        if self._kind == "call" and (token != "<|message|>" or "".join(self._kept).strip()):
             yield from self._call()
+            self._kept = []
+        self._value, self._quoted = None, 0
         match token:
             case "<|message|>":
                 self._enter("".join(self._kept))
@@ -99,7 +120,7 @@ class HarmonyDetector:
         recipient = _RECIPIENT.search(header)
         self._kept = []
         if recipient is not None:
-            self._kind, self._name = "call", recipient[1]
+            self._kind, self._name, self._value = "call", recipient[1], Balanced()
         else:
             self._kind = "reasoning" if "analysis" in header else "text"
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from handrail.providers.prompted.shapes import CLOSES, shapes
-
-FENCE = "```"
+from handrail.providers.prompted.scan import FENCE
+from handrail.providers.prompted.shapes import CLOSES, foreign, shapes
 
 
 class Marks:
@@ -19,6 +18,7 @@ class Marks:
         anywhere = [row.opens for row in rows if row.where == "anywhere"]
         line = [row.opens for row in rows if row.where == "line"]
         self.shapes = {row.opens: row for row in rows}
+        self.foreign = foreign(format)
         self.opening = re.compile(f"(?P<anywhere>{_any(anywhere)})|(?<![^\\n])[ \\t]*+(?P<line>{_any(line)})")
         self.nested = re.compile(_any([*anywhere, FENCE]))
         """What may follow an opening mark at once."""

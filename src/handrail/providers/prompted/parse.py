@@ -26,11 +26,20 @@ _ARGUMENTS = ("arguments", "parameters", "params", "args", "input", "action_inpu
 _ABOUT = frozenset({"id", "call_id", "tool_call_id", "type", "index"})
 _WRAPPERS = ("tool_calls", "tool_call", "function_call")
 _NAME = re.compile(r"[\w.:/-]+")
-_PARAMETER = re.compile(r"<parameter=([^>]*)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
-_INVOKED = re.compile(r"<parameter name=\"([^\"]*)\"[^>]*>(.*?)(?:</parameter>|(?=<parameter )|\Z)", re.DOTALL)
-_ARG = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
-_SAID_NAME = re.compile(r"""["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.:/-]+)["']""")
-_SAID_ARGUMENTS = re.compile(rf"""["'](?:{"|".join(_ARGUMENTS)})["']\s*:\s*""")
+_PARAMETER = re.compile(
+    r"<parameter=([^>]*)>(.*?)(?:</parameter>(?=\s*+(?:<parameter=|\Z))|(?=<parameter=)|\Z)", re.DOTALL
+)
+_INVOKED = re.compile(
+    r"<parameter name=\"([^\"]*)\"[^>]*>(.*?)(?:</parameter>(?=\s*+(?:<parameter |\Z))|(?=<parameter )|\Z)", re.DOTALL
+)
+_ARG = re.compile(
+    r"<arg_key>((?:(?!<arg_key>).)*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>(?=\s*+(?:<arg_key>|\Z))|\Z)",
+    re.DOTALL,
+)
+_QUOTE = "[\"'“”„‘’]"
+_SAID_NAME = re.compile(rf"{_QUOTE}(?:name|tool|tool_name|function){_QUOTE}\s*:\s*{_QUOTE}([\w.:/-]+){_QUOTE}")
+_SAID_ARGUMENTS = re.compile(rf"{_QUOTE}(?:{'|'.join(_ARGUMENTS)}){_QUOTE}\s*:\s*")
+_ELEMENTS = (("<parameter", "</parameter>"), ("<arg_key>", "</arg_value>"))
 _DECODER = msgspec.json.Decoder(_Raw)
 
 
@@ -86,6 +95,16 @@ def salvaged(body: str, schemas: Schemas) -> Found | None:
         return None
     start = _SAID_ARGUMENTS.search(body)
     return Found(known_name(name[1], schemas), body[start.end() :].strip() if start else body.strip())
+
+
+def breaks_off(body: str, calls: tuple[Found, ...]) -> bool:
+    """Whether a body that nothing closed ends inside a value, or before there were any."""
+    for opens, closes in _ELEMENTS:
+        if body.rfind(opens) > body.rfind(closes):
+            return True
+    if body.rstrip().endswith((")", "]", "}")):
+        return False
+    return any(call.arguments == "{}" for call in calls) and _SAID_ARGUMENTS.search(body) is None
 
 
 def known_name(name: str, schemas: Schemas) -> str:
@@ -206,6 +225,9 @@ def _named(name: str, rest: str, element: re.Pattern[str], schemas: Schemas) -> 
     if rest.lstrip().startswith("{"):
         return read_arguments(name, rest, schemas)
     pairs = element.findall(rest)
+    closing = "</arg_value>" if element is _ARG else "</parameter>"
+    if pairs and closing in pairs[-1][1] and not rest.rstrip().endswith(closing):
+        return None  # something stands after the last value, or in it: nobody can tell
     return (Found(name, _object((key.strip(), _value(name, key.strip(), value, schemas)) for key, value in pairs)),)
 
 

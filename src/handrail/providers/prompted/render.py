@@ -15,6 +15,13 @@ from handrail.providers.prompted.parse import Schemas, is_text, property_of
 
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_CONTROL = re.compile(
+    r"<[|/\w]|\[/?(?:INST|SYSTEM|TOOL)|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][^\S\r\n]*(?:"
+    r"```|[\[{]?\s*\{\s*[\"'](?:name|tool|function|action|type)\b|tool: \[|#{1,6} *(?:system|instruction)|"
+    r"(?:action|action input|observation|thought|final answer|result of|error of|system|user|human|assistant|tool)\b)",
+    re.IGNORECASE,
+)
+"""What opens a tag, a fence, a call, an answer or a turn in some format."""
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
@@ -67,16 +74,24 @@ def _in_tags(result: ToolResult) -> str:
 
 
 def _observed(result: ToolResult) -> str:
-    return f"Observation from {result.name}: {'error: ' if result.is_error else ''}{result.text}"
+    return f"Observation from {result.name}: {'error: ' if result.is_error else ''}{_quoted(result.text)}"
 
 
 def _harmony(result: ToolResult) -> str:
-    text = result.text.replace("<|", "<\u200b|")
-    return f"<|start|>functions.{result.name} to=assistant<|channel|>commentary<|message|>{text}<|end|>"
+    words = _quoted(result.text)
+    return f"<|start|>functions.{result.name} to=assistant<|channel|>commentary<|message|>{words}<|end|>"
 
 
 def _in_words(result: ToolResult) -> str:
-    return f"{'Error' if result.is_error else 'Result'} of {result.name}: {result.text}"
+    return f"{'Error' if result.is_error else 'Result'} of {result.name}: {_quoted(result.text)}"
+
+
+def _quoted(text: str) -> str:
+    """The words of a result: as they are, or as one line of JSON if a model could take them for more than that.
+
+    What would begin a call, another result or a new turn is then inside quotes, without its marks.
+    """
+    return _json(text) if _CONTROL.search(text) else text
 
 
 _ANSWERS = {"tags": _in_tags, "observation": _observed, "harmony": _harmony, "words": _in_words}

@@ -1,8 +1,10 @@
 """How calls are recognised in what a model writes: one row per opening mark.
 
 Marks that nobody writes by chance are looked for in every format, since models stray
-from the one they were told. What could be ordinary text, such as a brace, counts only
-where the format says so, or as the whole of a reply that calls an offered tool.
+from the one they were told; but one that belongs to another format counts only at the
+beginning of a line and outside fences, since elsewhere it is quoted. What could be
+ordinary text, such as a brace, counts only where the format says so, or as the whole of
+a reply that calls an offered tool. What a model thinks aloud is never a call.
 """
 
 from __future__ import annotations
@@ -28,11 +30,15 @@ class Shape(Struct, frozen=True, kw_only=True):
     """What may come first in it; empty for anything."""
     head: re.Pattern[str] | None = None
     """What comes before the arguments if they do not come at once. Its group is the name."""
+    begun: re.Pattern[str] | None = None
+    """What its inside begins with if it is a call for certain, whatever comes after."""
     fence: bool = False
     plain: bool = False
     """It might as well be ordinary text: it goes out as such when it is no call."""
     alone: bool = False
     """Only as the first thing in a reply, and only for an offered tool."""
+    thought: bool = False
+    """What it encloses is reasoning."""
 
 
 def _tag(name: str) -> Shape:
@@ -40,8 +46,9 @@ def _tag(name: str) -> Shape:
 
 
 LONGEST_HEAD = 256
-_ACTION_INPUT = re.compile(r"\s*([\w.:/-]+)[ \t]*\n\s*[Aa]ction [Ii]nput:[ \t]*(?=\{|[^\s{][^\n]*\n)")
+_ACTION_INPUT = re.compile(r"\s*([\w.:/-]+)[ \t]*\n\s*[Aa]ction [Ii]nput:(?:\s*(?=\{)|[ \t]*(?=[^\s{][^\n]*\n))")
 _BRACKETED = re.compile(r"\s*([\w.:/-]+)\]:\s*(?=[{\"])")
+_NAMED = re.compile(r"[\w.:/-]+\"?>")
 _RECIPIENT = re.compile(r"\s*([\w.:/-]+)[^{]{0,80}?<\|message\|>\s*(?=\{)")
 _HARMONY_ENDS = ("<|call|>", "<|end|>", "<|return|>")
 
@@ -54,11 +61,24 @@ _COMMON = (
     _tag("TOOLCALL"),
     Shape(opens="<|tool_call|>", closes=("</|tool_call|>", "<|/tool_call|>", "</|tool_call|}")),
     Shape(opens="<|python_tag|>", closes=("<|eom_id|>", "<|eot_id|>")),
-    Shape(opens="<function=", closes=("</function>",), reader=read_function),
-    Shape(opens='<invoke name="', closes=("</invoke>",), reader=read_invoke),
+    Shape(opens="<function=", closes=("</function>",), reader=read_function, begun=_NAMED),
+    Shape(opens='<invoke name="', closes=("</invoke>",), reader=read_invoke, begun=_NAMED),
     Shape(opens="<|channel|>commentary to=", closes=_HARMONY_ENDS, head=_RECIPIENT),
     Shape(opens="tool: [", where="line", head=_BRACKETED, plain=True),
 )
+_THOUGHTS = tuple(
+    Shape(opens=f"<{word}>", closes=(f"</{word}>",), where="line", thought=True) for word in ("think", "thinking")
+)
+_MARKS: dict[str, tuple[str, ...]] = {
+    "hermes": ("<tool_call>", "<tool_calls>"),
+    "xml": ("<tool_call>", "<tool_calls>", "<function_calls>", '<invoke name="'),
+    "special_token": ("<|tool_call|>",),
+    "llama": ("<function_call>", "<function_calls>", "<|python_tag|>", "<function="),
+    "nemotron": ("<tool_call>", "<tool_calls>", "<function=", "<TOOLCALL>"),
+    "tool_use": ("<tool_use>", "<function_calls>", '<invoke name="'),
+    "tool_prefix": ("tool: [",),
+}
+"""Of the marks that every format knows: those of each format's own."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
 
@@ -90,4 +110,9 @@ CLOSES = tuple(sorted({mark for shape in (*_COMMON, CODE) for mark in shape.clos
 
 def shapes(format: str) -> tuple[Shape, ...]:
     """What to look for when a model was told to write this format. No mark begins with another."""
-    return (*_COMMON, *_OWN.get(format, _ALONE))
+    return (*_COMMON, *_THOUGHTS, *_OWN.get(format, _ALONE))
+
+
+def foreign(format: str) -> frozenset[str]:
+    """The marks of calls that belong to other formats."""
+    return frozenset(row.opens for row in _COMMON).difference(_MARKS.get(format, ()))

@@ -16,6 +16,7 @@ from handrail.tools.ensemble import Defaults
 from handrail.tools.files.bodies import BODIES, Body, read_body
 from handrail.tools.files.table import Place, Table
 from handrail.tools.handlers import style_of
+from handrail.tools.lookalikes import foreign
 from handrail.tools.schema.validator import Validator
 from handrail.tools.tool import Isolation, Retry, Tool
 
@@ -32,6 +33,7 @@ _KEYS = (
     "returns",
     "side_effects",
     "idempotent",
+    "untrusted",
     *_DEFAULTS,
     "isolation",
     "concurrency",
@@ -110,7 +112,8 @@ def name_of(table: Table) -> str:
         raise table.place.error("a tool needs a name")
     if not NAME.fullmatch(name):
         raise table.error(
-            "name", f"{name!r} cannot be used; take 1 to 128 of A-Z a-z 0-9 _ . - and begin with none of . -"
+            "name",
+            f"{name!r} cannot be used; take 1 to 128 of A-Z a-z 0-9 _ . - and begin with none of . -{foreign(name)}",
         )
     return name
 
@@ -138,6 +141,7 @@ def _facts(table: Table, body: Body) -> dict[str, Any]:
         "output_schema": table.json("returns"),
         "side_effects": body.side_effects if effects is None else effects,
         "idempotent": table.flag("idempotent"),
+        "untrusted": table.flag("untrusted"),
         "timeout": table.seconds("timeout"),
         "tags": table.texts("tags"),
         "models": table.texts("models"),

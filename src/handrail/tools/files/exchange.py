@@ -1,19 +1,18 @@
-"""Sends one request and reads its answer. The only file here that knows aiohttp.
+"""Sends one request and reads its answer.
 
 There is no deadline in it: the executor's cancels it, and that closes the connection.
 """
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
-
-import aiohttp
-from yarl import URL
 
 from handrail.core.errors import InDoubt, InvalidOutput, ToolError, describe
 from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.redact import MASK
+from handrail.http import Address, Answer, BadAnswer, Client, NotConnected, head
 from handrail.tools.files.url import origin_of
 
 if TYPE_CHECKING:
@@ -33,40 +32,36 @@ async def exchange(
         InDoubt: The connection broke after a request that changes something was sent.
         InvalidOutput: The answer is not the JSON that it should be.
     """
+    client = Client(connect=None, silence=None)
     try:
-        async with aiohttp.ClientSession(
-            cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=None)
-        ) as session:
-            answer = await _send(session, request, request.url, MAX_REDIRECTS if redirects else 0, max_bytes)
-    except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+        answer = await _send(client, request, request.url, MAX_REDIRECTS if redirects else 0, max_bytes)
+    except (NotConnected, ssl.SSLError, ValueError) as error:
         raise ToolError("network", f"{origin_of(request.url)} cannot be reached: {describe(error)}") from error
-    except (aiohttp.ClientError, OSError) as error:
+    except (BadAnswer, OSError) as error:
         why = f"{origin_of(request.url)} broke off the exchange: {describe(error)}"
         if side_effects:
             raise InDoubt(f"{why}; the request may have taken effect") from error
         raise ToolError("network", why) from error
+    finally:
+        await client.aclose()
     return _value(*answer, expect, request)
 
 
-async def _send(
-    session: aiohttp.ClientSession, request: Request, url: str, redirects: int, max_bytes: int
-) -> tuple[str, str]:
+async def _send(client: Client, request: Request, url: str, redirects: int, max_bytes: int) -> tuple[str, str]:
     """The media type and text of a good answer."""
-    async with session.request(
-        request.method,
-        URL(url, encoded=True),  # as it is: whatever yarl would tidy, the templates meant
-        headers=request.headers,
-        data=request.body,
-        allow_redirects=False,
-    ) as response:
-        location = response.headers.get("Location")
-        if 300 <= response.status < 400 and location is not None and redirects:
+    address = Address.of(url)
+    answer = await client.ask(address, head(request.method, address, request.headers), request.body or b"")
+    try:
+        location = answer.headers.get("location")
+        if 300 <= answer.status < 400 and location is not None and redirects:
             following = _within_origin(url, location)
-        elif response.status >= 300:
-            raise await _refused(response, request)
+        elif answer.status >= 300:
+            raise await _refused(answer, request)
         else:
-            return response.content_type, _decoded(await _read(response, max_bytes), response)
-    return await _send(session, request, following, redirects - 1, max_bytes)
+            return answer.media_type, _decoded(await _read(answer, max_bytes), answer)
+    finally:
+        answer.close()
+    return await _send(client, request, following, redirects - 1, max_bytes)
 
 
 def _within_origin(url: str, location: str) -> str:
@@ -77,31 +72,38 @@ def _within_origin(url: str, location: str) -> str:
     return following
 
 
-async def _refused(response: aiohttp.ClientResponse, request: Request) -> ToolError:
-    code = f"http_{response.status}"
-    if response.status < 400:
-        where = response.headers.get("Location", "nowhere")
+async def _refused(answer: Answer, request: Request) -> ToolError:
+    code = f"http_{answer.status}"
+    if answer.status < 400:
+        where = answer.headers.get("location", "nowhere")
         return ToolError(code, f"the answer leads to {where}, which is not followed")
-    said = _decoded(await response.content.read(4 * ERROR_SHOWN), response)
+    said = _decoded(await _beginning(answer, 4 * ERROR_SHOWN), answer)
     shown = _masked(said, request)[:ERROR_SHOWN].strip()
-    return ToolError(code, f"{response.status} {response.reason}{f': {shown}' if shown else ''}")
+    return ToolError(code, f"{answer.status} {answer.reason}{f': {shown}' if shown else ''}")
 
 
-async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _beginning(answer: Answer, size: int) -> bytes:
     body = bytearray()
-    async for chunk in response.content.iter_any():
+    while len(body) < size and (chunk := await answer.read()):
+        body += chunk
+    return bytes(body[:size])
+
+
+async def _read(answer: Answer, max_bytes: int) -> bytes:
+    body = bytearray()
+    while chunk := await answer.read():
         body += chunk
         if len(body) > max_bytes:
             raise ToolError(
                 "response_too_large",
-                f"the request was answered with {response.status}, but by more than {max_bytes} bytes; ask for less",
+                f"the request was answered with {answer.status}, but by more than {max_bytes} bytes; ask for less",
             )
     return bytes(body)
 
 
-def _decoded(body: bytes, response: aiohttp.ClientResponse) -> str:
+def _decoded(body: bytes, answer: Answer) -> str:
     try:
-        return body.decode(response.charset or "utf-8", "replace")
+        return body.decode(answer.charset or "utf-8", "replace")
     except LookupError:
         return body.decode("utf-8", "replace")
 

@@ -5,7 +5,6 @@ A model fills in values; where the request goes, and with which rights, the file
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from handrail.core.errors import MissingExtra
 from handrail.core.invocation import Invocation
 from handrail.tools.files.headers import Headers, read_headers
 from handrail.tools.files.jsonbody import JsonBody, read_json
@@ -60,7 +58,7 @@ class Http:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     async def __call__(self, context: Invocation, arguments: Mapping[str, Any]) -> Any:
-        from handrail.tools.files.exchange import exchange  # it imports aiohttp, which only this body needs
+        from handrail.tools.files.exchange import exchange  # it loads an HTTP client, which only this body needs
 
         request = self.request(arguments, context.idempotency_key)
         return await exchange(
@@ -113,10 +111,7 @@ def read_http(table: Table, schema: Mapping[str, Any], *, side_effects: bool) ->
 
     Raises:
         ConfigError: Something in it is wrong; the error names the key.
-        MissingExtra: aiohttp is not installed.
     """
-    if importlib.util.find_spec("aiohttp") is None:
-        raise MissingExtra("a tool with an http body", "http")
     inner = Table(table.values["http"], table.at("http")).only(_KEYS)
     reader, method = Reader(schema), method_of(table)
     if "url" not in inner:

@@ -1,0 +1,5 @@
+"""`python -m bench turns`: see `bench.turns.run`."""
+
+from bench.turns.run import main
+
+main()

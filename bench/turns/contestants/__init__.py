@@ -1,0 +1,1 @@
+"""The contestants that run in handrail's own environment. Each has an `opened`; see `bench.turns.worker`."""

@@ -1,0 +1,20 @@
+"""handrail with every step on record, in a journal on disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bench.turns.contestants import handrail as without
+from bench.turns.work import Once, Work
+from handrail.proof.journal import SqliteJournal
+
+
+@asynccontextmanager
+async def opened(work: Work, base_url: str) -> AsyncIterator[Once]:
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
+        journal = await SqliteJournal.open(Path(folder) / "journal.db")
+        async with journal, without.opened(work, base_url, journal) as once:
+            yield once

@@ -1,0 +1,12 @@
+"""Every decoder and reader, fed what nobody would send: `python -m fuzz`.
+
+mutate      good inputs made bad: hypothesis strategies over bytes, text and JSON
+law         what a target promises, and how a broken promise shows
+wires       replies of services: frames, events, the six native decoders
+texts       replies as text: the prompted formats, JSON, frames between processes
+records     what proves something: notes, receipts, trees, bundles, the journal
+files       what people write and programs keep: tools, configuration, conversations
+run         a target for so many examples, or for so long
+
+It finds only what breaks a law; what the right answer is, the tests say.
+"""

@@ -1,0 +1,74 @@
+"""`handrail confirm settle`: what a person found out about a call that was cut off."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from handrail.cli import answers, text
+from handrail.cli.complete import calls, runs
+from handrail.cli.groups import examples
+from handrail.cli.ids import resolve
+from handrail.cli.view import View, answer, answer_json, common
+from handrail.core.calls import JSON, ToolResult
+from handrail.core.errors import UsageError
+from handrail.core.jsontext import JSONTextError, parse
+from handrail.proof.views import CallRecord
+
+
+@click.command(
+    "settle",
+    epilog=examples(
+        "handrail confirm settle run_0193 call_4f --ran 'paid 5 to ada'",
+        "handrail confirm settle run_0193 call_4f --not-run --by ada",
+    ),
+)
+@click.argument("run", shell_complete=runs)
+@click.argument("call", shell_complete=calls)
+@click.option("--ran", metavar="RESULT", help="It took effect, and this is its result: JSON, or else text.")
+@click.option("--not-run", is_flag=True, help="It did not take effect. The model may call it again.")
+@click.option("--by", metavar="NAME", help="Who says so. Default: your login name.")
+@common
+def command(view: View, run: str, call: str, ran: str | None, not_run: bool, by: str | None) -> None:
+    """Say what became of a CALL that was under way when its program ended, after you have looked.
+
+    The answer is written to the journal, and is the call's result when the RUN is taken up with handrail resume.
+    Without it the model is told that the call is in doubt.
+    """
+    if (ran is None) is not not_run:
+        raise UsageError("say what became of the call: either --ran RESULT or --not-run")
+    with view.reader() as reader:
+        run = resolve(run, (each.run for each in reader.runs()), "run")
+        doubtful = {each.call_id: each for each in reader.calls(run) if _in_doubt(each)}
+    found = doubtful[resolve(call, doubtful, "call in doubt")]
+    from handrail.proof.answer import settle  # it loads the journal, which other commands do not need
+
+    result = _result(found, ran, by or answers.login_name())
+    said = asyncio.run(settle(view.path, run, found.tool, result))
+    if view.as_json:
+        answer_json(said)
+        return
+    answer(f"{text.visible(said.call_id)} is settled: {said.outcome}; go on with: handrail resume {text.visible(run)}")
+
+
+def _in_doubt(call: CallRecord) -> bool:
+    """Begun and never answered, or answered that nobody knows; and nobody has said since."""
+    began = call.intent is not None and call.intent.side_effects
+    unknown = call.answer is None or call.answer.outcome == "in_doubt"
+    return began and unknown and not any(each.why == "person" for each in call.amendments)
+
+
+def _result(call: CallRecord, ran: str | None, by: str) -> ToolResult:
+    name = "" if call.intent is None else call.intent.tool.rpartition(":")[2]
+    looked = f"{by} looked what became of it, after the program had ended"
+    if ran is None:
+        return ToolResult(call.call_id, name, f"it did not run: {looked}; it may be called again", "cancelled")
+    return ToolResult(call.call_id, name, _value(ran), warnings=(looked,))
+
+
+def _value(written: str) -> JSON:
+    try:
+        return parse(written)
+    except JSONTextError:
+        return written

@@ -1,0 +1,47 @@
+"""Where a request goes: the parts of a URL that a connection and a request line need."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+_KEPT = "!#$%&'()*+,/:;=?@[]~"
+"""What a target may hold as it is; a percent sign is taken for the beginning of something quoted."""
+
+
+class Address(NamedTuple):
+    scheme: str
+    host: str
+    port: int
+    target: str
+    """The path and the query."""
+    login: str = ""
+    """`user:password`, if the URL has one."""
+
+    @property
+    def authority(self) -> str:
+        """As the Host header has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Raises:
+        ValueError: It is no http or https URL.
+        """
+        return _read(url)
+
+
+@lru_cache(maxsize=256)
+def _read(url: str) -> Address:
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError("it is no http or https URL with a host")
+    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+    if not host.isprintable() or " " in host:
+        raise ValueError("its host has a character that no host has")
+    target = quote(parts.path or "/", safe=_KEPT) + (f"?{quote(parts.query, safe=_KEPT)}" if parts.query else "")
+    login = f"{parts.username or ''}:{parts.password or ''}" if parts.username is not None else ""
+    return Address(parts.scheme, host, parts.port or _PORTS[parts.scheme], target, login)

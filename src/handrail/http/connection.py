@@ -1,0 +1,257 @@
+"""One connection, and one request and its answer on it at a time.
+
+Answers are given out as they come, and a reader that takes its time holds the
+service back. Whoever waits is told when the service is silent for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Any
+
+import httptools
+
+_AHEAD = 256 * 1024
+"""Bytes that may lie here unread before the service is made to wait."""
+_HEAD = 64 * 1024
+_STEP = 1024 * 1024
+"""Bytes that are unpacked at once, of an answer that is compressed."""
+_GLANCE = 0.01
+"""Seconds until a timer looks again that found nobody waiting."""
+_UNPACKED = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+class NotConnected(OSError):
+    """Nothing was sent: there is no connection."""
+
+
+class BadAnswer(Exception):
+    """What came is not HTTP, or was cut off."""
+
+
+class Connection(asyncio.Protocol):
+    """Made by the event loop. `ask`, then `read` until it gives nothing; then it can be asked again."""
+
+    def __init__(self, silence: float | None, total: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._silence = silence
+        self._total = total
+        self._transport: Any = None
+        self._parser: httptools.HttpResponseParser | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.idle_since = 0.0
+        self.closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.status = 0
+        self.reason = ""
+        self.headers: dict[str, str] = {}
+        self._head_size = 0
+        self._has_head = False
+        self._complete = False
+        self._reusable = False
+        self._to_its_close = False
+        self._chunks: list[bytes] = []
+        self._ahead = 0
+        self._paused = False
+        self._inflate: Any = None
+        self._failed: Exception | None = None
+
+    # ── asking ───────────────────────────────────────────────────────────────────────
+
+    async def ask(self, head: bytes, body: bytes) -> None:
+        """Send a request and wait until the head of its answer has come.
+
+        Raises:
+            TimeoutError, OSError, BadAnswer: It does not come.
+        """
+        self._begin()
+        self._parser = httptools.HttpResponseParser(self)
+        self._began = self._heard = self._loop.time()
+        if self._silence is not None or self._total is not None:
+            self._timer = self._loop.call_later(self._patience(), self._look)
+        if len(body) <= _AHEAD:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+        while not self._has_head:
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """What has come of the body; nothing when it has ended.
+
+        Raises:
+            TimeoutError, OSError, BadAnswer: It breaks off.
+        """
+        while True:
+            if self._inflate is not None and self._inflate.unconsumed_tail:
+                return self._unpacked(self._inflate.unconsumed_tail)
+            if self._chunks:
+                if data := self._taken() if self._inflate is None else self._unpacked(self._taken()):
+                    return data
+            elif self._complete:
+                if self._inflate is not None and not self._inflate.eof:
+                    raise BadAnswer("the compressed answer was cut off")
+                return b""
+            else:
+                await self._wait()
+
+    def _taken(self) -> bytes:
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks, self._ahead = [], 0
+        if self._paused:
+            self._paused = False
+            self._heard = self._loop.time()
+            if not self.closed:
+                self._transport.resume_reading()
+        return data
+
+    def _unpacked(self, data: bytes) -> bytes:
+        try:
+            unpacked: bytes = self._inflate.decompress(data, _STEP)
+        except zlib.error as error:
+            raise BadAnswer(f"the answer is not compressed as it says: {error}") from None
+        return unpacked
+
+    def release(self) -> bool:
+        """The exchange is over: whether the connection can be used again. If not, it is closed."""
+        self.leave()
+        if self.closed or not self._complete or not self._reusable:
+            self.abort()
+            return False
+        if self._paused:
+            self._transport.resume_reading()
+        self.idle_since = self._loop.time()
+        return True
+
+    def leave(self) -> None:
+        """Wait for nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._parser = None
+
+    def abort(self) -> None:
+        self.closed = True
+        if not self._complete:
+            self._fail(ConnectionAbortedError("the connection was closed from this side"))
+        self.leave()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _wait(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _patience(self) -> float:
+        """Seconds until there is something to complain of."""
+        ends = [] if self._silence is None else [self._heard + self._silence]
+        if self._total is not None:
+            ends.append(self._began + self._total)
+        return min(ends) - self._loop.time()
+
+    def _look(self) -> None:
+        patience = self._patience()
+        if patience <= 0 and self._waiter is not None:
+            silent = self._loop.time() - self._heard
+            mute = self._silence is not None and silent >= self._silence
+            self._fail(TimeoutError(f"nothing came for {silent:.1f} s" if mute else f"not ended in {self._total:g} s"))
+            return
+        self._timer = self._loop.call_later(max(patience, _GLANCE), self._look)
+
+    def _fail(self, error: Exception) -> None:
+        self._failed = self._failed or error
+        self._wake()
+
+    # ── the event loop's side ────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        if self._parser is None or self._complete:
+            self.abort()  # it speaks without being asked
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            why = error.__context__ if isinstance(error.__context__, BadAnswer) else error
+            self._fail(BadAnswer(f"it does not speak HTTP as it should: {why}"))
+            self.abort()  # which does not unsay what came before
+        except httptools.HttpParserUpgrade:
+            self._fail(BadAnswer("it wants to speak another protocol"))
+            self.abort()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self._parser is None or self._complete:
+            return
+        if self._to_its_close and exc is None:
+            self._complete = True
+        else:
+            where = "in the middle of its answer" if self._has_head else "without an answer"
+            self._fail(exc if isinstance(exc, OSError) else ConnectionResetError(f"it closed the connection {where}"))
+        self._wake()
+
+    # ── the parser's side ────────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            raise BadAnswer("it answers twice")
+
+    def on_status(self, reason: bytes) -> None:
+        self.reason = reason.decode("latin-1")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_size += len(name) + len(value)
+        if self._head_size > _HEAD:
+            raise BadAnswer("its headers are endless")
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        if self._parser is None:
+            return
+        self.status = self._parser.get_status_code()
+        if self.status < 200:
+            return
+        self._to_its_close = (
+            "content-length" not in self.headers
+            and "transfer-encoding" not in self.headers
+            and self.status not in (204, 304)
+        )
+        packed = _UNPACKED.get(self.headers.get("content-encoding", "").strip().lower())
+        self._inflate = None if packed is None else zlib.decompressobj(packed)
+        self._has_head = True
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks.append(body)
+        self._ahead += len(body)
+        if self._ahead > _AHEAD and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        if not self._has_head:  # only word of an answer that is to come
+            self.headers, self._head_size = {}, 0
+            return
+        self._complete = True
+        self._reusable = self._parser is not None and self._parser.should_keep_alive()

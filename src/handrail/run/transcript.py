@@ -1,0 +1,152 @@
+"""The conversation of one run as it grows, and what the record has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from handrail.core.calls import ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import UnknownTool
+from handrail.core.events import AttemptFailed, ConversationChanged, Emit, ReplyFailed, ReplyGiven
+from handrail.core.messages import (
+    AssistantMessage,
+    Conversation,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+)
+from handrail.execute.executor import Executor
+from handrail.execute.whole import to_the_end
+from handrail.run.history import conversation_of
+
+Follow = Callable[[Conversation], None]
+
+
+class Transcript:
+    """Writes down what is said before anything depends on it. `follow` is told of every change."""
+
+    def __init__(
+        self, conversation: Conversation, executor: Executor, context: Context, emit: Emit, follow: Follow | None
+    ) -> None:
+        self.conversation = conversation
+        self.recorded = Conversation()
+        """The conversation as the record has it."""
+        self.run = context.run or executor.run
+        self._executor = executor
+        self._context = context
+        self._emit = emit
+        self._follow = follow
+        self._is_silent = executor.is_silent(emit)
+
+    async def begin(self, recorded: Conversation | None) -> int:
+        """Compare with the record, which is read unless it is given: how many messages it has already."""
+        if recorded is None:
+            recorded = conversation_of(await self._executor.history(self.run))
+        self.recorded = recorded
+        return _shared(recorded, self.conversation)
+
+    async def write_down(self) -> None:
+        """Record what was said since the record was last written to, or taken back."""
+        keep = _shared(self.recorded, self.conversation)
+        added = self.conversation.messages[keep:]
+        if added or keep < len(self.recorded):
+            changed = ConversationChanged(
+                run=self.run, at=self._executor.now(), keep=keep, messages=self._writable(added)
+            )
+            await (self._write(changed) if self._is_silent else to_the_end(self._write(changed)))
+
+    async def _write(self, changed: ConversationChanged) -> None:
+        await self._executor.record(changed, self._context, self._emit)
+        self.recorded = self.conversation
+        self._tell()
+
+    async def reply(self, message: AssistantMessage, calls: tuple[InvocationMessage, ...]) -> None:
+        """Record a reply, before any of its effects is. The conversation does not have it yet: `grow` adds it."""
+        if self._is_silent:
+            return
+        given = ReplyGiven(
+            run=self.run,
+            at=message.at,
+            model=message.model,
+            stop=message.stop,
+            input_tokens=message.usage.input_tokens if message.usage else 0,
+            output_tokens=message.usage.output_tokens if message.usage else 0,
+            messages=self._writable((message, *calls)),
+        )
+        await to_the_end(self._executor.record(given, self._context, self._emit))
+
+    async def failed(self, attempt: AttemptFailed, number: int, *, last: bool) -> None:
+        """The record shows each attempt at a reply."""
+        event = ReplyFailed(
+            run=self.run,
+            at=self._executor.now(),
+            model=attempt.model,
+            attempt=number,
+            error=attempt.error,
+            status=attempt.status,
+            delay_ms=None if last else round(attempt.delay * 1000),
+            words=attempt.text,
+        )
+        await self._executor.record(event, self._context, self._emit)
+
+    def grow(self, *messages: Message) -> None:
+        """Add what the record already has."""
+        self.conversation = self.recorded = self.conversation.add(*messages)
+        self._tell()
+
+    def settled(self, results: list[ToolResult]) -> None:
+        """Add results, which are on record with their calls."""
+        self.grow(*self._as_messages(results))
+
+    async def tell(self, results: list[ToolResult]) -> None:
+        """The model hears something that the entries of its calls do not say: that one waits for a person, or the
+        answers to the others before that one has its own."""
+        if results:
+            self.conversation = self.conversation.add(*self._as_messages(results))
+            await self.write_down()
+
+    async def supervise(self, text: str) -> None:
+        """Have the program say something, unless it was the last to speak and said just that."""
+        last = self.conversation.messages[-1]
+        if not (isinstance(last, SupervisorMessage) and last.text == text):
+            self.conversation = self.conversation.supervised(text, self._executor.now())
+            await self.write_down()
+
+    async def take_back(self, count: int) -> None:
+        """Go back to the first so many messages."""
+        self.conversation = self.conversation.upto(count)
+        await self.write_down()
+
+    def _as_messages(self, results: list[ToolResult]) -> list[ResultMessage]:
+        return [ResultMessage(result, self._executor.now()) for result in results]
+
+    def _tell(self) -> None:
+        if self._follow is not None:
+            self._follow(self.conversation)
+
+    def _writable(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The messages as they may be written down: without the secrets that calls hold."""
+        return tuple(
+            self._masked(message) if isinstance(message, InvocationMessage) else message for message in messages
+        )
+
+    def _masked(self, message: InvocationMessage) -> InvocationMessage:
+        try:
+            tool = self._executor.tools.find(message.call.name)
+        except UnknownTool:
+            return message
+        call = msgspec.structs.replace(message.call, arguments=tool.masked(message.call.arguments))
+        return msgspec.structs.replace(message, call=call)
+
+
+def _shared(one: Conversation, other: Conversation) -> int:
+    """How many messages they begin with alike."""
+    count = 0
+    for left, right in zip(one.messages, other.messages, strict=False):
+        if left is not right and left != right:
+            break
+        count += 1
+    return count

@@ -1,0 +1,95 @@
+"""`find_tools`: the tool by which a model asks for tools that it was not shown.
+
+It is a tool like any other: checked, bounded, recorded. It tells of tools and calls
+none; the names in its result are offered in the next turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handrail.core.calls import ToolResult
+from handrail.core.invocation import Invocation
+from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
+
+FIND_TOOLS = "find_tools"
+ALWAYS = "always"
+"""The tag of a tool that every turn offers, so that nobody has to find it."""
+DEFAULT, MOST = 5, 20
+"""How many tools are found unless the model says, and at most."""
+_LINE = 160
+"""Characters of a description in the result."""
+_ROOM = 8_000
+"""Characters of a result, so that twenty tools are never cut."""
+
+_DESCRIPTION = (
+    "Find tools by what they do. Only some of the tools that there are have been shown to you. If none of them fits, "
+    "say here what you need; the tools that are found can be called in your next turn. Search again in other words if "
+    "they do not fit."
+)
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What the tool should do, in a few words, or a part of its name.",
+        },
+        "count": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST,
+            "default": DEFAULT,
+            "description": "How many tools to find at most.",
+        },
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+class Finder:
+    """The handler. It finds only what the model that asks may call, and what its caller has the right to."""
+
+    def __init__(self, tools: RegisteredTools) -> None:
+        self.tools = tools
+
+    async def __call__(self, invocation: Invocation) -> list[dict[str, str]]:
+        context = invocation.context
+
+        def allowed(name: str) -> bool:
+            tool = self.tools.find(name)
+            models = tool.definition.models
+            return (models is None or context.model is None or context.model in models) and context.allows(*tool.names)
+
+        arguments = invocation.arguments
+        found = self.tools.index.search(arguments["query"], arguments.get("count", DEFAULT), allowed)
+        return [{"name": name, "description": one_line(self.tools.find(name))} for name in found]
+
+
+def find_tools_tool(tools: RegisteredTools) -> Tool:
+    """The tool `find_tools` over these tools."""
+    return Tool.from_function(
+        Finder(tools),
+        name=FIND_TOOLS,
+        description=_DESCRIPTION,
+        schema=_SCHEMA,
+        style="invocation",
+        max_output=_ROOM,
+        share=False,  # what is found depends on who asks
+    )
+
+
+def found_in(result: ToolResult) -> tuple[str, ...]:
+    """The names that a result of `find_tools` tells; none if it is something else, or was cut."""
+    if result.is_error or not isinstance(result.content, list):
+        return ()
+    told = (item.get("name") for item in result.content if isinstance(item, dict))
+    return tuple(name for name in told if isinstance(name, str))
+
+
+def one_line(tool: Tool) -> str:
+    """The beginning of a description."""
+    first = tool.definition.description.strip().partition("\n")[0]
+    return first if len(first) <= _LINE else first[: _LINE - 1] + "…"

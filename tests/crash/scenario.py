@@ -1,0 +1,149 @@
+"""What a model and a person do in one simulated run: all of it decided by a seed, and not by what happened before.
+
+The model is a function of the conversation, so that it says the same again when it is
+asked again. A fickle one says something else in every life, with the ids it had used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+from handrail import Limits, Policy
+from handrail.core.calls import ToolCall
+from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
+from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.messages import AssistantMessage, Usage
+from handrail.core.model import ModelRequest
+from handrail.run.runner import OnError, OnWait
+from tests.crash.world import Life
+
+SIMPLE = ("look", "flaky", "pay", "put", "settle")
+ODD = ("slow", "drag", "stubborn", "wrap", "outer", "sly", "again", "broken", "missing", "unfit")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    seed: int
+    turns: tuple[tuple[Planned, ...], ...]
+    ids: Literal["none", "own", "same"]
+    fickle: bool
+    limits: Limits
+    policy: Policy
+    on_wait: OnWait
+    cancel_at: float | None
+    """Seconds into a life after which its run is cancelled."""
+    cancelled_life: int
+    on_error: OnError
+    power: bool
+    """Whether death is a power cut, which takes with it what was not yet on disk."""
+
+    def word(self, n: int) -> Literal["allow", "deny", "edit", "defer"]:
+        """What a person says about a call, when asked at once."""
+        chance = Random(f"word {self.seed} {n}")
+        return chance.choice(("allow", "allow", "allow", "deny", "edit", "defer", "defer"))
+
+    def later(self, n: int) -> bool:
+        """Whether a person allows a call that waited."""
+        return Random(f"later {self.seed} {n}").random() < 0.7
+
+
+def scenario(seed: int) -> Scenario:
+    chance = Random(f"scenario {seed}")
+    turns = tuple(_turn(chance, turn) for turn in range(chance.randint(1, 4)))
+    return Scenario(
+        seed=seed,
+        turns=turns,
+        ids=chance.choice(("none", "own", "own", "same")),
+        fickle=chance.random() < 0.2,
+        limits=Limits(
+            iterations=chance.choice((1, 2, 3, 6, 6)),
+            on_limit=chance.choice(("finalise", "finalise", "stop", "error")),
+            calls_per_turn=chance.choice((2, 32, 32)),
+            tokens=chance.choice((None, None, None, 25)),
+            same_failure=chance.choice((1, 2, 3)),
+        ),
+        policy=Policy(confirm_side_effects=chance.random() < 0.4, concurrency=chance.choice((1, 2, 8))),
+        on_wait=chance.choice(("pause", "pause", "tell")),
+        cancel_at=chance.choice((None,) * 5 + (chance.random() / 40, chance.random() / 5, chance.random() * 3)),
+        cancelled_life=chance.choice((0, 1)),
+        on_error=chance.choice(("surface", "surface", "surface", "fail_fast")),
+        power=chance.random() < 0.4,
+    )
+
+
+def _turn(chance: Random, turn: int) -> tuple[Planned, ...]:
+    """One to four calls. An effect is known by its number, so only reads are asked for twice."""
+    twice = Planned("look", {"n": turn * 10 + 9})
+    count = chance.choice((1, 1, 2, 3, 4))
+    return tuple(twice if chance.random() < 0.2 else _call(chance, turn * 10 + at) for at in range(count))
+
+
+def _call(chance: Random, n: int) -> Planned:
+    name = chance.choice(SIMPLE if chance.random() < 0.7 else ODD)
+    match name:
+        case "broken":
+            return Planned("broken", {"what": chance.choice(("it", "that"))})
+        case "unfit":
+            return Planned("look", {"n": "many"})
+    return Planned(name, {"n": n})
+
+
+class PlannedModel:
+    """Replies with the turn of the plan that the conversation has come to; after the last one, with an answer."""
+
+    name = "planned"
+
+    def __init__(self, plan: Scenario, life: Life) -> None:
+        self._plan = plan
+        self._life = life
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        turn = sum(isinstance(message, AssistantMessage) for message in request.messages)
+        calls = self._plan.turns[turn] if turn < len(self._plan.turns) else ()
+        yield TextDelta(text=f"turn {turn}")
+        for at, planned in enumerate(calls):
+            await self._life.pause()
+            yield CallRequested(call=ToolCall(self._id(turn, at), planned.name, self._arguments(planned)))
+        await self._life.pause()
+        usage = Usage(input_tokens=5, output_tokens=5)
+        yield ReplyFinished(stop="tool_calls" if calls else "end", model=self.name, usage=usage)
+
+    def _id(self, turn: int, at: int) -> str:
+        return {"none": "", "own": f"t{turn}c{at}", "same": "x"}[self._plan.ids]
+
+    def _arguments(self, planned: Planned) -> dict[str, Any]:
+        n = planned.arguments.get("n")
+        if not self._plan.fickle or not isinstance(n, int):
+            return dict(planned.arguments)
+        return {"n": n + 100 * self._life.number}
+
+
+class PlannedPerson:
+    """An `Approver` that says what the plan says."""
+
+    def __init__(self, plan: Scenario, life: Life) -> None:
+        self._plan = plan
+        self._life = life
+
+    async def decide(self, question: Confirmation) -> Decision:
+        await self._life.pause()
+        n = question.arguments["n"]
+        match self._plan.word(n):
+            case "allow":
+                return Allow("ada")
+            case "edit":
+                return Edit("ada", {"n": n + 5000})
+            case "deny":
+                return Deny("ada", "no")
+        await asyncio.sleep(0)
+        return Defer()

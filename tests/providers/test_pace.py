@@ -1,0 +1,104 @@
+"""Who may ask a service when, whatever the order in which requests and pauses come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handrail.core.errors import UsageError
+from handrail.core.redact import Secret
+from handrail.providers.pace import MINUTE, Pace, Paces, Place
+from handrail.providers.transport import Endpoint
+from handrail.testing.clock import FixedClock
+
+
+def sent(pace: Pace, clock: FixedClock) -> float:
+    """When a request goes out that asks now."""
+    place = Place()
+    while (wait := pace.wait(place)) > 0:
+        clock.advance(wait)
+    return clock.monotonic()
+
+
+def test_without_a_limit_or_a_pause_nobody_waits() -> None:
+    pace = Pace(clock=FixedClock())
+    assert pace.is_free
+    assert [pace.wait(Place()) for _ in range(1000)] == [0.0] * 1000
+
+
+@given(st.integers(1, 5), st.lists(st.floats(0, 50), min_size=1, max_size=40))
+def test_no_minute_has_more_than_its_limit(limit: int, pauses: list[float]) -> None:
+    clock = FixedClock()
+    pace = Pace(limit, clock=clock)
+    times = []
+    for pause in pauses:
+        times.append(sent(pace, clock))
+        clock.advance(pause)
+    for at, first in enumerate(times):
+        later = times[at + limit : at + limit + 1]
+        assert all(each - first >= MINUTE - 1e-6 for each in later)
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=10), st.integers(1, 50))
+def test_after_a_pause_none_goes_before_its_end_and_no_two_go_together(pauses: list[float], waiting: int) -> None:
+    clock = FixedClock()
+    pace = Pace(clock=clock)
+    for pause in pauses:
+        pace.hold(pause)
+    waits = [pace.wait(Place()) for _ in range(waiting)]
+    assert waits[0] == pytest.approx(max(pauses))
+    assert len(set(waits)) == waiting
+    assert max(waits) < max(pauses) + 2.0
+
+
+def test_a_second_pause_sends_those_who_wait_to_the_end_of_the_line() -> None:
+    clock = FixedClock()
+    pace = Pace(clock=clock)
+    pace.hold(5)
+    first, second = Place(), Place()
+    assert (pace.wait(first), pace.wait(second)) == (5, 5.25)
+    clock.advance(5)
+    assert pace.wait(first) == 0
+    pace.hold(10)
+    clock.advance(0.25)
+    assert pace.wait(second) == 9.75
+
+
+def test_who_leaves_gives_its_place_back() -> None:
+    clock = FixedClock()
+    pace = Pace(1, clock=clock)
+    assert pace.wait(Place()) == 0
+    leaving = Place()
+    assert pace.wait(leaving) == MINUTE
+    pace.leave(leaving)
+    clock.advance(MINUTE)
+    assert pace.wait(Place()) == 0
+
+
+def test_one_service_and_key_have_one_pace_and_the_lowest_limit_holds() -> None:
+    paces = Paces(clock=FixedClock())
+    one = Endpoint("http://localhost:1/v1", Secret("k"))
+    assert paces.of(one, 9) is paces.of(Endpoint("http://localhost:1/other", Secret("k")), 2)
+    assert paces.of(one) is not paces.of(Endpoint("http://localhost:1/v1", Secret("other")))
+    assert [paces.of(one).wait(Place()) for _ in range(3)] == [0, 0, MINUTE]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 0.5, "many"])
+def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        Pace(limit)
+
+
+def test_threads_may_share_a_pace() -> None:
+    pace = Pace(1000, clock=FixedClock())
+
+    async def main() -> list[list[float]]:
+        ask = lambda: [pace.wait(Place()) for _ in range(250)]  # noqa: E731
+        return await asyncio.gather(*(asyncio.to_thread(ask) for _ in range(8)))
+
+    waits = [wait for each in asyncio.run(main()) for wait in each]
+    assert (waits.count(0.0), waits.count(MINUTE)) == (1000, 1000)
