@@ -23,7 +23,7 @@ from handrail.core.errors import ModelError, ProtocolError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished
 from handrail.providers.bedrock.transport import BedrockTransport
 from handrail.providers.codec import Framing, WireRequest
-from handrail.providers.events import WireReader
+from handrail.providers.events import WireEvent, WireReader
 from handrail.providers.frames import Frames, JsonFrames, NdjsonFrames, SseFrames
 from handrail.providers.transport import Endpoint
 from handrail.providers.watch import ReplyWatch
@@ -65,13 +65,13 @@ def bytes_of(name: str) -> list[bytes]:
     return [*(framed(name, events) for events in golden(name)), *(stream.data for stream in hostile(name))]
 
 
-def answer(name: str, events: Iterable[tuple[dict[str, Any], str]]) -> tuple[list[ModelEvent], Any]:
+def answer(name: str, events: Iterable[WireEvent]) -> tuple[list[ModelEvent], Any]:
     """All that was given out, and the error that ended it or None."""
     decoder, watch = CODECS[_wire(name)](new_id=numbered()).decoder(ASKED), ReplyWatch(ASKED)
     given: list[ModelEvent] = []
     try:
-        for data, event in events:
-            for each in decoder.feed(data, event):
+        for said in events:
+            for each in decoder.feed(said.data, said.event):
                 given.extend(watch.see(each))
         for each in decoder.finish():
             given.extend(watch.see(each))
@@ -84,7 +84,7 @@ def answer(name: str, events: Iterable[tuple[dict[str, Any], str]]) -> tuple[lis
 def read(name: str, chunks: Sequence[bytes], kind: str = "") -> tuple[list[ModelEvent], Any]:
     framing: Framing = "ndjson" if name == "ollama" else "sse"
 
-    def events() -> Iterable[tuple[dict[str, Any], str]]:
+    def events() -> Iterable[WireEvent]:
         reader = WireReader(framing, kind)
         for chunk in chunks:
             yield from reader.feed(chunk)
@@ -118,7 +118,7 @@ def _wire(name: str) -> Any:
 
 def _decoder(name: str) -> Target:
     def law(events: Any) -> None:
-        check(*answer(name, ((event, "") for event in events if isinstance(event, dict))))
+        check(*answer(name, (WireEvent(event) for event in events if isinstance(event, dict))))
 
     return Target(f"decode-{name}", values([*golden(name), *_events(name)]), law)
 
@@ -129,7 +129,7 @@ def _events(name: str) -> list[list[dict[str, Any]]]:
     for stream in hostile(name):
         if name != "bedrock":
             reader = WireReader("ndjson" if name == "ollama" else "sse", stream.kind)
-            events = outcome(lambda: [data for data, _ in (*reader.feed(stream.data), *reader.finish())], ModelError)  # noqa: B023
+            events = outcome(lambda: [said.data for said in (*reader.feed(stream.data), *reader.finish())], ModelError)  # noqa: B023
             found += [events] if isinstance(events, list) else []
     return found
 
@@ -163,7 +163,7 @@ def _aws() -> Target:
     """Amazon's frames are botocore's to read; whatever it makes of them is an error of ours, or events."""
     bodies = [b"".join(map(event_bytes, events)) for events in golden("bedrock")[::2]]
 
-    async def events(body: bytes) -> list[tuple[dict[str, Any], str]]:
+    async def events(body: bytes) -> list[WireEvent]:
         transport = BedrockTransport(lambda endpoint: _Client(body))
         sent = transport.send(WireRequest(path="/model/m/converse-stream", body={}), Endpoint("https://example.org"))
         async with aclosing(sent) as found:

@@ -9,14 +9,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from handrail.http import Address, BadAnswer, Client, NotConnected, head
+from handrail.http.connection import Connection
 from tests.providers.server import HOLD, own_certificate, serving, whole
 
 
-async def asked(client: Client, url: str, body: bytes = b"{}", **more: str) -> bytes:
+async def asked(client: Client, url: str, body: bytes = b"{}", *, method: str = "POST", **more: str) -> bytes:
     address = Address.of(url)
-    answer = await client.ask(address, head("POST", address, {"x": "1"}), body, **more)
+    answer = await client.ask(address, head(method, address, {"x": "1"}), body, **more)
     try:
         found = b""
         while chunk := await answer.read():
@@ -35,11 +38,19 @@ async def raw(*pieces: bytes) -> AsyncIterator[str]:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
+            for _ in range(3):  # turns of the loop in which the client reads this piece and no other
+                await asyncio.sleep(0)
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+def pieces(whole_answer: bytes, cut: int) -> list[bytes]:
+    """So many bytes each, and at most about 500 pieces."""
+    cut = max(cut, len(whole_answer) // 500)
+    return [whole_answer[at : at + cut] for at in range(0, len(whole_answer), cut)]
 
 
 @pytest.mark.parametrize(
@@ -54,13 +65,50 @@ async def raw(*pieces: bytes) -> AsyncIterator[str]:
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", b"hi"),
         (b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", b"hi"),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"hi" * 3_000_000), b"hi" * 3_000_000),
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 0\r\n\r\n", b""),
     ],
 )
 @pytest.mark.parametrize("cut", [1, 7, 1_000_000])
 async def test_an_answer_is_read_however_it_is_framed_and_cut(bytes_: bytes, body: bytes, cut: int) -> None:
-    cut = max(cut, len(bytes_) // 500)
-    async with raw(*(bytes_[at : at + cut] for at in range(0, len(bytes_), cut))) as url:
+    async with raw(*pieces(bytes_, cut)) as url:
         assert await asked(Client(), url) == body
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1_000_000])
+async def test_status_and_reason_are_of_the_answer_itself_and_whole(cut: int) -> None:
+    answers = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+    async with raw(*pieces(answers, cut)) as url:
+        address = Address.of(url)
+        answer = await Client().ask(address, head("GET", address, {}))
+        assert (answer.status, answer.reason) == (404, "Not Found")
+        answer.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "length"), [("POST", b"", "0"), ("POST", b"{}", "2"), ("GET", b"", None), ("GET", b"{}", "2")]
+)
+async def test_the_length_of_a_body_is_told_where_one_may_be(method: str, body: bytes, length: str | None) -> None:
+    async with serving(whole({})) as server:
+        client = Client()
+        assert await asked(client, server.url, body, method=method) == b"{}"
+        await client.aclose()
+    assert (server.asked[0].headers.get("content-length"), server.asked[0].body) == (length, body)
+
+
+async def test_the_answer_to_a_head_has_no_body_whatever_it_says_of_one() -> None:
+    said = b"HTTP/1.1 200 OK\r\ncontent-length: 40\r\ncontent-encoding: gzip\r\n\r\n"
+    async with asyncio.timeout(10), serving([said, HOLD]) as server:
+        assert await asked(Client(), server.url, b"", method="HEAD") == b""
+        await server.hung_up.wait()
+
+
+@pytest.mark.parametrize(
+    "endless", [b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000, b"HTTP/1.1 100 Continue\r\n\r\n" * 9_000]
+)
+async def test_a_head_without_an_end_is_given_up(endless: bytes) -> None:
+    async with asyncio.timeout(10), serving([endless, HOLD]) as server:
+        with pytest.raises(BadAnswer, match="endless"):
+            await asked(Client(), server.url)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +156,12 @@ async def test_a_connection_that_the_service_closed_is_not_used_again() -> None:
         assert await asked(client, server.url) != b""
         await client.aclose()
     assert server.connections == 2
+
+
+async def test_a_connection_is_closed_as_soon_as_the_other_end_says_so() -> None:
+    connection = Connection(None, None)
+    connection.eof_received()
+    assert connection.closed
 
 
 async def test_closing_the_client_ends_what_waits() -> None:
@@ -162,6 +216,12 @@ async def test_a_proxy_that_refuses_is_not_a_connection() -> None:
             await asked(Client(tls=ssl.create_default_context()), "https://model.invalid/", proxy=proxy)
 
 
+async def test_a_proxy_that_says_nothing_is_not_a_connection() -> None:
+    async with serving([HOLD]) as proxy:
+        with pytest.raises(NotConnected, match="nothing came"):
+            await asked(Client(connect=None, silence=0.01), "https://model.invalid/", proxy=proxy.url)
+
+
 @pytest.mark.parametrize(
     ("url", "target", "authority"),
     [
@@ -177,6 +237,12 @@ def test_a_url_is_read(url: str, target: str, authority: str) -> None:
     assert (address.target, address.authority) == (target, authority)
 
 
+def test_a_login_is_read_without_its_percent_signs() -> None:
+    assert Address.of("http://me:p%40ss%3A@h/").login == "me:p@ss:"
+    assert Address.of("http://me@h/").login == "me:"
+    assert Address.of("http://h/").login == ""
+
+
 @pytest.mark.parametrize("url", ["ftp://h/", "h", "http://", "http:///x", "http://h:99999/"])
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError):
@@ -187,3 +253,60 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 def test_a_header_cannot_end_itself(headers: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="no header takes"):
         head("GET", Address.of("http://h/"), headers)
+
+
+# ── any bytes ─────────────────────────────────────────────────────────────────────────
+
+ANSWERS = (
+    b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx: y\r\n\r\n",
+    b"HTTP/1.0 404 Not Found\r\nconnection: close\r\n\r\nhi",
+    b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"hi", mtime=0),
+    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+    b"HTTP/1.1 204 No Content\r\n\r\n",
+)
+
+
+class Line(asyncio.Transport):
+    """A transport that leads nowhere."""
+
+    def write(self, data: object) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+async def made_of(parts: list[bytes]) -> tuple[int, str, bytes] | str:
+    """Status, reason and body of what comes in these parts before the line is closed; or the name of the error."""
+    connection = Connection(None, None)
+    connection.connection_made(Line())
+    asking = asyncio.create_task(connection.ask(b"GET / HTTP/1.1\r\n\r\n", b""))
+    await asyncio.sleep(0)
+    for part in parts:
+        if not connection.closed:
+            connection.data_received(part)
+    connection.eof_received()
+    connection.connection_lost(None)
+    try:
+        await asking
+        body = b""
+        while chunk := await connection.read():
+            body += chunk
+    except (OSError, BadAnswer) as error:
+        return type(error).__name__
+    return connection.status, connection.reason, body
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_any_bytes_are_an_answer_or_an_error_and_the_same_however_they_are_cut(data: st.DataObject) -> None:
+    said = data.draw(st.sampled_from(ANSWERS)) + data.draw(st.sampled_from((b"", *ANSWERS)))
+    at = data.draw(st.integers(0, len(said)))
+    said = said[:at] + data.draw(st.binary(max_size=4)) + said[at + data.draw(st.integers(0, 4)) :]
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(said)), max_size=6)))
+    parts = [said[start:end] for start, end in zip([0, *cuts], [*cuts, len(said)], strict=True)]
+
+    assert asyncio.run(made_of(parts)) == asyncio.run(made_of([said]))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from handrail import ToolCall, ToolError, execute_tools, tool
-from handrail.core.errors import InvalidArguments, InvalidDefinition
+from handrail.core.errors import InvalidArguments, InvalidDefinition, JournalError, UsageError
 from handrail.sync import BlockingExecutor, execute_tool_securely
+from handrail.testing.journal import MemoryJournal
 
 
 def get_weather(location: str, unit: str = "celsius") -> str:
@@ -67,6 +68,37 @@ def test_a_blocking_executor_that_cannot_be_made_leaves_no_thread_behind() -> No
     assert set(threading.enumerate()) <= before
 
 
+def test_a_blocking_executor_whose_record_cannot_be_ended_leaves_no_thread_behind() -> None:
+    before, journal = set(threading.enumerate()), MemoryJournal()
+    executor = BlockingExecutor([tool(get_time)], journal=journal)
+    executor.invoke(ToolCall("1", "get_time", {"location": "Lisbon"}))
+    journal.fail_at = 0
+    with pytest.raises(JournalError):
+        executor.close()
+
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_blocking_executor_may_be_closed_twice_and_says_that_it_is_closed() -> None:
+    with BlockingExecutor([tool(get_time)]) as executor:
+        executor.close()
+
+    with pytest.raises(UsageError, match="make a new one"):
+        executor.invoke(ToolCall("1", "get_time", {"location": "Lisbon"}))
+
+
+def test_a_tool_that_would_wait_for_itself_is_told_so() -> None:
+    @tool
+    async def impatient() -> Any:
+        return executor.invoke(ToolCall("2", "get_time", {"location": "Lisbon"}))
+
+    with BlockingExecutor([tool(get_time), impatient]) as executor:
+        result = executor.invoke(ToolCall("1", "impatient"))
+
+    assert result.outcome == "failed"
+    assert "await the async form" in result.text
+
+
 def test_execute_tool_securely_takes_a_lambda() -> None:
     assert execute_tool_securely(lambda a: a + 1, {"a": 1}) == 2
 
@@ -92,5 +124,6 @@ def test_execute_tool_securely_validates_and_cuts() -> None:
 
     assert execute_tool_securely(chatter, {"words": 2}) == "word word "
     assert len(execute_tool_securely(chatter, {"words": 100_000}, max_output_size=300)) <= 300
-    with pytest.raises(InvalidArguments):
+    with pytest.raises(InvalidArguments) as caught:
         execute_tool_securely(chatter, {"words": "many"})
+    assert str(caught.value).count("invalid_arguments: ") == 1

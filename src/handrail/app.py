@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handrail.config.tools import one_set, tools_of
-from handrail.config.values import Config, ModelSettings
+from handrail.config.tools import tools_of
+from handrail.config.values import LOCAL, Config, ModelSettings
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
 from handrail.core.errors import UsageError
 from handrail.core.ports import Approver, Embedder
@@ -23,14 +23,13 @@ from handrail.proof.journal import SqliteJournal
 from handrail.run.runner import OnWait, Runner
 from handrail.store.spill import DirectorySpill
 from handrail.tools.ensemble import Ensemble
-from handrail.tools.registry import RegisteredTools
+from handrail.tools.registry import RegisteredTools, registered
 
 if TYPE_CHECKING:
     from handrail.faces.llm import LLM
 
 SCRIPTED = "scripted"
 """The provider whose model is a file of replies, for demonstrations and tests."""
-LOCAL = "local"
 
 Ask = Callable[[RegisteredTools], Approver]
 """Makes the approver that is asked where no rule decides; it may want to know the tools."""
@@ -50,7 +49,6 @@ class AllowAll:
 class Wanted:
     """What one use of the program adds to its configuration."""
 
-    model: str | None = None
     tools: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     read_on: bool = True
@@ -89,7 +87,7 @@ async def open_app(
     items = tools_of(config, wanted.tools)
     spill = DirectorySpill(journal.parent / "outputs")
     reading = (read_output_tool(spill),) if items and wanted.read_on else ()
-    tools = one_set((*items, *reading))
+    tools = registered(*items, *reading)
     rules = (*map(Rule.parse, wanted.rules), *config.rules)
     async with AsyncExitStack() as stack:
         for item in items:

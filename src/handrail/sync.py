@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import InvalidArguments, ToolError
+from handrail.core.errors import InvalidArguments, ToolError, UsageError
 from handrail.core.events import Emit, ignore
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
@@ -32,7 +32,14 @@ class Portal:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it; Ctrl-C here cancels it there."""
+        """Run a coroutine there and wait for it; Ctrl-C here cancels it there.
+
+        Raises:
+            UsageError: It is closed, or the caller runs in that loop and would wait for itself.
+        """
+        if (why := self._unusable()) is not None:
+            work.close()
+            raise UsageError(why)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -40,16 +47,23 @@ class Portal:
             future.cancel()
             raise
 
+    @property
+    def closed(self) -> bool:
+        return self._loop.is_closed()
+
+    def _unusable(self) -> str | None:
+        if self.closed:
+            return "this is closed; make a new one"
+        if threading.current_thread() is self._thread:
+            return "this would wait for itself: inside async code, await the async form instead"
+        return None
+
     def close(self) -> None:
+        if self.closed:
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 class BlockingExecutor:
@@ -76,8 +90,12 @@ class BlockingExecutor:
         return self._portal.call(self._executor.invoke_all(calls, context, emit))
 
     def close(self) -> None:
-        self._portal.call(self._executor.aclose())
-        self._portal.close()
+        if self._portal.closed:
+            return
+        try:
+            self._portal.call(self._executor.aclose())
+        finally:
+            self._portal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +137,7 @@ def execute_tool_securely(
     if result.error is None:
         return result.content
     if result.outcome == "invalid_arguments":
-        raise InvalidArguments(result.error.message)
+        raise InvalidArguments(result.error.message.removeprefix("invalid_arguments: "))
     raise ToolError(result.error.code, result.error.message)
 
 

@@ -232,6 +232,20 @@ def test_a_killed_side_effect_is_not_repeated_and_the_run_goes_on_to_its_end(fol
     assert run("proof", "verify").exit_code == 0
 
 
+def test_a_killed_side_effect_that_a_person_settled_is_not_asked_about_again(folder: Path) -> None:
+    cut_off("pay", "pay her", signal.SIGKILL)
+    (left,) = lines(run("proof", "list", "--json"))
+    (call,) = {each["call_id"] for each in lines(run("proof", "show", left["run"], "--json")) if "call_id" in each}
+    run("confirm", "settle", left["run"], call, "--ran", "paid 5 to ada", "--by", "ada")
+
+    first, again = (run("resume", left["run"], *WITH) for _ in range(2))
+
+    assert (first.exit_code, first.stdout) == (0, "So it stands.\n")
+    assert (again.exit_code, again.stdout) == (0, "So it stands.\n")
+    assert "has ended (done)" in again.stderr
+    assert lines_of(folder / "paid.txt") == ["ada 5"]
+
+
 def test_a_killed_read_runs_again_and_the_answer_is_the_same(folder: Path) -> None:
     cut_off("add", "the sum?", signal.SIGKILL)
     (left,) = lines(run("proof", "list", "--json"))

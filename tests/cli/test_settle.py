@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from handrail import Context, Conversation, Executor, Policy, Runner, tool
-from handrail.core.errors import JournalError
+from handrail.core.calls import ToolResult
+from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import CallAmended, CallSettled, Recorded
 from handrail.core.messages import ResultMessage
+from handrail.proof.answer import settle
 from handrail.proof.journal import SqliteJournal
 from handrail.proof.read import history
 from handrail.run.history import conversation_of
@@ -96,6 +98,23 @@ def test_a_word_is_given_once_and_in_json_it_is_the_entry(journal: Path) -> None
     (event,) = (event for event in history(journal, "run_cut") if isinstance(event, CallAmended))
     assert (said["call_id"], said["outcome"], event.why) == ("call_pay", "ok", "person")
     assert (again.exit_code, "there is no call in doubt" in again.stderr) == (1, True)
+
+
+def test_of_two_who_settle_a_call_at_once_only_one_is_believed(journal: Path) -> None:
+    paid, not_paid = ToolResult("call_pay", "pay", "paid"), ToolResult("call_pay", "pay", "no", "cancelled")
+    asyncio.run(settle(journal, "run_cut", "pay", paid))
+
+    with pytest.raises(UsageError, match="not in doubt"):
+        asyncio.run(settle(journal, "run_cut", "pay", not_paid))
+
+
+def test_a_call_that_a_person_settled_is_answered_in_the_list(journal: Path) -> None:
+    (before,) = lines(run("proof", "list", "--json"))
+    run("confirm", "settle", "run_cut", "call_pay", "--not-run", "--by", "ada")
+    (after,) = lines(run("proof", "list", "--json"))
+
+    assert (before["calls"], before["errors"], before["open"], before["state"]) == (0, 0, 1, "open, 1 unanswered")
+    assert (after["calls"], after["errors"], after["open"], after["state"]) == (1, 1, 0, "open")
 
 
 @pytest.mark.parametrize("words", [(), ("--ran", "x", "--not-run")])

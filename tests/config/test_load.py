@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.config.load import find_config, load_config
+from handrail.config.load import find_config, journal_in, load_config
 from handrail.config.text import filled
 from handrail.config.values import Config, LlmSettings, ModelSettings
 from handrail.core.errors import ConfigError, UsageError
@@ -209,3 +209,11 @@ def test_a_named_file_that_is_not_there_is_an_error_and_no_file_is_none(tmp_path
         find_config(tmp_path / "none.toml", tmp_path, {})
     with pytest.raises(UsageError, match="HANDRAIL_CONFIG"):
         find_config(None, tmp_path, {"HANDRAIL_CONFIG": "/nowhere/handrail.toml"})
+
+
+def test_who_only_looks_at_the_journal_needs_nothing_else_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, '[models.m]\nprovider = "${NOT_SET}"\n[proof]\njournal = "${PLACE}/journal.db"\n')
+
+    assert journal_in(path, {"PLACE": "kept"}) == tmp_path / "kept" / "journal.db"
+    with pytest.raises(ConfigError, match="PLACE"):
+        journal_in(path, {})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.core.jsontext import JSONTextError, kind_of, oddity, parse, parse_object
+from handrail.core.jsontext import JSONTextError, kind_of, oddity, parse, parse_lightly, parse_object
 
 ACCEPTED = {
     "array_empty": "[]",
@@ -214,3 +214,14 @@ def test_a_key_is_never_lost(pairs: list[tuple[str, str]]) -> None:
     else:
         with pytest.raises(JSONTextError, match="occurs twice"):
             parse(text)
+
+
+@pytest.mark.parametrize("beside", ["[]", json.dumps([[]] * 200), '"' + "7" * 500 + '"'])
+def test_read_lightly_the_last_of_two_keys_stands_however_much_is_beside_it(beside: str) -> None:
+    assert parse_lightly(f'{{"a": 1, "b": {beside}, "a": 2}}'.encode())["a"] == 2
+
+
+@pytest.mark.parametrize("text", ["[" * 101 + "]" * 101, "[" * 100_000, "9" * 401, '{"a": ', "\ufeff{}"])
+def test_read_lightly_the_limits_are_the_same(text: str) -> None:
+    with pytest.raises(JSONTextError):
+        parse_lightly(text.encode())

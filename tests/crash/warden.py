@@ -93,7 +93,6 @@ def note(text: str, invocation: Invocation) -> str:
 '''
 
 PRELOADED = (
-    "aiohttp",
     "handrail.app",
     "handrail.cli.ask",
     "handrail.cli.confirm_settle",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handrail import Executor, Invocation, Policy, ToolCall, tool
+from handrail import Context, Executor, Invocation, Policy, ToolCall, tool
 from handrail.core.confirmation import Deny, Edit
 from handrail.core.errors import UsageError
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested
@@ -94,8 +94,6 @@ async def test_a_grant_given_after_the_process_has_gone_lets_the_next_one_run_th
         )
     )
 
-    from handrail import Context
-
     async with bank.executor(journal=journal) as second:
         result = await second.invoke(call, Context(run=run))
 
@@ -137,8 +135,6 @@ async def test_edited_arguments_are_what_runs_and_the_caller_is_told() -> None:
 
 
 async def test_a_call_that_ran_with_edited_arguments_is_known_by_what_was_asked() -> None:
-    from handrail import Context
-
     bank, journal = Bank(), MemoryJournal()
     call = ToolCall("1", "pay", {"amount": 5})
     async with bank.executor(Says(Edit("ada", {"amount": 3})), journal) as executor:
@@ -215,6 +211,29 @@ async def test_a_policy_may_do_without_confirmation() -> None:
         result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
 
     assert (result.outcome, bank.paid) == ("ok", [5])
+
+
+async def test_the_first_answer_counts_also_if_another_process_gave_it() -> None:
+    bank, journal = Bank(), MemoryJournal()
+    call = ToolCall("1", "pay", {"amount": 5})
+    async with bank.executor(journal=journal) as executor:
+        await executor.invoke(call)
+        request = next(event for event in journal.events if isinstance(event, ConfirmationRequested))
+        await journal.append(request.answered("deny", at=1, by="bob"))
+        with pytest.raises(UsageError):
+            await executor.answer(executor.run, request.request, allow=True, by="ada")
+        result = await executor.invoke(call)
+
+    assert (result.outcome, bank.paid) == ("denied", [])
+
+
+async def test_an_approver_that_answers_with_something_else_is_told_what_to_answer() -> None:
+    bank = Bank()
+    async with bank.executor(Says(True)) as executor:  # type: ignore[arg-type]  # as a program without a checker may
+        with pytest.raises(UsageError, match="Allow, Deny, Edit or Defer"):
+            await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert bank.paid == []
 
 
 async def test_an_answer_to_a_question_nobody_asked_is_refused() -> None:

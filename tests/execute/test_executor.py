@@ -11,7 +11,7 @@ import pytest
 
 from handrail import Context, Executor, Invocation, Output, Policy, Principal, ToolCall, ToolError, ToolResult, tool
 from handrail.core.calls import Attachment, Problem
-from handrail.core.errors import JournalError
+from handrail.core.errors import Forbidden, JournalError
 from handrail.core.events import CallAsked, CallIntended, CallSettled, RunStarted
 from handrail.testing.journal import MemoryJournal
 
@@ -286,6 +286,14 @@ async def test_an_id_that_names_another_call_is_refused() -> None:
     assert (result.outcome, result.error and result.error.code) == ("failed", "duplicate_id")
 
 
+async def test_an_id_that_names_another_call_is_refused_also_where_the_call_is_not_to_run() -> None:
+    async with Executor([add]) as executor:
+        await executor.invoke(ToolCall("1", "add", {"a": 1}))
+        result = await executor.refuse(ToolCall("1", "add", {"a": 2}), Forbidden("not now"))
+
+    assert (result.outcome, result.error and result.error.code) == ("failed", "duplicate_id")
+
+
 async def test_results_are_in_the_order_of_the_calls_whatever_order_they_end_in() -> None:
     turns = [asyncio.Event() for _ in range(4)]
 
@@ -450,3 +458,18 @@ async def test_the_defaults_of_a_schema_are_filled_in_where_they_fit_it() -> Non
         await executor.invoke(ToolCall("2", "unfit"))
 
     assert seen == [{"encoding": "utf-8"}, {}]
+
+
+async def test_a_handler_that_changes_its_arguments_does_not_change_the_call() -> None:
+    @tool
+    async def drain(items: list[int]) -> int:
+        items.clear()
+        return len(items)
+
+    asked = ToolCall("1", "drain", {"items": [1, 2]})
+    async with Executor([drain]) as executor:
+        first = await executor.invoke(asked)
+        again = await executor.invoke(ToolCall("1", "drain", {"items": [1, 2]}))
+
+    assert asked.arguments == {"items": [1, 2]}
+    assert (first.outcome, again) == ("ok", first)

@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 
-from handrail import Context, Executor, Invocation, Policy, ToolCall, ToolError, ToolResult, tool
+from handrail import (
+    Attachment,
+    Context,
+    Executor,
+    Invocation,
+    Output,
+    Policy,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    tool,
+)
 from handrail.core.errors import LeaseHeld
-from handrail.core.events import CallAmended, CallIntended
+from handrail.core.events import CallAmended, CallIntended, CallProgress, CallSettled, Event
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import Tool
 
@@ -108,6 +119,30 @@ async def test_reconcile_finds_out_that_it_took_effect(kind: str) -> None:
     assert (result.outcome, result.content, keys) == ("ok", "paid before, by key_of_the_first_try", [])
 
 
+async def test_what_reconcile_finds_comes_with_its_warnings_and_attachments() -> None:
+    journal, receipt = MemoryJournal(), Attachment("receipt.pdf", "application/pdf", b"%PDF")
+    begun(journal)
+
+    def look_up(invocation: Invocation) -> Output:
+        return Output("paid before", ("late",), (receipt,))
+
+    pay, _ = payer(side_effects=True, reconcile=look_up)
+
+    result = await resumed(journal, pay)
+
+    assert (result.content, result.warnings, result.attachments) == ("paid before", ("late",), (receipt,))
+
+
+async def test_what_reconcile_finds_is_cut_for_the_model_as_any_result() -> None:
+    journal = MemoryJournal()
+    begun(journal)
+    pay, _ = payer(side_effects=True, reconcile=lambda invocation: "paid " * 10_000)
+
+    result = await resumed(journal, pay)
+
+    assert (result.outcome, len(result.text) <= FREE.max_output) == ("ok", True)
+
+
 async def test_reconcile_finds_out_that_it_never_ran_and_then_it_runs_with_the_same_key() -> None:
     journal = MemoryJournal()
     begun(journal)
@@ -161,8 +196,6 @@ async def test_a_run_in_use_is_not_open_to_a_second_executor() -> None:
 
 @pytest.mark.requirement("hearthnet.progress")
 async def test_progress_arrives_in_order_and_before_the_answer() -> None:
-    from handrail.core.events import CallProgress, CallSettled, Event
-
     events: list[Event] = []
 
     async def listen(event: Event) -> None:
@@ -192,6 +225,32 @@ async def test_progress_arrives_in_order_and_before_the_answer() -> None:
                 "step 2",
             ]
             assert isinstance(events[-1], CallSettled)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_listener_that_fails_on_progress_takes_no_answer_away(
+    waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def listen(event: Event) -> None:
+        if isinstance(event, CallProgress):
+            for _ in range(20 if waits else 0):
+                await asyncio.sleep(0)
+            raise LookupError("nobody there")
+
+    @tool(side_effects=True)
+    async def pay(invocation: Invocation) -> str:
+        invocation.progress(1, 1, "paying")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return "paid"
+
+    journal = MemoryJournal()
+    async with Executor([pay], journal=journal, policy=FREE) as executor:
+        result = await executor.invoke(ToolCall("1", "pay"), emit=listen)
+
+    assert result.content == "paid"
+    assert [event.outcome for event in journal.events if isinstance(event, CallSettled)] == ["ok"]
+    assert "a listener failed on the progress of 'pay'" in caplog.text
 
 
 async def test_an_id_of_the_run_before_does_not_answer_for_another_call() -> None:

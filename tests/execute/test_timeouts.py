@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
-from handrail import Executor, Policy, ToolCall, tool
-from handrail.core.events import CallAmended, CallSettled, Event
+from handrail import Executor, Invocation, Policy, Tool, ToolCall, tool
+from handrail.core.events import CallAmended, CallProgress, CallSettled, Event, ignore
+from handrail.execute.spill import MemorySpill
 from handrail.testing.journal import MemoryJournal
 
 
@@ -171,6 +173,58 @@ async def test_a_call_that_finished_while_it_was_cancelled_keeps_its_real_result
         known = await executor.invoke(ToolCall("1", "pay"))
 
     assert (known.outcome, known.content) == ("ok", "paid")
+
+
+async def _paid_and_cancelled(pay: Tool, held: asyncio.Event, **options: Any) -> tuple[CallSettled, ...]:
+    """Cancel a payment that is done, while its answer waits for somebody."""
+    journal, emit = MemoryJournal(), options.pop("emit", ignore)
+    policy = Policy(confirm_side_effects=False)
+    async with Executor([pay], journal=journal, policy=policy, **options) as executor:
+        task = asyncio.create_task(executor.invoke(ToolCall("1", "pay"), emit=emit))
+        await held.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    return tuple(event for event in journal.events if isinstance(event, CallSettled))
+
+
+async def test_a_call_cancelled_while_somebody_hears_of_its_progress_keeps_its_real_result() -> None:
+    hearing, paid = asyncio.Event(), asyncio.Event()
+
+    async def listen(event: Event) -> None:
+        if isinstance(event, CallProgress):
+            await paid.wait()
+            hearing.set()
+            await asyncio.Event().wait()
+
+    @tool(side_effects=True)
+    async def pay(invocation: Invocation) -> str:
+        invocation.progress(1, 1, "paying")
+        paid.set()
+        return "paid"
+
+    (settled,) = await _paid_and_cancelled(pay, hearing, emit=listen)
+
+    assert settled.result is not None
+    assert (settled.outcome, settled.ran, settled.result.content) == ("ok", True, "paid")
+
+
+async def test_a_call_cancelled_while_its_output_is_being_kept_has_its_beginning() -> None:
+    class Slow(MemorySpill):
+        async def put(self, text: str) -> str:
+            keeping.set()
+            await asyncio.Event().wait()
+            raise NotImplementedError
+
+    @tool(side_effects=True)
+    async def pay() -> str:
+        return "paid " * 10_000
+
+    keeping = asyncio.Event()
+    (settled,) = await _paid_and_cancelled(pay, keeping, spill=Slow())
+
+    assert settled.result is not None
+    assert (settled.outcome, settled.ran, settled.result.text[:10]) == ("ok", True, "paid paid ")
 
 
 async def test_of_two_parallel_calls_that_are_cancelled_the_finished_one_keeps_its_result() -> None:

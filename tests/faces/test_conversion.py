@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from handrail import Ensemble, ToolDefinition, tool
 from handrail.core.errors import InvalidDefinition, UsageError
 from handrail.faces.conversion import (
-    DIALECTS,
+    FORMS,
     convert_to_anthropic_tools,
     convert_to_bedrock_tools,
     convert_to_gemini_tools,
@@ -72,7 +72,7 @@ def test_the_other_forms_are_their_services_own() -> None:
 
 
 @pytest.mark.requirement("abstractllm.conversion")
-@pytest.mark.parametrize("provider", DIALECTS)
+@pytest.mark.parametrize("provider", FORMS)
 def test_functions_tools_definitions_and_ensembles_of_the_same_tool_convert_alike(provider: str) -> None:
     forms: list[Any] = [get_weather, tool(get_weather), DEFINITION, DEFINITION.to_dict(), Ensemble("w", [get_weather])]
 
@@ -82,8 +82,8 @@ def test_functions_tools_definitions_and_ensembles_of_the_same_tool_convert_alik
 
 
 @pytest.mark.requirement("abstractllm.conversion")
-@pytest.mark.parametrize("provider", DIALECTS)
-@pytest.mark.parametrize("origin", DIALECTS)
+@pytest.mark.parametrize("provider", FORMS)
+@pytest.mark.parametrize("origin", FORMS)
 def test_a_dict_in_any_providers_form_converts_to_every_other(origin: str, provider: str) -> None:
     native = convert_tools(origin, [PLAIN]).tools
 

@@ -167,6 +167,8 @@ def test_settings_go_into_every_request() -> None:
         ({"name": "openai:m"}, "OPENAI_API_KEY"),
         ({"name": "compatible:m"}, "base_url"),
         ({"name": "vllm:m", "strictness": 3}, "no option 'strictness'"),
+        ({"name": "vllm:m", "region": "eu-west-3"}, "no option 'region'"),
+        ({"name": "local", "temprature": 0}, "'local' has no option 'temprature'.*threads"),
         ({"name": "local:/nowhere/model.gguf"}, "/nowhere/model.gguf"),
     ],
 )

@@ -11,9 +11,11 @@ import pytest
 
 from handrail import Attachment, Invocation, Limits, Output, Policy, RegisteredTools, ToolError, ToolRegistry, tool
 from handrail.core.calls import ToolResult as Answer
+from handrail.core.context import Context
 from handrail.core.errors import (
     OUTCOMES,
     HandrailError,
+    LeaseHeld,
     ModelError,
     ModelUnavailable,
     Outcome,
@@ -21,7 +23,7 @@ from handrail.core.errors import (
     RateLimited,
     RequestRefused,
 )
-from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
+from handrail.core.events import ModelEvent, ReplyFinished, RunFinished, TextDelta
 from handrail.core.model import ModelRequest
 from handrail.faces import nrv
 from handrail.faces.nrv import Completed, Error, Metrics, Started, StreamEvent, Token, ToolCall, ToolResult, client
@@ -103,6 +105,20 @@ async def test_with_a_proof_sink_every_invocation_is_recorded() -> None:
 
     recorded = [type(event).__name__ for event in sink.events]
     assert recorded.index("CallIntended") < recorded.index("CallSettled")
+
+
+async def test_a_stream_lets_go_of_its_run_when_it_ends_unless_the_run_was_named() -> None:
+    sink, model = MemoryJournal(), ScriptedModel([text("one")], [text("two")])
+    async with client(tools=tools(), model=model, proof_sink=sink, new_id=CountedIds()) as nrv_client:
+        for context in (Context(), Context(run="theirs"), Context()):
+            async for _ in nrv_client.stream("go", context):
+                pass
+
+        ends = [(event.run, event.reason) for event in sink.events if isinstance(event, RunFinished)]
+        assert ends == [("run_2", "done"), ("run_3", "failed")]
+        (await sink.lease("run_2")).release()
+        with pytest.raises(LeaseHeld):
+            await sink.lease("theirs")
 
 
 @pytest.mark.parametrize(

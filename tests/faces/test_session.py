@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from handrail import Conversation, Limits, Tool, tool
 from handrail.core.confirmation import Allow, Confirmation, Decision
-from handrail.core.errors import LimitExceeded, ModelError, ModelUnavailable, ToolFailed, UsageError
+from handrail.core.errors import JournalError, LimitExceeded, ModelError, ModelUnavailable, ToolFailed, UsageError
 from handrail.core.events import CallRequested, CallSettled, Event, ModelEvent, TextDelta
 from handrail.core.messages import InvocationMessage, ResultMessage, SupervisorMessage, UserMessage
 from handrail.core.model import ModelRequest, NamedTool
@@ -334,3 +335,46 @@ def test_calls_and_results_are_seen_in_the_events_with_one_id() -> None:
 
     asked = {event.call.id for event in seen if isinstance(event, CallRequested)}
     assert asked == {event.call_id for event in seen if isinstance(event, CallSettled)}
+
+
+class Held(ScriptedModel):
+    """A model that holds something, and says how often it was told to let go."""
+
+    closed = 0
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+async def test_a_fork_does_not_close_the_model_that_the_session_goes_on_with() -> None:
+    model = Held([text("one")], [text("two")])
+    async with Session(model) as session:
+        async with session.fork() as forked:
+            await forked.agenerate_with_tools("?")
+        assert model.closed == 0
+        assert (await session.agenerate_with_tools("?")).text == "two"
+
+    assert model.closed == 1
+
+
+async def test_everything_is_let_go_of_when_the_end_of_a_session_cannot_be_recorded() -> None:
+    model, journal = Held([text("one")]), MemoryJournal()
+    session = Session(model, journal=journal)
+    await session.agenerate_with_tools("?")
+    journal.fail_at = 0
+
+    with pytest.raises(JournalError):
+        await session.aclose()
+
+    assert model.closed == 1
+    (await journal.lease(journal.events[0].run)).release()
+
+
+async def test_a_session_that_cannot_begin_leaves_nothing_behind(tmp_path: Path) -> None:
+    hard = Tool.from_function(get_weather, deduplicator="semantic")
+    session = Session(ScriptedModel(), tools=[hard], journal=tmp_path / "hard.db")
+
+    with pytest.raises(UsageError, match="embedder"):
+        await session.agenerate_with_tools("?")
+
+    assert [thread for thread in threading.enumerate() if thread.name == "journal hard.db"] == []

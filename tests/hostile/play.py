@@ -107,10 +107,10 @@ def decoded(stream: Stream, chunks: Iterable[bytes]) -> Outcome:
     reader, decoder = WireReader(framing, stream.kind.partition(";")[0]), codec.decoder(ASKED)
     try:
         for chunk in chunks:
-            for data, name in reader.feed(chunk):
-                events.extend(decoder.feed(data, name))
-        for data, name in reader.finish():
-            events.extend(decoder.feed(data, name))
+            for said in reader.feed(chunk):
+                events.extend(decoder.feed(said.data, said.event))
+        for said in reader.finish():
+            events.extend(decoder.feed(said.data, said.event))
         events.extend(decoder.finish())
     except ModelError as error:
         return Outcome(tuple(events), error)

@@ -7,23 +7,25 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handrail.core.calls import ToolResult
 from handrail.core.errors import BrokenProof, JournalError, UsageError
-from handrail.core.events import Recorded
+from handrail.core.events import CallAmended, Recorded
 from handrail.proof.audit import Receipt, audit, export_run, prove
 from handrail.proof.journal import SqliteJournal, Timing
 from handrail.proof.keys import Signer, Verifier
 from handrail.proof.merkle import leaf_hash
 from handrail.proof.read import Reader, erase
-from tests.proof.events import finished, settled, started, whole_run
+from tests.proof.events import AT, finished, intended, settled, started, whole_run
 
 ENTRIES = 14
 
@@ -144,6 +146,21 @@ def test_an_untouched_journal_is_good(original: Path) -> None:
     assert report.checkpoints >= 3
 
 
+async def test_a_journal_that_is_written_meanwhile_is_audited_as_it_was_at_first(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await write(path, whole_run("run-1", calls=2))
+
+    def kept_elsewhere() -> Iterator[str]:
+        """Somebody goes on with the journal between two looks of the audit."""
+        asyncio.run(write(path, [settled(7), settled(8)]))
+        yield from ()
+
+    report = await asyncio.to_thread(audit, path, known=kept_elsewhere())
+
+    assert (report.problems, report.entries) == ((), 7)
+    assert audit(path).entries == 9
+
+
 @pytest.mark.requirement("nrv.proof")
 @given(tamper=st.sampled_from(TAMPERS), index=st.integers(0, ENTRIES - 1))
 @settings(max_examples=120, deadline=None)
@@ -166,6 +183,31 @@ def test_every_change_is_found_at_the_first_entry_that_is_bad(
     else:
         assert first == index, report.problems
     shutil.rmtree(path.parent)
+
+
+def amended(number: int, why: Literal["late", "person"]) -> CallAmended:
+    said = ToolResult(f"call-{number}", "io:write", f"written, says {why}")
+    return CallAmended(
+        run="run-1", at=AT + 3, call_id=f"call-{number}", tool="io:write", outcome="ok", why=why, result=said
+    )
+
+
+@pytest.mark.parametrize(("why", "body"), [("person", "says person"), ("late", '"content":"written"')])
+async def test_a_receipt_is_for_the_answer_and_a_persons_word_is_the_answer(
+    tmp_path: Path, why: Literal["late", "person"], body: str
+) -> None:
+    await write(tmp_path / "journal.db", [started(), intended(0), settled(0), amended(0, why)])
+
+    receipt = prove(tmp_path / "journal.db", "call-0")
+
+    assert body in (receipt.body or "")
+    receipt.verify(Verifier.parse(receipt.verifier_key))
+
+
+def test_a_receipt_names_the_key_that_signed_its_checkpoint(original: Path) -> None:
+    receipt = prove(original, "call-0", run="run-1", signer=Signer.from_seed("somebody.else", bytes(32)))
+
+    receipt.verify(Verifier.parse(receipt.verifier_key))
 
 
 def rewrite_from(connection: sqlite3.Connection, index: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -502,6 +503,39 @@ async def test_bodies_are_erased_by_run_and_by_time(tmp_path: Path) -> None:
         erase(path)
 
 
+async def test_who_appends_while_another_loop_closes_the_journal_is_told_so(tmp_path: Path) -> None:
+    drawing, signing, queued = threading.Event(), threading.Event(), threading.Event()
+
+    def random(size: int) -> bytes:
+        if threading.current_thread() is not threading.main_thread():
+            drawing.set()
+            signing.wait(WAIT)
+        return bytes(size)
+
+    def publish(note: str) -> None:
+        signing.set()
+        queued.wait(WAIT)
+
+    async def append_late() -> None:
+        task = asyncio.create_task(journal.append(settled(1)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        queued.set()
+        async with asyncio.timeout(WAIT):
+            await task
+
+    path = tmp_path / "journal.db"
+    journal = await SqliteJournal.open(path, timing=Timing(unsigned=WAIT), publish=publish, random=random)
+    await journal.append(settled(0))
+    late = asyncio.create_task(asyncio.to_thread(asyncio.run, append_late()))
+    await asyncio.to_thread(drawing.wait, WAIT)
+    await journal.aclose()
+
+    with pytest.raises(JournalError):
+        await late
+    assert audit(path).entries == 1
+
+
 async def test_a_lease_of_another_process_is_held_until_it_dies(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     hold = """
@@ -523,6 +557,30 @@ asyncio.run(main())
         assert lease_path(path, "run-1").read_text() != str(process.pid)
         lease.release()
     assert not lease_path(path, "run-1").exists()
+
+
+async def test_a_lease_that_could_not_be_written_down_is_not_held(tmp_path: Path) -> None:
+    async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # as on a disk that is full
+        try:
+            with pytest.raises(JournalError, match="cannot be taken"):
+                await journal.lease("run-1")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        (await journal.lease("run-1")).release()
+
+
+def test_a_journal_that_failed_and_whose_file_is_gone_can_still_be_closed(tmp_path: Path) -> None:
+    writer = Writer.open(tmp_path / "journal.db")
+    writer.failure = JournalError("the disk is away")
+    for file in tmp_path.iterdir():
+        file.unlink()
+
+    writer.close()
+
+    with pytest.raises(JournalError, match="failed before"):
+        writer.commit([draft(started(), bytes(SALT_SIZE))], durable=True)
 
 
 async def test_recent_events_are_the_last_ones_of_all_runs(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from handrail.core.errors import Outcome
 from handrail.core.events import CallIntended, CallSettled, Event, Recorded, TextDelta, ToolsOffered
 from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import RING, Reader
-from handrail.proof.telemetry import Ring, Telemetry, ToolTelemetry
+from handrail.proof.read import Reader
+from handrail.proof.telemetry import RING, Ring, Telemetry, ToolTelemetry
 from tests.proof.events import events, finished, started
 
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.core.errors import UsageError
+from handrail.core.errors import RateLimited, UsageError
+from handrail.core.messages import Conversation
+from handrail.core.model import ModelRequest
 from handrail.core.redact import Secret
+from handrail.providers.codec import WireRequest
+from handrail.providers.events import WireEvent
+from handrail.providers.model import CodecModel
+from handrail.providers.openai_chat import OpenAIChatCodec
 from handrail.providers.pace import MINUTE, Pace, Paces, Place
+from handrail.providers.retry import RetryPolicy
 from handrail.providers.transport import Endpoint
 from handrail.testing.clock import FixedClock
 
@@ -79,6 +87,27 @@ def test_who_leaves_gives_its_place_back() -> None:
     assert pace.wait(Place()) == 0
 
 
+@given(st.integers(1, 4), st.lists(st.one_of(st.sampled_from(["ask", "leave"]), st.floats(1, 40)), max_size=60))
+def test_no_minute_has_more_than_its_limit_whoever_leaves(limit: int, acts: list[str | float]) -> None:
+    clock = FixedClock()
+    pace = Pace(limit, clock=clock)
+    waiting: list[Place] = []
+    times: list[float] = []
+    for act in acts:
+        match act:
+            case "ask":
+                waiting.append(Place())
+            case "leave" if waiting:
+                pace.leave(waiting.pop(0))
+            case float():
+                clock.advance(act)
+        for place in [place for place in waiting if pace.wait(place) == 0]:
+            waiting.remove(place)
+            times.append(place.at or 0.0)
+    times.sort()
+    assert all(later - first >= MINUTE - 1e-6 for first, later in zip(times, times[limit:], strict=False))
+
+
 def test_one_service_and_key_have_one_pace_and_the_lowest_limit_holds() -> None:
     paces = Paces(clock=FixedClock())
     one = Endpoint("http://localhost:1/v1", Secret("k"))
@@ -102,3 +131,22 @@ def test_threads_may_share_a_pace() -> None:
 
     waits = [wait for each in asyncio.run(main()) for wait in each]
     assert (waits.count(0.0), waits.count(MINUTE)) == (1000, 1000)
+
+
+async def test_a_pause_that_is_too_long_for_others_is_still_waited_for_by_the_one_who_met_it() -> None:
+    class Busy:
+        async def send(self, request: WireRequest, endpoint: Endpoint) -> AsyncGenerator[WireEvent, None]:
+            raise RateLimited("busy")
+            yield WireEvent({})
+
+        async def aclose(self) -> None: ...
+
+    clock, retry = FixedClock(), RetryPolicy(attempts=3, first_delay=5, longest_wait=0.0)
+    where = Endpoint("http://localhost/v1")
+    model = CodecModel(OpenAIChatCodec(), Busy(), where, "m", retry=retry, clock=clock, chance=lambda: 1.0)
+
+    with pytest.raises(RateLimited):
+        async for _ in model.stream(ModelRequest(messages=Conversation().say("x").messages)):
+            pass
+
+    assert clock.slept[-1] == 10.0

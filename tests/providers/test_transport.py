@@ -133,7 +133,7 @@ async def test_the_proxy_of_the_environment_is_used_only_when_asked(
 ) -> None:
     asks_it = HttpTransport(trust_env=True)
     async with serving(whole({}), whole({}), whole({"by": "proxy"})) as server:
-        monkeypatch.setenv("http_proxy", server.url)
+        monkeypatch.setenv("http_proxy", server.url.removeprefix("http://"))  # as many people write it
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
         await received(transport, server)
@@ -321,6 +321,13 @@ def test_the_pause_may_be_in_the_body() -> None:
     reply = whole([{"error": {"message": "quota", "details": details}}])[1]
     assert isinstance(reply, bytes)
     assert failure(429, reply).retry_after == 34.5
+
+
+@pytest.mark.parametrize("delay", [5, None, "soon", ["1s"], "9" * 400 + "s"])
+def test_a_pause_that_cannot_be_read_is_none(delay: Any) -> None:
+    reply = whole({"error": {"message": "quota", "details": ["no", {"retryDelay": delay}]}})[1]
+    assert isinstance(reply, bytes)
+    assert failure(429, reply).retry_after is None
 
 
 def test_a_spent_account_is_refused_and_not_merely_limited() -> None:

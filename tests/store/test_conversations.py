@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import tomllib
 from pathlib import Path
@@ -258,6 +259,49 @@ def test_a_file_that_was_cut_short_is_noticed(store: ConversationStore, tmp_path
 
     with pytest.raises(ContentError, match="cut off"):
         again(tmp_path).load("c")
+
+
+def test_a_file_that_is_gone_is_noticed(store: ConversationStore, tmp_path: Path) -> None:
+    store.save("c", Conversation().say("one"))
+    (tmp_path / "conversations/c/messages.jsonl").unlink()
+
+    with pytest.raises(ContentError, match="cannot be read"):
+        again(tmp_path).load("c")
+
+
+def test_a_deletion_that_was_cut_off_is_in_nobodys_way(store: ConversationStore, tmp_path: Path) -> None:
+    left = tmp_path / "conversations" / "c.v2.deleted"
+    left.mkdir(parents=True)
+    (left / "messages.jsonl").write_text("")
+    store.save("c.v2", Conversation().say("one"))
+
+    store.delete("c.v2")
+
+    assert (store.list(), left.exists()) == ((), False)
+
+
+def test_every_new_folder_is_on_disk_before_the_save_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    sync = os.fsync
+
+    def noting(handle: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    ConversationStore(tmp_path / "new" / "store").save("c", Conversation().say("x" * 2000))
+
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert {path.parent for path in made} <= set(synced)
+
+
+def test_only_so_many_conversations_are_kept_in_memory(store: ConversationStore) -> None:
+    for number in range(40):
+        store.save(f"c{number}", Conversation().say("one"))
+    assert len(store.search("one")) == 80
+
+    assert len(store._saved) == 16
+    assert store.load("c0") == Conversation().say("one")
 
 
 def test_metadata_of_a_later_version_is_refused(store: ConversationStore, tmp_path: Path) -> None:

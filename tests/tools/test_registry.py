@@ -101,6 +101,8 @@ def test_a_frozen_registry_takes_nothing_more() -> None:
         with pytest.raises(RegistryFrozen) as caught:
             registry.register(named("read"), replace=replace)
         assert caught.value.name == "read"
+    with pytest.raises(RegistryFrozen):
+        registry.register(Ensemble("empty"))
     assert len(tools) == 1
 
 

@@ -17,6 +17,7 @@ from handrail.cli.view import tell
 from handrail.core.ids import new_id
 from handrail.proof.audit import audit
 from handrail.store.conversations import ConversationStore
+from handrail.tools.finder import one_line
 
 if TYPE_CHECKING:
     from handrail.cli.chat_turns import Chat
@@ -65,8 +66,7 @@ def _edit(chat: Chat, loop: asyncio.Runner, rest: str) -> str | None:
 
 def _tools(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
     for tool in chat.app.tools:
-        first = tool.definition.description.partition("\n")[0]
-        tell(f"  {text.visible(tool.scoped_name)} ({effects(tool)}): {text.visible(first)}")
+        tell(f"  {text.visible(tool.scoped_name)} ({effects(tool)}): {text.visible(one_line(tool))}")
     if not len(chat.app.tools):
         tell("  There are none; start with --tools, or configure ensembles.")
 
@@ -79,7 +79,8 @@ def _proof(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
         tell(f"  {text.time_of_day(line.at, utc=False)} {text.visible(line.tool)} {arguments}: {line.outcome}{by}")
     report = audit(chat.app.journal.path)
     word = "VERIFIED" if report.ok else "NOT VERIFIED; run: handrail proof verify"
-    tell(f"  {word}: {text.count(report.entries, 'entry')}, {report.unsigned_tail} not signed yet; run {chat.run}")
+    unsigned = f"{report.unsigned_tail} not signed yet"
+    tell(f"  {word}: {text.count(report.entries, 'entry')}, {unsigned}; run {text.visible(chat.run)}")
 
 
 def _model(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
@@ -98,7 +99,7 @@ def _save(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
 def _fork(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
     before = chat.run
     loop.run(chat.fork(new_id("run")))
-    tell(f"Now in run {chat.run}; the conversation so far stays in {before}.")
+    tell(f"Now in run {chat.run}; the conversation so far stays in {text.visible(before)}.")
 
 
 def _help(chat: Chat, loop: asyncio.Runner, rest: str) -> None:

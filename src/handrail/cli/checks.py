@@ -17,9 +17,10 @@ from handrail.app import SCRIPTED, model_names, settings_of
 from handrail.cli.groups import one_line
 from handrail.cli.text import count, visible
 from handrail.cli.view import answer, answer_json
-from handrail.config.tools import load_tools, one_set
+from handrail.config.tools import load_tools
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import HandrailError
+from handrail.tools.registry import registered
 
 State = Literal["ok", "warn", "fail"]
 _STYLES = {"ok": "good", "warn": "title", "fail": "bad"}
@@ -84,7 +85,7 @@ def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> Ch
 def check_tools(config: Config) -> Iterator[Check]:
     for path in config.ensembles:
         try:
-            tools = one_set(load_tools(str(path)))
+            tools = registered(*load_tools(str(path)))
             yield Check("ok", f"tools {path.name}", count(len(tools), "tool"))
         except HandrailError as error:
             yield Check("fail", f"tools {path.name}", one_line(error), f"run: handrail tools check {path}")

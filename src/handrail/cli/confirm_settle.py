@@ -1,4 +1,4 @@
-"""`handrail confirm settle`: what a person found out about a call that was cut off."""
+"""`handrail confirm settle`: what a person found out about a call in doubt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handrail.cli.complete import calls, runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.view import View, answer, answer_json, common
-from handrail.core.calls import JSON, ToolResult
+from handrail.core.calls import JSON, Problem, ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.jsontext import JSONTextError, parse
 from handrail.proof.views import CallRecord
@@ -40,7 +40,7 @@ def command(view: View, run: str, call: str, ran: str | None, not_run: bool, by:
         raise UsageError("say what became of the call: either --ran RESULT or --not-run")
     with view.reader() as reader:
         run = resolve(run, (each.run for each in reader.runs()), "run")
-        doubtful = {each.call_id: each for each in reader.calls(run) if _in_doubt(each)}
+        doubtful = {each.call_id: each for each in reader.calls(run) if each.in_doubt}
     found = doubtful[resolve(call, doubtful, "call in doubt")]
     from handrail.proof.answer import settle  # it loads the journal, which other commands do not need
 
@@ -52,18 +52,12 @@ def command(view: View, run: str, call: str, ran: str | None, not_run: bool, by:
     answer(f"{text.visible(said.call_id)} is settled: {said.outcome}; go on with: handrail resume {text.visible(run)}")
 
 
-def _in_doubt(call: CallRecord) -> bool:
-    """Begun and never answered, or answered that nobody knows; and nobody has said since."""
-    began = call.intent is not None and call.intent.side_effects
-    unknown = call.answer is None or call.answer.outcome == "in_doubt"
-    return began and unknown and not any(each.why == "person" for each in call.amendments)
-
-
 def _result(call: CallRecord, ran: str | None, by: str) -> ToolResult:
-    name = "" if call.intent is None else call.intent.tool.rpartition(":")[2]
+    name = call.tool.rpartition(":")[2]
     looked = f"{by} looked what became of it, after the program had ended"
     if ran is None:
-        return ToolResult(call.call_id, name, f"it did not run: {looked}; it may be called again", "cancelled")
+        said = f"it did not run: {looked}; it may be called again"
+        return ToolResult(call.call_id, name, said, "cancelled", Problem("cancelled", said))
     return ToolResult(call.call_id, name, _value(ran), warnings=(looked,))
 
 

@@ -24,7 +24,8 @@ def print_call(view: View, entries: Sequence[Entry]) -> None:
     words = Words.of(events)
     places = ", ".join(str(entry.seq) for entry in entries)
     for number, call in enumerate(records(events)):
-        answer() if number else None
+        if number:
+            answer()
         answer(f"call {text.visible(call.call_id)}", "title")
         print_fields([("run", text.visible(call.run)), ("entries", places), *_fields(view, call, words)])
         if (said := call.intent or call.asked) is not None:

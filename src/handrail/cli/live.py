@@ -105,7 +105,7 @@ class Live:
         line = f"  {text.visible(event.tool)}{share} {text.visible(event.stage)}".rstrip()
         if sys.stderr.isatty():
             self._wipe()
-            click.echo(f"{text.short(line, 78)}", nl=False, err=True)
+            click.echo(text.short(line, 78), nl=False, err=True)
             self._passing = True
         elif event.stage and self._stages.get(event.call_id) != event.stage:
             self._stages[event.call_id] = event.stage

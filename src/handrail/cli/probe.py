@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from typing import get_args
 
 import click
 
@@ -12,7 +13,7 @@ from handrail.app import model_names, open_model
 from handrail.cli import text
 from handrail.cli.groups import examples, one_line
 from handrail.cli.live import written
-from handrail.cli.probe_cases import Suite, load_suite
+from handrail.cli.probe_cases import Kind, Suite, load_suite
 from handrail.cli.probe_judge import Score, Verdict, probe
 from handrail.cli.setup import Setup, configured
 from handrail.cli.view import Column, answer_json, table, tell
@@ -28,7 +29,6 @@ _COLUMNS = (
     Column("median", right=True),
 )
 _SHARES = ("well_formed", "right_tool", "right_arguments", "no_tool")
-_KINDS = ("choose", "arguments", "none", "several", "error")
 
 
 @click.command(
@@ -41,7 +41,7 @@ _KINDS = ("choose", "arguments", "none", "several", "error")
     ),
 )
 @click.argument("models", nargs=-1)
-@click.option("--kind", "kinds", type=click.Choice(_KINDS), multiple=True, help="Only cases of this kind.")
+@click.option("--kind", "kinds", type=click.Choice(get_args(Kind)), multiple=True, help="Only cases of this kind.")
 @click.option("--failures", is_flag=True, help="Also say what went wrong in which case.")
 @configured
 def command(setup: Setup, models: tuple[str, ...], kinds: tuple[str, ...], failures: bool) -> None:

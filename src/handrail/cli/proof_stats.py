@@ -9,7 +9,6 @@ from handrail.cli.complete import runs
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.view import Column, View, answer, answer_json, common, table, tell
-from handrail.proof.read import RING
 from handrail.proof.telemetry import ModelTelemetry, Telemetry, ToolTelemetry
 
 _COLUMNS = (
@@ -44,8 +43,7 @@ def command(view: View, run: str | None, everything: bool) -> None:
     with view.reader() as reader:
         if run is not None:
             run = resolve(run, (each.run for each in reader.runs()), "run")
-        events = reader.events(run) if run is not None or everything else iter(reader.recent(RING))
-        telemetry = Telemetry.of(events)
+        telemetry = Telemetry.of(reader.events(run) if run is not None or everything else reader.recent())
     if view.as_json:
         for line in (*telemetry.tools(), *telemetry.models()):
             answer_json(line)

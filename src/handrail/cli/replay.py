@@ -11,7 +11,7 @@ from handrail.cli.groups import examples
 from handrail.cli.live import Live
 from handrail.cli.resume import recorded
 from handrail.cli.view import View, common, tell
-from handrail.core.events import ConversationChanged, Emit, Event, Recorded
+from handrail.core.events import ConversationChanged, Event
 from handrail.core.messages import UserMessage
 from handrail.run.history import replay
 
@@ -35,9 +35,5 @@ def command(view: View, run: str) -> None:
                     tell(f"> {text.block(message.text)}")
         await live(event)
 
-    asyncio.run(_again(events, show))
+    asyncio.run(replay(events, show))
     live.end_line()
-
-
-async def _again(events: list[Recorded], show: Emit) -> None:
-    await replay(events, show)

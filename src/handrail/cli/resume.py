@@ -14,6 +14,7 @@ from handrail.cli.view import View, answer, tell
 from handrail.cli.working import is_answered, work
 from handrail.core.errors import UsageError
 from handrail.core.events import (
+    CallAmended,
     CallSettled,
     ConfirmationAnswered,
     ConfirmationRequested,
@@ -66,7 +67,7 @@ def recorded(view: View, run: str) -> tuple[str, list[Recorded]]:
 
 def _waits_at(conversation: Conversation, events: list[Recorded], *, anybody: bool) -> int | None:
     """How much of the conversation stands before the model was told that a call waits, if it can now be answered."""
-    settled = {event.call_id for event in events if isinstance(event, CallSettled)}
+    settled = {event.call_id for event in events if isinstance(event, CallSettled | CallAmended)}
     answered = {event.call_id for event in events if isinstance(event, ConfirmationAnswered)}
     asked = {event.call_id for event in events if isinstance(event, ConfirmationRequested)}
     ready = (asked if anybody else answered) - settled

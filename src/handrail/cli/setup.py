@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
-from handrail.app import LOCAL, AllowAll, Ask, Wanted, model_names, settings_of
+from handrail.app import AllowAll, Ask, Wanted, model_names, settings_of
 from handrail.cli.answers import login_name
 from handrail.cli.approve import TerminalApprover
 from handrail.cli.place import journal_to_write
 from handrail.cli.view import View, common
 from handrail.config.load import find_config, load_config
-from handrail.config.values import Config
+from handrail.config.values import LOCAL, Config
 from handrail.core.errors import HandrailError
 from handrail.execute.confirm import DeferAll
 from handrail.run.offering import Offering
@@ -54,7 +54,7 @@ class Chosen:
     offer_at_most: int | None = None
 
     def wanted(self, config: Config) -> Wanted:
-        return Wanted(model=self.model, tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
+        return Wanted(tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
 
     def ask(self) -> Ask:
         """Who is asked where no rule decides: nobody after --yes, the person at the terminal, or somebody later."""
@@ -82,8 +82,7 @@ def configured(function: Callable[..., None]) -> Callable[..., None]:
 
     def with_setup(view: View, config: Path | None, **options: Any) -> None:
         named = config or view.config
-        view = View(view.named, view.as_json, view.utc, named)
-        function(Setup(view, load_config(find_config(named, Path.cwd()))), **options)
+        function(Setup(replace(view, config=named), load_config(find_config(named, Path.cwd()))), **options)
 
     functools.update_wrapper(with_setup, function)
     option = click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
@@ -136,7 +135,13 @@ def with_word(function: Callable[..., None]) -> Callable[..., None]:
         metavar="RULE",
         help="A rule beside the configured ones, as 'allow write_file path=docs/**'; can be given several times.",
     )
-    return rule(click.option("--yes", is_flag=True, help="Allow every side effect that no rule denies.")(function))
+    return rule(
+        click.option(
+            "--yes",
+            is_flag=True,
+            help="Allow every side effect that no rule denies, but for what nobody could foresee.",
+        )(function)
+    )
 
 
 def choosing(function: Callable[..., None]) -> Callable[..., None]:
@@ -159,8 +164,9 @@ def _is_local(config: Config, model: str | None) -> bool:
 
 
 def _complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    named = ctx.params.get("config") or ctx.find_root().params.get("config")
     try:
-        names = model_names(load_config(find_config(ctx.params.get("config"), Path.cwd())))
+        names = model_names(load_config(find_config(named, Path.cwd())))
     except HandrailError:
         return []
     return [name for name in names if name.startswith(incomplete) and name.isascii() and name.isprintable()]

@@ -68,7 +68,7 @@ def outcome_of(call: CallRecord) -> str:
     return said + "".join(f", later {each.outcome} ({_WHY[each.why]})" for each in call.amendments)
 
 
-_WHY = {"late": "ended late", "reconciled": "the tool says", "person": "a person says"}
+_WHY = {"late": "ended late", "person": "a person says"}
 
 
 def _remark(call: CallRecord) -> str:

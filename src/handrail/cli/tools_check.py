@@ -8,8 +8,9 @@ from handrail.cli import text
 from handrail.cli.groups import examples, one_line
 from handrail.cli.setup import Setup, configured
 from handrail.cli.view import Column, answer_json, table, tell
-from handrail.config.tools import load_tools, one_set
+from handrail.config.tools import load_tools
 from handrail.core.errors import HandrailError
+from handrail.tools.registry import registered
 
 _COLUMNS = (Column("file"), Column("state"), Column("tools", right=True), Column("problem"))
 
@@ -42,7 +43,7 @@ def command(setup: Setup, files: tuple[str, ...]) -> None:
 
 def _checked(file: str) -> tuple[int, str | None]:
     try:
-        return len(one_set(load_tools(file))), None
+        return len(registered(*load_tools(file))), None
     except HandrailError as error:
         return 0, one_line(error)
 

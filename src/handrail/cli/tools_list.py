@@ -8,10 +8,13 @@ from handrail.cli import text
 from handrail.cli.groups import examples
 from handrail.cli.setup import Setup, configured, with_tools
 from handrail.cli.view import Column, answer_json, table, tell
-from handrail.config.tools import one_set, tools_of
+from handrail.config.tools import tools_of
+from handrail.tools.finder import one_line
+from handrail.tools.registry import registered
 from handrail.tools.tool import Tool
 
 _COLUMNS = (Column("tool"), Column("effects"), Column("timeout", right=True), Column("description", cut=True))
+NONE = "There are no tools; name some with --tools, or list files under `ensembles` in handrail.toml."
 
 
 @click.command(
@@ -26,13 +29,13 @@ _COLUMNS = (Column("tool"), Column("effects"), Column("timeout", right=True), Co
 @configured
 def command(setup: Setup, tools: tuple[str, ...]) -> None:
     """List the tools: what they are called, whether they change something, what they are for."""
-    found = one_set(tools_of(setup.config, tools))
+    found = registered(*tools_of(setup.config, tools))
     if setup.view.as_json:
         for tool in found:
             answer_json({**tool.definition.to_dict(), "scoped_name": tool.scoped_name})
         return
     if not len(found):
-        tell("There are no tools; name some with --tools, or list files under `ensembles` in handrail.toml.")
+        tell(NONE)
         return
     table(_COLUMNS, [_row(tool, setup.config.policy.timeout) for tool in found])
 
@@ -44,6 +47,10 @@ def effects(tool: Tool) -> str:
 
 
 def _row(tool: Tool, timeout: float) -> tuple[str, ...]:
-    first = tool.definition.description.partition("\n")[0]
     seconds = f"{tool.definition.timeout or timeout:g} s"
-    return text.visible(tool.scoped_name), effects(tool), seconds, text.visible(text.short(first, 100)) or "-"
+    return text.visible(tool.scoped_name), effects(tool), seconds, said(tool)
+
+
+def said(tool: Tool) -> str:
+    """The beginning of a description, for a table."""
+    return text.visible(text.short(one_line(tool), 100)) or "-"

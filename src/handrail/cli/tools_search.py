@@ -7,11 +7,12 @@ import click
 from handrail.cli import text
 from handrail.cli.groups import examples
 from handrail.cli.setup import Setup, configured, with_most, with_tools
+from handrail.cli.tools_list import NONE, said
 from handrail.cli.view import Column, answer_json, table, tell
-from handrail.config.tools import one_set, tools_of
+from handrail.config.tools import tools_of
 from handrail.run.offering import Offering
-from handrail.tools.finder import ALWAYS, MOST, one_line
-from handrail.tools.registry import RegisteredTools
+from handrail.tools.finder import ALWAYS, MOST
+from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.search import Hit
 
 _COLUMNS = (
@@ -45,7 +46,7 @@ def command(
     by. The model can find the others with find_tools, or by its service's own search.
     """
     offering = setup.offering(offer_at_most)
-    found = one_set(tools_of(setup.config, tools))
+    found = registered(*tools_of(setup.config, tools))
     many = len(found) > offering.most
     hits = found.index.hits(" ".join(query), count)
     rows = [(hit, _offered(found, hit, place, offering, many)) for place, hit in enumerate(hits)]
@@ -67,13 +68,12 @@ def _offered(tools: RegisteredTools, hit: Hit, place: int, offering: Offering, m
 def _row(tools: RegisteredTools, hit: Hit, offered: str) -> tuple[str, ...]:
     tool = tools.find(hit.name)
     by = ", ".join((*hit.words, *(("its name",) if hit.named else ())))
-    said = text.visible(text.short(one_line(tool), 100)) or "-"
-    return text.visible(tool.scoped_name), f"{hit.score:.2f}", offered, text.visible(by), said
+    return text.visible(tool.scoped_name), f"{hit.score:.2f}", offered, text.visible(by), said(tool)
 
 
 def _explain(tools: RegisteredTools, offering: Offering, many: bool, any_found: bool) -> None:
     if not len(tools):
-        tell("There are no tools; name some with --tools, or list files under `ensembles` in handrail.toml.")
+        tell(NONE)
         return
     if not any_found:
         tell("No tool has any of these words.")

@@ -10,9 +10,9 @@ from handrail.cli.groups import examples
 from handrail.cli.setup import Setup, configured, with_tools
 from handrail.cli.tools_list import effects
 from handrail.cli.view import answer, answer_json
-from handrail.config.tools import one_set, tools_of
+from handrail.config.tools import tools_of
 from handrail.core.errors import UnknownTool, UsageError
-from handrail.tools.registry import RegisteredTools
+from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
 
 
@@ -28,7 +28,7 @@ from handrail.tools.tool import Tool
 @configured
 def command(setup: Setup, name: str, tools: tuple[str, ...]) -> None:
     """Show the tool of this NAME: what a model is told, and how its calls are treated."""
-    tool = find(one_set(tools_of(setup.config, tools)), name)
+    tool = find(registered(*tools_of(setup.config, tools)), name)
     if setup.view.as_json:
         answer_json({**tool.definition.to_dict(), "scoped_name": tool.scoped_name})
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from handrail.config.text import KEY, filled
-from handrail.config.values import Config, LlmSettings, ModelSettings
+from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.core.errors import UsageError
 from handrail.execute.bound import SMALLEST
 from handrail.execute.policy import AfterUntrusted, Policy
@@ -135,7 +135,9 @@ def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> C
 
 def journal_in(path: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Only which journal a file names, for those who want to look at that and at nothing else."""
-    return _journal(filled(read_file(path), environ), path.parent)
+    top = read_file(path)
+    proof = {key: value for key, value in top.values.items() if key == "proof"}
+    return _journal(filled(Table(proof, top.place, top.origins), environ), path.parent)
 
 
 def _refuse_keys(top: Table) -> None:
@@ -175,8 +177,7 @@ def _models(top: Table) -> dict[str, ModelSettings]:
 
 
 def _is_model(name: str, models: Mapping[str, ModelSettings]) -> bool:
-    """A name of [models], or `provider:model`; what needs no model has one word."""
-    return name in models or ":" in name or name == "local"
+    return name in models or ":" in name or name == LOCAL
 
 
 def _tables(top: Table, key: str) -> dict[str, Table]:

@@ -16,7 +16,7 @@ from handrail.core.errors import UsageError, describe
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.files.load import load_ensemble, load_tool
 from handrail.tools.files.table import read_file
-from handrail.tools.registry import RegisteredTools, ToolRegistry, registered
+from handrail.tools.registry import RegisteredTools, ToolRegistry
 from handrail.tools.tool import Tool
 
 _HOW = "write FILE.toml, FILE.py, MODULE or MODULE:NAME"
@@ -67,10 +67,6 @@ def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
         near = difflib.get_close_matches(name, vars(found), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise UsageError(f"--tools {written}: {module!r} has no {name!r}{hint}") from error
-
-
-def one_set(items: Iterable[Any]) -> RegisteredTools:
-    return registered(*items)
 
 
 def _chosen(config: Config, ensembles: tuple[Ensemble, ...]) -> tuple[Tool, ...]:

@@ -14,6 +14,8 @@ from handrail.execute.rules import Rule
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
 
+LOCAL = "local"
+"""The provider that needs neither model nor key nor address: the embedded model."""
 STANDARD_SET = ("search_corpus", "list_corpora", "translate", "list_marketplace")
 """The tools of a node that are offered unless somebody chooses others."""
 

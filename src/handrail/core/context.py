@@ -41,7 +41,7 @@ class Context(Struct, frozen=True, kw_only=True):
     namespace: Mapping[str, Any] = field(default_factory=dict)
 
     def allows(self, *names: str) -> bool:
-        """Whether both the principal and this context cover the thing that goes by these names."""
+        """Whether the principal, this context and every call above cover the thing that goes by these names."""
         return all(_covers(scopes, names) for scopes in (self.principal.scopes, self.scopes, *self.within))
 
     def nested(self, scopes: tuple[str, ...] | None, *holding: Any) -> Context:

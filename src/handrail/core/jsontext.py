@@ -45,12 +45,7 @@ def parse(text: str | bytes, *, max_size: int = MAX_SIZE) -> Any:
     """
     if len(text) > max_size:
         raise JSONTextError(f"the text is longer than {max_size}; send less")
-    try:
-        value = _decode(text)
-    except RecursionError:
-        raise JSONTextError(f"nested deeper than {MAX_DEPTH}; flatten it") from None
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise _explained(error, text) from None
+    value = _decoded(text)
     colons = text.count(":") if isinstance(text, str) else text.count(b":")
     # A lost pair leaves a colon without one. So does a colon in a string: then look closely.
     if _pairs(value, 1) != colons:
@@ -66,12 +61,10 @@ def parse_lightly(text: bytes) -> Any:
     Raises:
         JSONTextError: As `parse`, but for size and double keys.
     """
+    value = _decoded(text)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH or (len(text) > MAX_DIGITS and _LONG_NUMBER.search(text)):
-        return parse(text, max_size=len(text))
-    try:
-        return _decode(text)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise _explained(error, text) from None
+        _pairs(value, 1)
+    return value
 
 
 def parse_object(text: str | bytes, *, max_size: int = MAX_SIZE) -> dict[str, Any]:
@@ -153,8 +146,17 @@ def _odd_text(text: str) -> str | None:
     return None
 
 
+def _decoded(text: str | bytes) -> Any:
+    try:
+        return _decode(text)
+    except RecursionError:
+        raise JSONTextError(f"nested deeper than {MAX_DEPTH}; flatten it") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _explained(error, text) from None
+
+
 def _pairs(value: Any, depth: int) -> int:
-    """How many key-value pairs there are in a value, at any depth."""
+    """How many key-value pairs there are in a value, at any depth; what is too deep or too long is refused."""
     kind = type(value)
     if kind is dict or kind is list:
         if depth > MAX_DEPTH:

@@ -1,9 +1,9 @@
-"""The seams. Each protocol has one reason to exist and at least two implementations.
+"""The seams. Each protocol has one reason to exist and at least two implementations, of which some are to come (*).
 
 Model        a provider, a script                         providers/, testing/
-Invoker      the executor, a remote worker                execute/, bus/
+Invoker      the executor, a remote worker                execute/, bus/*
 Approver     a person, standing rules                     cli/, execute/
-Authoriser   scopes as values, real tokens                execute/, bus/
+Authoriser   scopes as values, real tokens                execute/, bus/*
 Journal      memory, SQLite                               testing/, proof/
 Spill        memory, a directory                          execute/, store/
 Embedder     words hashed, wordllama                      testing/, store/

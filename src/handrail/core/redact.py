@@ -73,6 +73,11 @@ def _redacted_object(value: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def is_secret(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema itself marks its values as secret."""
+    return schema.get("writeOnly") is True or schema.get("format") == "password"
+
+
 def secret_fields(schema: Mapping[str, Any]) -> frozenset[str]:
     """The names of properties that a schema marks as secret, at any depth."""
     found: set[str] = set()
@@ -119,7 +124,7 @@ def _holds_secret(schema: Any, root: Mapping[str, Any]) -> bool:
             stack.extend(node)
         if not isinstance(node, Mapping):
             continue
-        if node.get("writeOnly") is True or node.get("format") == "password":
+        if is_secret(node):
             return True
         for key in _INSIDE:
             inner = node.get(key)

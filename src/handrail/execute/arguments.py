@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from handrail.core.calls import ToolCall
@@ -26,6 +27,8 @@ def read_arguments(call: ToolCall, tool: Tool, *, lenient: bool) -> tuple[dict[s
         problems = tool.validator.problems(arguments)
     if problems:
         raise InvalidArguments(problems)
+    if arguments is call.arguments:
+        arguments = copy.deepcopy(arguments)  # a handler may change what it is given; the call stays what was asked
     completed = tool.complete(arguments)
     # A default is a remark of the schema, and may not fit it: `"default": null` on a text is common.
     if completed is not arguments and tool.validator.problems(completed):

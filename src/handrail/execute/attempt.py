@@ -15,6 +15,12 @@ from handrail.execute.isolation.work import HandlerRaised
 from handrail.execute.recorder import Recorder
 from handrail.tools.tool import Tool
 
+_LONGEST = 4_000
+"""Characters of an error that the model is sent; an exception may hold megabytes."""
+_NETWORK = frozenset(
+    {errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ETIMEDOUT}
+)
+
 
 class Attempt:
     """Filled in step by step, so that whenever a call ends, its record says how far it came."""
@@ -97,15 +103,6 @@ def _presentable(words: str) -> str:
     if len(words) > _LONGEST:
         words = "".join(cut(words, _LONGEST, None))
     return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()
-
-
-_LONGEST = 4_000
-"""Characters of an error that the model is sent; an exception may hold megabytes."""
-
-
-_NETWORK = frozenset(
-    {errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ETIMEDOUT}
-)
 
 
 def failure(error: BaseException) -> ToolError:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from handrail.core.calls import ToolCall
 from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Defer, Deny, Edit, binding
-from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation
-from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, UsageError
+from handrail.core.events import ConfirmationRequested
 from handrail.core.ports import Approver
 from handrail.core.redact import mask_fields
 from handrail.execute.changes import changes
@@ -47,6 +47,7 @@ class Confirmer:
         Raises:
             Denied: Somebody said no.
             NeedsConfirmation: Nobody has said anything yet; the question is in the record.
+            UsageError: The approver's answer is none.
         """
         ledger, definition = recorder.ledger, tool.digest
         request = ledger.request_for(call.id, tool.scoped_name, arguments, definition)
@@ -61,72 +62,57 @@ class Confirmer:
         why = "; ".join(filter(None, (_changed(tool, call, definition, ledger), why)))
         question = _question(tool, call, arguments, request, nonce, recorder, definition, why)
         if request is None:
-            await self._ask(question, tool, nonce, recorder)
+            request = await self._ask(question, tool, nonce, recorder)
         match await self._approver.decide(question):
             case Allow(by=by):
-                await self._answer(question, "allow", by, "", recorder)
+                await recorder.record(request.answered("allow", at=recorder.now(), by=by))
                 return Granted(question.request, arguments)
             case Edit(by=by, arguments=edited):
-                return await self._edited(tool, question, by, edited, nonce, recorder)
+                return await self._edited(tool, request, by, edited, nonce, recorder)
             case Deny(by=by, reason=reason):
-                await self._answer(question, "deny", by, reason, recorder)
+                await recorder.record(request.answered("deny", at=recorder.now(), by=by, reason=reason))
                 raise _denied(tool.name, by, reason)
             case Defer():
                 raise NeedsConfirmation(tool.name, question.request)
+            case other:
+                raise UsageError(f"an approver answers with Allow, Deny, Edit or Defer, not with {other!r}")
 
-    async def _ask(self, question: Confirmation, tool: Tool, nonce: str, recorder: Recorder) -> None:
+    async def _ask(self, question: Confirmation, tool: Tool, nonce: str, recorder: Recorder) -> ConfirmationRequested:
         known = recorder.ledger.words_of(question.definition) is not None
-        await recorder.record(
-            ConfirmationRequested(
-                run=question.run,
-                at=recorder.now(),
-                request=question.request,
-                call_id=question.call_id,
-                tool=question.tool,
-                binds=question.binds,
-                asked=Asked(
-                    mask_fields(question.arguments, tool.secrets),
-                    nonce,
-                    question.definition,
-                    None if known else tool.described(),
-                    question.why,
-                ),
-            )
+        request = ConfirmationRequested(
+            run=question.run,
+            at=recorder.now(),
+            request=question.request,
+            call_id=question.call_id,
+            tool=question.tool,
+            binds=question.binds,
+            asked=Asked(
+                mask_fields(question.arguments, tool.secrets),
+                nonce,
+                question.definition,
+                None if known else tool.described(),
+                question.why,
+            ),
         )
+        await recorder.record(request)
+        return request
 
     async def _edited(
-        self, tool: Tool, question: Confirmation, by: str, edited: dict[str, Any], nonce: str, recorder: Recorder
+        self,
+        tool: Tool,
+        request: ConfirmationRequested,
+        by: str,
+        edited: dict[str, Any],
+        nonce: str,
+        recorder: Recorder,
     ) -> Granted:
         if problems := tool.validator.problems(edited):
             raise InvalidArguments(f"{problem} (as edited by {by})" for problem in problems)
         arguments = tool.complete(edited)
-        binds = binding(nonce, question.run, question.call_id, question.tool, arguments, question.definition)
-        await self._answer(msgspec.structs.replace(question, binds=binds), "allow", by, "", recorder, edited=True)
-        return Granted(question.request, arguments, (f"{by} changed the arguments before the call ran",))
-
-    async def _answer(
-        self,
-        question: Confirmation,
-        decision: Literal["allow", "deny"],
-        by: str,
-        reason: str,
-        recorder: Recorder,
-        *,
-        edited: bool = False,
-    ) -> None:
-        await recorder.record(
-            ConfirmationAnswered(
-                run=question.run,
-                at=recorder.now(),
-                request=question.request,
-                call_id=question.call_id,
-                binds=question.binds,
-                decision=decision,
-                by=by,
-                reason=reason,
-                edited=edited,
-            )
-        )
+        binds = binding(nonce, request.run, request.call_id, request.tool, arguments, tool.digest)
+        answer = request.answered("allow", at=recorder.now(), by=by)
+        await recorder.record(msgspec.structs.replace(answer, binds=binds, edited=True))
+        return Granted(request.request, arguments, (f"{by} changed the arguments before the call ran",))
 
 
 def _question(

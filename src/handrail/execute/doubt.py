@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import Any
 
-from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.canonical import canonical
 from handrail.core.confirmation import binding
 from handrail.core.errors import InDoubt, ToolError, describe
@@ -39,8 +39,8 @@ def check_same(call: ToolCall, begun: CallIntended, ledger: Ledger, tools: Regis
         raise ToolError("duplicate_id", f"call id {call.id!r} already names another call; give each its own id")
 
 
-async def reconciled(attempt: Attempt, policy: Policy) -> ToolResult | None:
-    """The result of a call that was begun before, or None if it may run now.
+async def reconciled(attempt: Attempt, policy: Policy) -> Output | None:
+    """What a call gave that was begun before, or None if it may run now.
 
     A read, or an idempotent effect, simply runs again with the key it had. Any
     other effect is put to its tool's `reconcile`.
@@ -65,12 +65,11 @@ async def reconciled(attempt: Attempt, policy: Policy) -> ToolResult | None:
             attempt.grant = _still_good(begun, attempt, tool)
             attempt.recorder.ledger.known(attempt.call.id)
             return None
-        output = normal(found, "arguments")
+        return normal(found, "arguments")
     except ToolError as error:
         raise InDoubt(_words(tool.name, error.message)) from error
     except Exception as error:
         raise InDoubt(_words(tool.name, f"finding out failed ({describe(error)})")) from error
-    return ToolResult(attempt.call.id, attempt.call.name, output.output, warnings=output.warnings)
 
 
 def _take_edited(begun: CallIntended, attempt: Attempt) -> None:

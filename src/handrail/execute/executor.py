@@ -46,6 +46,9 @@ from handrail.execute.whole import to_the_end
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
 
+_NEVER = "cancelled before it started; it did nothing"
+_AGAIN = "cancelled after it had failed, before it was tried again"
+
 
 class Executor:
     """Settles calls: each gets exactly one honest answer."""
@@ -136,7 +139,7 @@ class Executor:
             result = attempt.refused(error)
         except asyncio.CancelledError:
             attempt.cancelled = True
-            result = attempt.result or attempt.refused(Cancelled("cancelled before it started; it did nothing"))
+            result = attempt.result or attempt.refused(Cancelled(_AGAIN if attempt.ran else _NEVER))
         result = msgspec.structs.replace(
             honest(attempt, result),
             duration_us=int((self._clock.monotonic() - started) * 1e6),
@@ -160,7 +163,7 @@ class Executor:
         await self._authoriser.authorise(context, tool.names)
         known = await reconciled(attempt, self.policy)
         if known is not None:
-            return known
+            return await self._performer.result(attempt, tool, known)
         check_secrets(arguments, tool)
         if not tool.reads:
             why = suspicion(tool, attempt.recorder.ledger, self.policy.after_untrusted)
@@ -287,8 +290,11 @@ class Executor:
         await self._recorder(ledger, emit).record(event)
 
     async def history(self, run: str) -> list[Recorded]:
-        """What the journal has of a run; nothing without a journal."""
-        return [] if self._journal is None else await self._journal.history(run)
+        """What the journal has of a run; nothing without a journal, or when it has only just begun."""
+        ledger = self._ledgers.get(run)
+        if self._journal is None or (ledger is not None and ledger.is_new):
+            return []
+        return await self._journal.history(run)
 
     async def offered(self, context: Context, tools: tuple[str, ...], emit: Emit = ignore) -> None:
         """Note which tools a model was shown in a turn."""
@@ -308,11 +314,14 @@ class Executor:
             await to_the_end(self._record(attempt, result))
             return result
 
-        return await ledger.once(call, settle)
+        try:
+            return await ledger.once(call, settle)
+        except ToolError as duplicate:
+            return refused(call, duplicate)
 
     async def answered(self, call: ToolCall, context: Context = Context()) -> ToolResult:
         """The answer to a call whose caller is gone: what it was settled with, or that it never began."""
-        return await self.refuse(call, Cancelled("cancelled before it started; it did nothing"), context)
+        return await self.refuse(call, Cancelled(_NEVER), context)
 
     async def answer(self, run: str, request: str, *, allow: bool, by: str, reason: str = "") -> None:
         """Give a person's word on a call that waits for it. Ask for the call again to have it run.
@@ -320,12 +329,13 @@ class Executor:
         Raises:
             UsageError: No such request waits in this run.
         """
-        ledger = await self._open(run, Context(run=run))
-        asked = ledger.requests.get(request)
-        if asked is None or request in ledger.answers:
+        recorder = self._recorder(await self._open(run, Context(run=run)))
+        await recorder.refresh()  # the first answer is the answer, also one from another process
+        asked = recorder.ledger.requests.get(request)
+        if asked is None or request in recorder.ledger.answers:
             raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
         decision: Literal["allow", "deny"] = "allow" if allow else "deny"
-        await self._recorder(ledger).record(asked.answered(decision, at=self._clock.now(), by=by, reason=reason))
+        await recorder.record(asked.answered(decision, at=self._clock.now(), by=by, reason=reason))
 
     async def amend(self, run: str, result: ToolResult) -> None:
         """Say what became of a call that was in doubt, on a person's word."""

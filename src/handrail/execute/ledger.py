@@ -31,6 +31,8 @@ class Ledger:
 
     def __init__(self, run: str, lease: Lease | None = None, history: Iterable[Recorded] = ()) -> None:
         self.run = run
+        self.is_new = True
+        """Whether nothing was written in it yet but that it began."""
         self._lease = lease
         self._settled: dict[str, ToolResult] = {}
         self._asked: dict[str, ToolCall] = {}
@@ -60,6 +62,7 @@ class Ledger:
 
     def note(self, event: Recorded) -> None:
         """Take an event into account, from the history or just recorded."""
+        self.is_new = False
         match event:
             case CallIntended():
                 self.open[event.call_id] = event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
 from handrail.tools.tool import Tool
 
-Nested = Callable[[Attempt, str, dict[str, Any], tuple[str, ...] | None], Awaitable[ToolResult]]
+Nested = Callable[[Attempt, str, dict[str, Any], tuple[str, ...] | None], Coroutine[Any, Any, ToolResult]]
 Amend = Callable[[Attempt, ToolResult], Awaitable[None]]
 
 
@@ -46,13 +46,18 @@ class Performer:
         self._amendments: set[asyncio.Task[None]] = set()
 
     async def perform(self, attempt: Attempt) -> ToolResult:
-        """Run the call and give its result; a failure is a result too. Raises only if it was cancelled."""
+        """Run the call and give its result; a failure is a result too.
+
+        Raises:
+            CancelledError: It was cancelled; `attempt.result` is the answer, if it had begun.
+            JournalError: Its intent could not be written.
+        """
         tool = _tool(attempt)
         held = attempt.context.held if attempt.context.depth else None
         try:
             async with self._gate.enter(tool, attempt.resource, held):
                 await self._intend(attempt, tool)
-                return await self._result(attempt, tool, await self._try(attempt, tool))
+                return await self.result(attempt, tool, await self._try(attempt, tool))
         except ToolError as error:
             return attempt.refused(error)
 
@@ -106,11 +111,16 @@ class Performer:
             attempt.context,
             attempt.key,
             report=progress.report,
-            nested=partial(self._nested, attempt),
+            nested=partial(_from_thread, asyncio.get_running_loop(), self._nested, attempt)
+            if tool.isolation == "thread"
+            else partial(self._nested, attempt),
         )
         work = self._start(tool, invocation, attempt.converted, timeout)
         ending = await work.watch(None if tool.isolation == "process" else timeout, self._policy.cancel_grace)
-        await progress.drain()
+        try:
+            await progress.drain()
+        except asyncio.CancelledError:  # the work has ended, and its answer is the real one
+            ending = "cancelled"
         if work.finished:
             attempt.cancelled = ending == "cancelled"
             return _output(work.future, tool)
@@ -142,10 +152,19 @@ class Performer:
             raise TimedOut("the deadline of the caller had passed before the tool could run")
         return min(timeout, left)
 
-    async def _result(self, attempt: Attempt, tool: Tool, output: Output) -> ToolResult:
+    async def result(self, attempt: Attempt, tool: Tool, output: Output) -> ToolResult:
+        """What a call gave, held to the schema of its tool and cut for the model.
+
+        Raises:
+            InvalidOutput: It does not fit the schema.
+        """
         check(output, tool.output_validator)
         limit = tool.max_output or self._policy.max_output
-        content, spilled, warnings = await bound(output.output, limit, self._spill)
+        try:
+            content, spilled, warnings = await bound(output.output, limit, self._spill)
+        except asyncio.CancelledError:  # the tool ran: who goes away does not wait for the rest to be kept
+            attempt.cancelled = True
+            content, spilled, warnings = await bound(output.output, limit, None)
         return ToolResult(
             attempt.call.id,
             attempt.call.name,
@@ -164,7 +183,7 @@ class Performer:
 
     async def _note_late(self, attempt: Attempt, tool: Tool, future: asyncio.Future[Any]) -> None:
         try:
-            result = await self._result(attempt, tool, _output(future, tool))
+            result = await self.result(attempt, tool, _output(future, tool))
         except ToolError as error:
             result = msgspec.structs.replace(attempt.refused(error), still_running=False)
         await self._amend(attempt, result)
@@ -187,6 +206,19 @@ def _output(future: asyncio.Future[Any], tool: Tool) -> Output:
 def _in_thread(tool: Tool, invocation: Invocation, arguments: dict[str, Any]) -> Any:
     value = tool.start(invocation, arguments)
     return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _from_thread(
+    loop: asyncio.AbstractEventLoop,
+    nested: Nested,
+    attempt: Attempt,
+    name: str,
+    arguments: dict[str, Any],
+    scopes: tuple[str, ...] | None,
+) -> ToolResult:
+    """A tool in a thread has a loop of its own there. What it calls is settled here, where the executor is."""
+    call = nested(attempt, name, arguments, scopes)
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from handrail.core.calls import ToolCall
 from handrail.core.events import CallProgress
 from handrail.execute.recorder import Recorder
 
 _MOST_WAITING = 100
+
+logger = logging.getLogger(__name__)
 
 
 class Progress:
@@ -53,5 +56,8 @@ class Progress:
         try:
             while self._waiting:
                 await self._recorder.emit(self._waiting.pop(0))
+        except Exception:
+            # The tool is running: its answer does not hang on whether somebody can hear how far it is.
+            logger.exception("a listener failed on the progress of %r", self._call.name)
         finally:
             self._task = None

@@ -12,6 +12,8 @@ from handrail.tools.finder import ALWAYS
 from handrail.tools.tool import Tool
 
 LONGEST_PIECE = 8_000
+_SPARE = 200
+"""Characters for the line under a piece, so that a piece is never cut again."""
 
 
 class MemorySpill:
@@ -52,8 +54,4 @@ def read_output_tool(spill: Spill) -> Tool:
             raise ToolError("not_found", f"no output {id!r} is kept; it may have made room for newer ones") from None
         return f"{piece}\n[characters {start:,} to {start + len(piece):,} of {total:,}]"
 
-    return Tool.from_function(read_output, max_output=LONGEST_PIECE + SPARE, tags=(ALWAYS,))
-
-
-SPARE = 200
-"""Characters for the line under a piece, so that a piece is never cut again."""
+    return Tool.from_function(read_output, max_output=LONGEST_PIECE + _SPARE, tags=(ALWAYS,))

@@ -20,12 +20,11 @@ from handrail.core.messages import Text, UserMessage
 from handrail.core.model import ModelRequest, ToolOffer
 from handrail.faces.offers import offers_of
 from handrail.providers.profiles import profile_for
-from handrail.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
 
 
-class Dialect(Struct, frozen=True):
+class ToolForm(Struct, frozen=True):
     """Who writes a provider's form, where it is in the body of a request, and how it is told from others."""
 
     module: str
@@ -61,13 +60,13 @@ def _bedrock(tool: Mapping[str, Any]) -> bool:
     return bool({"toolSpec", "cachePoint", "systemTool"} & tool.keys())
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "openai": Dialect("handrail.providers.openai_chat", "OpenAIChatCodec", ("tools",), _nested),
-    "openai-responses": Dialect("handrail.providers.openai_responses", "OpenAIResponsesCodec", ("tools",), _flat),
-    "anthropic": Dialect("handrail.providers.anthropic", "AnthropicCodec", ("tools",), _anthropic),
-    "gemini": Dialect("handrail.providers.gemini", "GeminiCodec", ("tools",), _gemini),
-    "ollama": Dialect("handrail.providers.ollama", "OllamaCodec", ("tools",), _nested),
-    "bedrock": Dialect("handrail.providers.bedrock", "BedrockCodec", ("toolConfig", "tools"), _bedrock),
+FORMS: Mapping[str, ToolForm] = {
+    "openai": ToolForm("handrail.providers.openai_chat", "OpenAIChatCodec", ("tools",), _nested),
+    "openai-responses": ToolForm("handrail.providers.openai_responses", "OpenAIResponsesCodec", ("tools",), _flat),
+    "anthropic": ToolForm("handrail.providers.anthropic", "AnthropicCodec", ("tools",), _anthropic),
+    "gemini": ToolForm("handrail.providers.gemini", "GeminiCodec", ("tools",), _gemini),
+    "ollama": ToolForm("handrail.providers.ollama", "OllamaCodec", ("tools",), _nested),
+    "bedrock": ToolForm("handrail.providers.bedrock", "BedrockCodec", ("toolConfig", "tools"), _bedrock),
 }
 
 
@@ -84,13 +83,13 @@ def convert_tools(provider: str, tools: Iterable[Any]) -> Converted:
         UsageError: There is no such provider.
         InvalidDefinition: Something is not a tool.
     """
-    dialect = DIALECTS.get(provider)
-    if dialect is None:
-        raise UsageError(f"there is no form of tools for {provider!r}; there are {', '.join(DIALECTS)}")
+    form = FORMS.get(provider)
+    if form is None:
+        raise UsageError(f"there is no form of tools for {provider!r}; there are {', '.join(FORMS)}")
     tools = list(tools)
-    native = {index: dict(tool) for index, tool in enumerate(tools) if _is_native(tool, dialect)}
+    native = {index: dict(tool) for index, tool in enumerate(tools) if _is_native(tool, form)}
     offers = offers_of(tool for index, tool in enumerate(tools) if index not in native)
-    written, notices = _written(provider, dialect, offers)
+    written, notices = _written(provider, form, offers)
     return Converted(_in_order(native, written, len(tools)), notices)
 
 
@@ -126,16 +125,16 @@ def _converted(provider: str, tools: Iterable[Any]) -> list[dict[str, Any]]:
     return converted.tools
 
 
-def _is_native(tool: Any, dialect: Dialect) -> bool:
-    return isinstance(tool, Mapping) and not isinstance(tool, Tool) and dialect.is_native(tool)
+def _is_native(tool: Any, form: ToolForm) -> bool:
+    return isinstance(tool, Mapping) and form.is_native(tool)
 
 
 def _written(
-    provider: str, dialect: Dialect, offers: tuple[ToolOffer, ...]
+    provider: str, form: ToolForm, offers: tuple[ToolOffer, ...]
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     if not offers:
         return [], ()
-    kind = getattr(importlib.import_module(dialect.module), dialect.codec)
+    kind = getattr(importlib.import_module(form.module), form.codec)
     # Not strict: what a strict schema makes a model write must be mended when it is read, and we shall not read it.
     plain = replace(profile_for(provider.removesuffix("-responses"), "-"), strict="never")
     codec = kind(profile=plain) if "profile" in kind.__struct_fields__ else kind()
@@ -143,7 +142,7 @@ def _written(
     request = ModelRequest(messages=(UserMessage((Text("-"),)),), tools=offers)
     wire = codec.encode(request, "-", stream=False)
     found: Any = wire.body
-    for key in dialect.place:
+    for key in form.place:
         found = found[key]
     return list(found), wire.notices
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 GROUP = "handrail.providers"
 _SHARED = ("paces", "clock", "chance", "retry")
 """Options that go to the fallbacks of a model too."""
-_TREATMENT = ("headers", "paces", "requests_per_minute", "retry", "stream", "transport")
+_TREATMENT = ("headers", "paces", "profile", "requests_per_minute", "retry", "stream", "transport")
 """Options that every service has."""
 
 
@@ -90,10 +90,8 @@ SERVICES: Mapping[str, Service] = {
 }
 """Services with a wire of their own. `compatible` is any server that speaks OpenAI's Chat Completions."""
 
-MAKERS: Mapping[str, tuple[str, str]] = {
-    "local": ("handrail.providers.local.model", "create_local"),
-}
-"""Models that come another way: a module, and a function in it that makes one."""
+LOCAL = "local"
+"""The embedded model, which is no service."""
 
 
 def create_llm(
@@ -159,16 +157,14 @@ def _paces(options: Mapping[str, Any]) -> Paces:
 
 def service_names() -> tuple[str, ...]:
     """Every name that `create_llm` takes, those of other packages included."""
-    return tuple(sorted({*SERVICES, *MAKERS, *(point.name for point in _points())}))
+    return tuple(sorted({*SERVICES, LOCAL, *(point.name for point in _points())}))
 
 
 def _maker(name: str) -> Callable[..., Model]:
     if name in SERVICES:
         return lambda **given: _service_model(name, SERVICES[name], **given)
-    if name in MAKERS:
-        module, function = MAKERS[name]
-        made: Callable[..., Model] = getattr(importlib.import_module(module), function)
-        return lambda **given: made(**_spoken(name, given))
+    if name == LOCAL:
+        return _local_model
     for point in _points():
         if point.name == name:
             loaded: Callable[..., Model] = point.load()
@@ -182,11 +178,15 @@ def _points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
-def _spoken(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said, in the words of the embedded model: its model is a file, and an embedder finds tools for it."""
-    if name == "local":
-        given = {"embedder": _embedder(), **given, "weights": given.get("weights") or given.get("model"), "model": None}
-    return {key: value for key, value in given.items() if value is not None}
+def _local_model(*, model: str | None = None, **given: Any) -> Model:
+    """Its model is a file, and an embedder finds tools for it."""
+    from handrail.providers.local.model import create_local
+    from handrail.providers.local.process import Bounds
+
+    options = {"embedder": _embedder(), **given, "weights": given.get("weights") or model}
+    options = {key: value for key, value in options.items() if value is not None}
+    _check_options(LOCAL, options, {"weights", "embedder", "shown", *Bounds.__struct_fields__})
+    return create_local(**options)
 
 
 def _embedder() -> Callable[[], Any] | None:
@@ -222,7 +222,9 @@ def _service_model(
     address = base_url or service.base_url
     if address is None:
         raise UsageError(f"{name!r} needs the address of a server: base_url='http://host:port/v1'")
-    region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region = None
+    if service.transport == _BOTOCORE:
+        region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     endpoint = Endpoint(
         address.replace("{region}", region or "us-east-1"),
         _key(name, service, key, own_address=base_url is None),
@@ -262,10 +264,7 @@ def _key(name: str, service: Service, given: str | None, *, own_address: bool) -
 def _codec(name: str, service: Service, profile: Profile, written: str, options: Mapping[str, Any]) -> Codec:
     kind = getattr(importlib.import_module(service.module), service.codec)
     known = set(kind.__struct_fields__)
-    unknown = sorted(options.keys() - known)
-    if unknown:
-        there = ", ".join(sorted({*known, *Settings.__annotations__, *_TREATMENT}))
-        raise UsageError(f"{name!r} has no option {unknown[0]!r}; there are {there}")
+    _check_options(name, options, {*known, *_TREATMENT})
     facts = {"server": name.removesuffix("-responses"), "profile": profile}
     codec: Codec = kind(**{key: value for key, value in facts.items() if key in known} | dict(options))
     if profile.tools != "prompted":
@@ -273,3 +272,10 @@ def _codec(name: str, service: Service, profile: Profile, written: str, options:
     from handrail.providers.prompted.codec import PromptedCodec
 
     return PromptedCodec(codec, written or profile.prompted_format)
+
+
+def _check_options(name: str, options: Mapping[str, Any], known: set[str]) -> None:
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        there = ", ".join(sorted({*known, *Settings.__annotations__}))
+        raise UsageError(f"{name!r} has no option {unknown[0]!r}; there are {there}")

@@ -10,6 +10,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -90,9 +91,16 @@ class Engine:
             return cls(setup, run, given, own=False, folder=None)
         from handrail.proof.journal import SqliteJournal  # SQLite and cryptography load when they are used
 
-        folder = None if given is not None else Path(tempfile.mkdtemp(prefix="handrail-"))
-        journal = await SqliteJournal.open(given if folder is None else folder / "journal.db")  # type: ignore[arg-type]  # one of them is a path
-        return cls(setup, run, journal, own=True, folder=folder)
+        async with AsyncExitStack() as undo:
+            folder = None
+            if given is None:
+                folder = Path(tempfile.mkdtemp(prefix="handrail-"))
+                undo.callback(shutil.rmtree, folder, ignore_errors=True)
+                given = folder / "journal.db"
+            journal = await undo.enter_async_context(await SqliteJournal.open(given))
+            engine = cls(setup, run, journal, own=True, folder=folder)
+            undo.pop_all()
+        return engine
 
     @property
     def path(self) -> Path | None:
@@ -118,11 +126,10 @@ class Engine:
 
     async def aclose(self) -> None:
         """End the run in the record, and let go of everything."""
-        try:
-            await self._executor.finish(self.run_id)
-            await self._executor.aclose()
-        finally:
-            if self._own:
-                await self._journal.aclose()
+        async with AsyncExitStack() as stack:
             if self._discard is not None:
-                self._discard()
+                stack.callback(self._discard)
+            if self._own:
+                stack.push_async_callback(self._journal.aclose)
+            stack.push_async_callback(self._executor.aclose)
+            await self._executor.finish(self.run_id)

@@ -7,7 +7,7 @@ acted on has one `ToolResult`: validated, run under its timeout, never retried b
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -124,15 +124,19 @@ class Client:
         self._new_id = new_id
 
     async def stream(self, prompt: Prompt, context: Context = Context()) -> AsyncGenerator[StreamEvent, None]:
-        """One task. Closing the stream cancels it: nothing comes after that, and no tool is left running."""
-        task = self._new_id("run")
-        context = msgspec.structs.replace(context, run=context.run or task)
+        """One task. Closing the stream cancels it: nothing comes after that, and no tool is left running.
+
+        It is a run of its own, which ends with it, unless the context names one to go on with.
+        """
+        own = not context.run
+        context = msgspec.structs.replace(context, run=context.run or self._new_id("run"))
         begun = self._clock.monotonic()
         yield Started(context.run, self._clock.now())
         state = _State()
 
-        async def run(emit: Emit) -> Conversation:
-            return await self._runner.run(conversation_of(prompt), context, emit, follow=state.follow)
+        async def run(emit: Emit) -> None:
+            work = self._runner.run(conversation_of(prompt), context, emit, follow=state.follow)
+            await (self._to_its_end(work, context.run) if own else work)
 
         try:
             async with aclosing(streamed(run)) as events:
@@ -148,6 +152,18 @@ class Client:
             yield told
         yield Metrics(latency_ms=round((self._clock.monotonic() - begun) * 1000))
         yield Completed(state.finish)
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, Any], run: str) -> None:
+        """Let nothing of a run stay that nobody can go on with by name: neither its lease nor what is known of it."""
+        reason = "cancelled"
+        try:
+            await work
+            reason = "done"
+        except HandrailError:
+            reason = "failed"
+            raise
+        finally:
+            await self._executor.finish(run, reason)
 
     async def aclose(self) -> None:
         await self._executor.aclose()
@@ -168,6 +184,8 @@ class _State:
     asked: set[str] = field(default_factory=set)
     conversation: Conversation = field(default_factory=Conversation)
     """As it is now. It has the answers of calls that were not run, and so have no entry of their own."""
+    read: int = 0
+    """Messages of it in which every answer was told."""
 
     def follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -192,7 +210,8 @@ class _State:
         """Answers that are in the conversation and were not told yet."""
         if not self.asked:
             return
-        for message in self.conversation.messages:
+        new, self.read = self.conversation.messages[self.read :], len(self.conversation)
+        for message in new:
             if isinstance(message, ResultMessage) and message.invocation_id in self.asked:
                 yield self._answer(message.result)
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, Unpack
 
-from handrail.core import context as core
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context as CallContext
 from handrail.core.errors import ToolError, UsageError
@@ -36,7 +35,7 @@ Provider = Literal["anthropic", "openai"]
 _DIALECTS: Mapping[str, type[Dialect]] = {"anthropic": Anthropic, "openai": OpenAI}
 
 
-class Context(core.Context, frozen=True, kw_only=True):
+class Context(CallContext, frozen=True, kw_only=True):
     """A context that also says which invoker it is for, as the document makes it."""
 
     invoker: Any = None

@@ -33,7 +33,7 @@ class RequestedCall:
 
     @classmethod
     def of(cls, call: ToolCall, new_id: NewId = new_id) -> RequestedCall:
-        return cls(call.id or new_id("call"), call.name, _read(call.arguments))
+        return cls(call.id or new_id("call"), call.name, arguments_of(call.arguments))
 
     @property
     def call(self) -> ToolCall:
@@ -83,7 +83,8 @@ def _named(functions: Functions) -> Mapping[str, Callable[..., Any]]:
     return {tool.name: tool for tool in tools}
 
 
-def _read(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+def arguments_of(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+    """As an object; text that is none stays as it is, for the executor to refuse."""
     if isinstance(arguments, dict):
         return arguments
     try:

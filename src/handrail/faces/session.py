@@ -77,6 +77,8 @@ class Session:
     ) -> None:
         self.llm = provider if isinstance(provider, LLM) else LLM(provider)
         self._provider = provider
+        self._closes_model = self.llm is not provider
+        """Whether the model is its to close: not one that somebody else made an `LLM` of, nor that of a fork."""
         self._setup = Setup(
             model=self.llm.model,
             tools=registered(*tools),
@@ -212,6 +214,7 @@ class Session:
             context=setup.context,
             **setup.parts,
         )
+        forked._closes_model = False
         forked.conversation = self.conversation
         forked._checkpoints = list(self._checkpoints)
         return forked
@@ -247,10 +250,12 @@ class Session:
         engine, self._engine = self._engine, None
         if self._finalizer is not None:
             self._finalizer.detach()
-        if engine is not None:
-            await engine.aclose()
-        if self.llm is not self._provider:
-            await self.llm.aclose()
+        try:
+            if engine is not None:
+                await engine.aclose()
+        finally:
+            if self._closes_model:
+                await self.llm.aclose()
 
     def close(self) -> None:
         self.llm.portal.call(self.aclose())

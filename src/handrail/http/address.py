@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 _PORTS = {"http": 80, "https": 443}
 _KEPT = "!#$%&'()*+,/:;=?@[]~"
@@ -18,7 +18,7 @@ class Address(NamedTuple):
     target: str
     """The path and the query."""
     login: str = ""
-    """`user:password`, if the URL has one."""
+    """`user:password` without percent signs, if the URL has one."""
 
     @property
     def authority(self) -> str:
@@ -43,5 +43,5 @@ def _read(url: str) -> Address:
     if not host.isprintable() or " " in host:
         raise ValueError("its host has a character that no host has")
     target = quote(parts.path or "/", safe=_KEPT) + (f"?{quote(parts.query, safe=_KEPT)}" if parts.query else "")
-    login = f"{parts.username or ''}:{parts.password or ''}" if parts.username is not None else ""
+    login = "" if parts.username is None else unquote(f"{parts.username}:{parts.password or ''}")
     return Address(parts.scheme, host, parts.port or _PORTS[parts.scheme], target, login)

@@ -6,7 +6,8 @@ import asyncio
 import re
 import ssl
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from typing import NamedTuple
 
 from handrail.http.address import Address
@@ -15,12 +16,14 @@ from handrail.http.head import basic, head
 
 _KEPT = 15.0
 """Seconds that an idle connection is trusted to be open at the other end too."""
+_BODILESS = (b"GET ", b"HEAD ")
+"""Methods of which nobody expects a body, not even an empty one."""
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([^\s"';]+)""", re.IGNORECASE)
 _STAGGER = 0.25
 """Seconds before another address of the same host is tried beside the first."""
 
 
-class Place(NamedTuple):
+class Route(NamedTuple):
     """What a connection leads to."""
 
     loop: asyncio.AbstractEventLoop
@@ -69,7 +72,7 @@ class Answer:
 
 
 class Client:
-    """Asks. `close` closes its connections."""
+    """Asks, and keeps connections for the next request. `aclose` closes them."""
 
     def __init__(
         self,
@@ -88,9 +91,8 @@ class Client:
         self._connect = connect
         self._silence = silence
         self._total = total
-        self._contexts: dict[bool, ssl.SSLContext] = {}
-        self._idle: dict[Place, list[Connection]] = {}
-        self._open: set[tuple[Place, Connection]] = set()
+        self._idle: dict[Route, list[Connection]] = {}
+        self._open: set[tuple[Route, Connection]] = set()
 
     async def ask(
         self,
@@ -104,107 +106,112 @@ class Client:
         """Send what `head` wrote and wait for the head of the answer.
 
         Raises:
-            NotConnected: Nothing was sent.
+            NotConnected, ssl.SSLCertVerificationError: Nothing was sent.
             TimeoutError, OSError, BadAnswer: The request was sent, and no answer came.
         """
         loop = asyncio.get_running_loop()
-        place = Place(loop, address.scheme, address.host, address.port, unix_socket, proxy)
-        connection = self._waiting(place)
+        route = Route(loop, address.scheme, address.host, address.port, unix_socket, proxy)
+        connection = self._waiting(route)
         if connection is None:
             self._forget_ended()
-            connection = await self._connected(place)
-        self._open.add((place, connection))
+            connection = await self._connected(route)
+        self._open.add((route, connection))
+        length = b"content-length: %d\r\n" % len(body) if body or not request.startswith(_BODILESS) else b""
         try:
-            await connection.ask(b"%bcontent-length: %d\r\n\r\n" % (request, len(body)), body)
+            await connection.ask(b"%b%b\r\n" % (request, length), body)
         except BaseException:
-            self._open.discard((place, connection))
+            self._open.discard((route, connection))
             connection.abort()
             raise
-        return Answer(connection, partial(self._done, place, connection))
+        return Answer(connection, partial(self._done, route, connection))
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, and of others that run."""
+        """Close the connections of this event loop at once, and those of others when they next run."""
         opened, self._open, self._idle = self._open, set(), {}
         here = asyncio.get_running_loop()
-        for place, connection in opened:
-            if place.loop is here:
+        for route, connection in opened:
+            if route.loop is here:
                 connection.abort()
-            elif place.loop.is_running():
-                place.loop.call_soon_threadsafe(connection.abort)
+            else:
+                with suppress(RuntimeError):  # that loop is closed
+                    route.loop.call_soon_threadsafe(connection.abort)
         await asyncio.sleep(0)  # the loop closes a socket in its next turn
 
-    def _waiting(self, place: Place) -> Connection | None:
-        idle = self._idle.get(place)
+    def _waiting(self, route: Route) -> Connection | None:
+        idle = self._idle.get(route)
         while idle:
             connection = idle.pop()
-            if not connection.closed and place.loop.time() - connection.idle_since < _KEPT:
+            if not connection.closed and route.loop.time() - connection.idle_since < _KEPT:
                 return connection
-            self._open.discard((place, connection))
+            self._open.discard((route, connection))
             connection.abort()
         return None
 
-    def _done(self, place: Place, connection: Connection, reusable: bool) -> None:
-        if not reusable or (place, connection) not in self._open:  # the client was closed meanwhile
-            self._open.discard((place, connection))
+    def _done(self, route: Route, connection: Connection, reusable: bool) -> None:
+        if not reusable or (route, connection) not in self._open:  # the client was closed meanwhile
+            self._open.discard((route, connection))
             connection.abort()
         else:
-            self._idle.setdefault(place, []).append(connection)
+            self._idle.setdefault(route, []).append(connection)
 
     def _forget_ended(self) -> None:
-        """Connections end with their event loop."""
-        if any(place.loop.is_closed() for place in self._idle):
-            self._idle = {place: idle for place, idle in self._idle.items() if not place.loop.is_closed()}
-            self._open = {(place, each) for place, each in self._open if not place.loop.is_closed()}
+        """Connections end with their event loop. Other threads may be asking, so only copies are gone through."""
+        for route in tuple(self._idle):
+            if route.loop.is_closed():
+                self._idle.pop(route, None)
+        for opened in tuple(self._open):
+            if opened[0].loop.is_closed():
+                self._open.discard(opened)
 
     # ── connecting ───────────────────────────────────────────────────────────────────
 
-    async def _connected(self, place: Place) -> Connection:
+    async def _connected(self, route: Route) -> Connection:
         try:
             async with asyncio.timeout(self._connect):
-                return await self._reach(place)
-        except TimeoutError:
-            raise NotConnected(f"no connection within {self._connect:g} s") from None
+                return await self._reach(route)
         except ssl.SSLCertVerificationError:
             raise
+        except TimeoutError as error:  # ours has no words; the system's and a proxy's have
+            raise NotConnected(str(error) or f"no connection within {self._connect or 0:g} s") from error
         except (OSError, BadAnswer, UnicodeError) as error:
             raise NotConnected(str(error) or type(error).__name__) from error
 
-    async def _reach(self, place: Place) -> Connection:
-        loop = place.loop
-        tls = self._context() if place.scheme == "https" else None
-        if place.unix_socket is not None:
+    async def _reach(self, route: Route) -> Connection:
+        loop = route.loop
+        tls = self._context() if route.scheme == "https" else None
+        if route.unix_socket is not None:
             _, connection = await loop.create_unix_connection(
-                self._new, place.unix_socket, ssl=tls, server_hostname=place.host if tls else None
+                self._new, route.unix_socket, ssl=tls, server_hostname=route.host if tls else None
             )
-        elif place.proxy is not None:
-            return await self._through(place, Address.of(place.proxy), tls)
+        elif route.proxy is not None:
+            return await self._through(route, Address.of(route.proxy), tls)
         else:
             _, connection = await loop.create_connection(
                 self._new,
-                place.host,
-                place.port,
+                route.host,
+                route.port,
                 ssl=tls,
-                server_hostname=place.host if tls else None,
+                server_hostname=route.host if tls else None,
                 happy_eyeballs_delay=_STAGGER,
             )
         return connection
 
-    async def _through(self, place: Place, proxy: Address, tls: ssl.SSLContext | None) -> Connection:
+    async def _through(self, route: Route, proxy: Address, tls: ssl.SSLContext | None) -> Connection:
         to_proxy = self._context() if proxy.scheme == "https" else None
-        transport, connection = await place.loop.create_connection(
+        transport, connection = await route.loop.create_connection(
             self._new, proxy.host, proxy.port, ssl=to_proxy, server_hostname=proxy.host if to_proxy else None
         )
         if tls is None:
             return connection
-        goal = f"[{place.host}]:{place.port}" if ":" in place.host else f"{place.host}:{place.port}"
+        goal = f"[{route.host}]:{route.port}" if ":" in route.host else f"{route.host}:{route.port}"
         login = {"proxy-authorization": basic(proxy.login)} if proxy.login else {}
-        asked = Address("http", place.host, place.port, goal)
+        asked = Address("http", route.host, route.port, goal)
         try:
             await connection.ask(head("CONNECT", asked, {"host": goal, **login}) + b"\r\n", b"")
             if connection.status != 200:
                 raise BadAnswer(f"the proxy answered {connection.status} {connection.reason}")
             made = self._new()
-            inner = await place.loop.start_tls(transport, made, tls, server_hostname=place.host)
+            inner = await route.loop.start_tls(transport, made, tls, server_hostname=route.host)
         except BaseException:
             connection.abort()
             raise
@@ -218,11 +225,13 @@ class Client:
         return Connection(self._silence, self._total)
 
     def _context(self) -> ssl.SSLContext:
-        if isinstance(self._tls, ssl.SSLContext):
-            return self._tls
-        if self._tls not in self._contexts:
-            context = ssl.create_default_context()
-            if not self._tls:
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            self._contexts[self._tls] = context
-        return self._contexts[self._tls]
+        return self._tls if isinstance(self._tls, ssl.SSLContext) else _default_context(self._tls)
+
+
+@cache
+def _default_context(verified: bool) -> ssl.SSLContext:
+    """Made once: to read the system's certificates takes long enough to hold up an event loop."""
+    context = ssl.create_default_context()
+    if not verified:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context

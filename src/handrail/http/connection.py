@@ -15,11 +15,11 @@ import httptools
 _AHEAD = 256 * 1024
 """Bytes that may lie here unread before the service is made to wait."""
 _HEAD = 64 * 1024
+"""Bytes of a head, and of the trailers after a body."""
 _STEP = 1024 * 1024
 """Bytes that are unpacked at once, of an answer that is compressed."""
-_GLANCE = 0.01
-"""Seconds until a timer looks again that found nobody waiting."""
 _UNPACKED = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""The `wbits` by which zlib reads an encoding."""
 
 
 class NotConnected(OSError):
@@ -49,14 +49,17 @@ class Connection(asyncio.Protocol):
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
+        self._before_head = 0
         self._head_size = 0
         self._has_head = False
+        self._bodiless = False
         self._complete = False
         self._reusable = False
         self._to_its_close = False
         self._chunks: list[bytes] = []
         self._ahead = 0
         self._paused = False
+        self._packing: int | None = None
         self._inflate: Any = None
         self._failed: Exception | None = None
 
@@ -69,10 +72,9 @@ class Connection(asyncio.Protocol):
             TimeoutError, OSError, BadAnswer: It does not come.
         """
         self._begin()
+        self._bodiless = head.startswith(b"HEAD ")
         self._parser = httptools.HttpResponseParser(self)
         self._began = self._heard = self._loop.time()
-        if self._silence is not None or self._total is not None:
-            self._timer = self._loop.call_later(self._patience(), self._look)
         if len(body) <= _AHEAD:
             self._transport.write(head + body)
         else:
@@ -88,17 +90,19 @@ class Connection(asyncio.Protocol):
             TimeoutError, OSError, BadAnswer: It breaks off.
         """
         while True:
+            data = b""
             if self._inflate is not None and self._inflate.unconsumed_tail:
-                return self._unpacked(self._inflate.unconsumed_tail)
-            if self._chunks:
-                if data := self._taken() if self._inflate is None else self._unpacked(self._taken()):
-                    return data
-            elif self._complete:
-                if self._inflate is not None and not self._inflate.eof:
-                    raise BadAnswer("the compressed answer was cut off")
-                return b""
-            else:
+                data = self._unpacked(self._inflate.unconsumed_tail)
+            elif self._chunks:
+                data = self._taken() if self._inflate is None else self._unpacked(self._taken())
+            elif not self._complete:
                 await self._wait()
+            elif self._inflate is not None and not self._inflate.eof:
+                raise BadAnswer("the compressed answer was cut off")
+            else:
+                return b""
+            if data:
+                return data
 
     def _taken(self) -> bytes:
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
@@ -132,6 +136,7 @@ class Connection(asyncio.Protocol):
         """Wait for nothing any more."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._parser = None
 
     def abort(self) -> None:
@@ -145,6 +150,7 @@ class Connection(asyncio.Protocol):
     async def _wait(self) -> None:
         if self._failed is not None:
             raise self._failed
+        self._watch()
         self._waiter = self._loop.create_future()
         try:
             await self._waiter
@@ -162,14 +168,19 @@ class Connection(asyncio.Protocol):
             ends.append(self._began + self._total)
         return min(ends) - self._loop.time()
 
+    def _watch(self) -> None:
+        """Set the timer, unless it runs or there is no limit."""
+        if self._timer is None and (self._silence is not None or self._total is not None):
+            self._timer = self._loop.call_later(max(self._patience(), 0.0), self._look)
+
     def _look(self) -> None:
-        patience = self._patience()
-        if patience <= 0 and self._waiter is not None:
+        self._timer = None
+        if self._patience() > 0:
+            self._watch()
+        elif self._waiter is not None:  # else whoever waits next sets the timer again
             silent = self._loop.time() - self._heard
             mute = self._silence is not None and silent >= self._silence
             self._fail(TimeoutError(f"nothing came for {silent:.1f} s" if mute else f"not ended in {self._total:g} s"))
-            return
-        self._timer = self._loop.call_later(max(patience, _GLANCE), self._look)
 
     def _fail(self, error: Exception) -> None:
         self._failed = self._failed or error
@@ -194,10 +205,15 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self._fail(BadAnswer("it wants to speak another protocol"))
             self.abort()
+        if not self._has_head:
+            self._before_head += len(data)
+            if self._before_head > _HEAD:
+                self._fail(BadAnswer("its headers are endless"))
+                self.abort()
         self._wake()
 
-    def eof_received(self) -> bool:
-        return False
+    def eof_received(self) -> None:
+        self.closed = True  # from here on the loop sends nothing more; `connection_lost` follows
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -215,9 +231,10 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._complete:
             raise BadAnswer("it answers twice")
+        self.reason = ""
 
-    def on_status(self, reason: bytes) -> None:
-        self.reason = reason.decode("latin-1")
+    def on_status(self, piece: bytes) -> None:
+        self.reason += piece.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_size += len(name) + len(value)
@@ -238,11 +255,15 @@ class Connection(asyncio.Protocol):
             and "transfer-encoding" not in self.headers
             and self.status not in (204, 304)
         )
-        packed = _UNPACKED.get(self.headers.get("content-encoding", "").strip().lower())
-        self._inflate = None if packed is None else zlib.decompressobj(packed)
+        self._packing = _UNPACKED.get(self.headers.get("content-encoding", "").strip().lower())
         self._has_head = True
+        self._complete = self._bodiless  # whatever its headers say of a body
 
     def on_body(self, body: bytes) -> None:
+        if self._bodiless:
+            return
+        if self._packing is not None and self._inflate is None:
+            self._inflate = zlib.decompressobj(self._packing)
         self._chunks.append(body)
         self._ahead += len(body)
         if self._ahead > _AHEAD and not self._paused:

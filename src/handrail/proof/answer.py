@@ -43,9 +43,10 @@ async def answer(
 
 
 async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: Clock = SystemClock()) -> CallAmended:
-    """Write down what a person found out about a call that was cut off. It is the call's result from then on.
+    """Write down what a person found out about a call in doubt. It is the call's result from then on.
 
     Raises:
+        UsageError: The call is not in doubt, or not any more.
         LeaseHeld: A program works on the run, so the call may yet end by itself.
         JournalError: It could not be written.
     """
@@ -61,6 +62,10 @@ async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: 
     async with await SqliteJournal.open(path) as journal:
         lease = await journal.lease(run)
         try:
+            with Reader(path) as reader:
+                found = reader.find_call(result.tool_call_id, run)
+            if found is None or not found.in_doubt:
+                raise UsageError(f"call {result.tool_call_id!r} is not in doubt; see: handrail proof show {run}")
             await journal.append(said, durable=True)
         finally:
             lease.release()

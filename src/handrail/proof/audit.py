@@ -19,7 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.errors import BrokenProof, JournalError
+from handrail.core.events import CallAmended
 from handrail.proof.bundle import BundleEntry, write_bundle
+from handrail.proof.database import own_signer
 from handrail.proof.entry import body_digest, place
 from handrail.proof.keys import Signer, Verifier
 from handrail.proof.merkle import inclusion_proof, inclusion_proofs, leaf_hash, root, verify_inclusion
@@ -60,20 +62,30 @@ def audit(
     Raises:
         JournalError: It cannot be read at all, or a later version wrote it.
     """
-    with Reader(path) as reader:
-        walk = Walk()
-        keys = list(verifiers) if verifiers is not None else walk.own_keys(reader.verifier_key)
-        stored = reader.checkpoints()
-        for size, note, frontier in stored:
-            walk.expect(note, keys, reader.origin, size, frontier)
-        for note in known:
-            walk.expect(note, keys, reader.origin)
-        walk.expect_spans(reader.spans(), max((size for size, _, _ in stored), default=0))
-        for entry in reader.entries():
-            walk.take(entry)
-            if progress is not None and walk.count % _STRIDE == 0:
-                progress(walk.count)
-        walk.finish()
+    with Reader(path, still=True) as reader:
+        return _audited(reader, verifiers, known, progress)
+
+
+def _audited(
+    reader: Reader,
+    verifiers: Iterable[Verifier] | None = None,
+    known: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    walk = Walk()
+    keys = list(verifiers) if verifiers is not None else walk.own_keys(reader.verifier_key)
+    stored = reader.checkpoints()
+    signed = max((size for size, _, _ in stored), default=0)
+    for size, note, frontier in stored:
+        walk.expect(note, keys, reader.origin, size, frontier)
+    for note in known:
+        walk.expect(note, keys, reader.origin)
+    walk.expect_spans(reader.spans(), signed)
+    for entry in reader.entries():
+        walk.take(entry)
+        if progress is not None and walk.count % _STRIDE == 0:
+            progress(walk.count)
+    walk.finish()
     problems = sorted(walk.problems, key=lambda problem: (problem.index is None, problem.index or 0))
     return Report(
         ok=not problems,
@@ -81,7 +93,7 @@ def audit(
         bodies=walk.bodies,
         erased=walk.erased,
         checkpoints=len(stored),
-        unsigned_tail=max(0, walk.count - max((size for size, _, _ in stored), default=0)),
+        unsigned_tail=max(0, walk.count - signed),
         problems=tuple(problems),
     )
 
@@ -138,23 +150,26 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 
 def prove(path: str | Path, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
-    """The receipt for the answer to a call; for a call without an answer, for its intent.
+    """The receipt for the answer to a call, which is a person's word if there is one; else for its intent.
 
     Raises:
         JournalError: No such call is recorded.
         BrokenProof: The journal was changed.
     """
-    _check(path)
-    with Reader(path) as reader:
+    with Reader(path, still=True) as reader:
+        _check(reader)
         found = [entry for entry in reader.entries(run) if entry.call == call_id and entry.type.startswith("call.")]
-        answers = [entry for entry in found if entry.type == "call.settled"]
+        answers = [entry for entry in found if _is_answer(entry)]
         if not found:
             raise JournalError(f"the journal {str(path)!r} has no call {call_id!r}")
         entry = (answers or found)[-1]
         covering = [(size, note) for size, note, _ in reader.checkpoints() if size > entry.seq]
-        size, note = covering[-1] if covering else _sign(reader, signer or _own_signer(reader))
+        if covering:
+            (size, note), key = covering[-1], reader.verifier_key
+        else:
+            signer = signer or own_signer(reader.path, reader.origin)
+            (size, note), key = _sign(reader, signer), signer.verifier_key
         proof = inclusion_proof(reader.hashes(size), entry.seq, size)
-        key = reader.verifier_key if signer is None else signer.verifier_key
     return Receipt(
         call_id=call_id,
         index=entry.seq,
@@ -168,6 +183,14 @@ def prove(path: str | Path, call_id: str, *, run: str | None = None, signer: Sig
     )
 
 
+def _is_answer(entry: Entry) -> bool:
+    """Whether it answers a call, at first or by a person's word; what ended late stands only beside the answer."""
+    if entry.type == "call.amended":
+        event = entry.event
+        return isinstance(event, CallAmended) and event.why == "person"
+    return entry.type == "call.settled"
+
+
 def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer | None = None) -> Path:
     """Write a run as a proof bundle, under a new checkpoint that says how many entries it has.
 
@@ -176,9 +199,9 @@ def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer
         BrokenProof: The journal was changed.
         UsageError: The folder exists.
     """
-    _check(path)
-    with Reader(path) as reader:
-        signer = signer or _own_signer(reader)
+    with Reader(path, still=True) as reader:
+        _check(reader)
+        signer = signer or own_signer(reader.path, reader.origin)
         entries = list(reader.entries(run))
         if not entries:
             raise JournalError(f"the journal {str(path)!r} has no run {run!r}")
@@ -193,8 +216,8 @@ def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer
     )
 
 
-def _check(path: str | Path) -> None:
-    problems = audit(path).problems
+def _check(reader: Reader) -> None:
+    problems = _audited(reader).problems
     if problems:
         raise BrokenProof(problems[0].index, problems[0].why)
 
@@ -203,13 +226,6 @@ def _sign(reader: Reader, signer: Signer, *extensions: str) -> tuple[int, str]:
     hashes = reader.hashes()
     checkpoint = Checkpoint(reader.origin, len(hashes), root(hashes), extensions)
     return len(hashes), sign(checkpoint, signer)
-
-
-def _own_signer(reader: Reader) -> Signer:
-    key = reader.path.with_suffix(".key")
-    if not key.exists():
-        raise JournalError(f"the key {str(key)!r} that signs this journal is not there; put it back, or give a signer")
-    return Signer.load_or_create(key, reader.origin)
 
 
 def _bundled(entry: Entry, proof: list[bytes]) -> BundleEntry:

@@ -77,13 +77,10 @@ def connect(
         raise explained(path, error) from error
     try:
         _patiently(partial(_configure, connection, path), patience)
-        meta, key = read_meta(connection), path.with_suffix(".key")
-        if meta and signer is None and not key.exists():
-            raise JournalError(
-                f"the key {str(key)!r} that signs this journal is not there; put it back, or give a signer"
-            )
+        meta = read_meta(connection)
         name = meta.get("origin") or origin or default_origin(path)
-        signer = signer or Signer.load_or_create(key, name)
+        if signer is None:
+            signer = own_signer(path, name) if meta else Signer.load_or_create(key_file(path), name)
         _patiently(partial(_create, connection, name, signer), patience)
         _check_format(connection, path)
         _check_key(connection, path, signer)
@@ -149,6 +146,23 @@ def explained(path: Path, error: sqlite3.Error | OSError | UnicodeDecodeError) -
 def primary_code(error: sqlite3.Error) -> int:
     """What kind of failure it was; errors of the sqlite3 module itself have no code."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def key_file(path: Path) -> Path:
+    """Where the key of a journal is, unless its signer comes from elsewhere."""
+    return path.with_suffix(".key")
+
+
+def own_signer(path: Path, origin: str) -> Signer:
+    """The signer of a journal that is there, from the key beside it.
+
+    Raises:
+        JournalError: The key is not there, or cannot be used.
+    """
+    key = key_file(path)
+    if not key.exists():
+        raise JournalError(f"the key {str(key)!r} that signs this journal is not there; put it back, or give a signer")
+    return Signer.load_or_create(key, origin)
 
 
 def default_origin(path: Path) -> str:

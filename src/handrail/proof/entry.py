@@ -82,13 +82,14 @@ def draft(event: Recorded, salt: bytes) -> Draft:
     head = msgspec.structs.asdict(event)
     head["v"], head["type"] = VERSION, tag
     call = head.get("call_id")
+    column = _column(call) if call else None
     if head.get("reason"):
         head["reason"] = redact_text(head["reason"])
     if body is None:
-        return Draft(tag, _column(event.run), _column(call) if call else None, event.at, head, None, None)
+        return Draft(tag, _column(event.run), column, event.at, head, None, None)
     data = body_data(head.pop(body))
     head["body"] = {"digest": body_digest(salt, data), "size": len(data)}
-    return Draft(tag, _column(event.run), _column(call) if call else None, event.at, head, salt, data)
+    return Draft(tag, _column(event.run), column, event.at, head, salt, data)
 
 
 def seal(draft: Draft, seq: int, n: int, prev: str) -> bytes:

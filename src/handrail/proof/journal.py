@@ -187,14 +187,19 @@ class SqliteJournal:
             return
         quick = self._cost < self._timing.stall or not self._thread.is_alive()
         if not quick or not self._lock.acquire(blocking=False):
-            self._signals.put(None)
+            self._leave_to_thread(loop)
             return
         try:
             self._commit(loop)
         except Busy:
-            self._signals.put(None)
+            self._leave_to_thread(loop)
         finally:
             self._lock.release()
+
+    def _leave_to_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._signals.put(None)
+        if self._closing:  # it may have looked into the queue for the last time: look again ourselves
+            loop.call_later(_PAUSE, self._commit_here, loop)
 
     def _commit(self, here: asyncio.AbstractEventLoop | None = None) -> None:
         """With the lock held: write all that waits and answer for it.

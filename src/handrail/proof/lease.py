@@ -57,8 +57,7 @@ def acquire(journal: Path, run: str) -> FileLease:
             if _is_named(handle, path):
                 break
             os.close(handle)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        _sign(handle)
     except OSError as error:
         raise JournalError(f"the lease {str(path)!r} cannot be taken ({error.strerror}); check the folder") from error
     return FileLease(path, handle)
@@ -83,6 +82,16 @@ def _locked(path: Path, run: str) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def _sign(handle: int) -> None:
+    """Say in the file who has it, or let it go."""
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def _is_named(handle: int, path: Path) -> bool:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from handrail.core.errors import BrokenProof, UsageError
+from handrail.proof.escape import encodable
 from handrail.proof.keys import Signer, Verifier
 
 _DASH = "\N{EM DASH} "
@@ -143,8 +144,4 @@ def _unbase64(text: str) -> bytes:
 
 def _clean(line: str) -> bool:
     """Whether a line is Unicode text without control characters."""
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        return False
-    return all(letter >= " " for letter in line)
+    return encodable(line) and all(letter >= " " for letter in line)

@@ -19,10 +19,8 @@ from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Re
 from handrail.proof.database import connect_existing, explained, read_meta
 from handrail.proof.entry import decode
 from handrail.proof.escape import column, uncolumn
+from handrail.proof.telemetry import RING
 from handrail.proof.views import CallRecord, RunSummary, Tally, records
-
-RING = 10_000
-"""How many entries count as recent."""
 
 _ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry"
 _OF_RUN = f"""
@@ -56,13 +54,18 @@ class Entry(Struct, frozen=True):
 class Reader:
     """A look into a journal that others may be writing. Close it, or use it in a `with` block.
 
+    With `still` it goes on seeing what it saw first, whatever is written meanwhile: for
+    what is compared with one another.
+
     Raises:
         JournalError: There is no journal there, or it cannot be read.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, still: bool = False) -> None:
         self.path = Path(path)
         self._connection = connect_existing(self.path, "ro")
+        if still:
+            self._connection.execute("BEGIN")
 
     def __enter__(self) -> Reader:
         return self

@@ -12,6 +12,7 @@ from handrail.core.errors import Outcome
 from handrail.core.events import CallIntended, CallSettled, Event, Recorded, ReplyFailed, ReplyGiven, ToolsOffered
 
 RING = 10_000
+"""How many events count as recent."""
 
 
 class ToolTelemetry(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     in_doubt: int
     """Answered calls of which nobody knows yet whether they took effect."""
     open: int
-    """Calls that began and have no answer: at work now, or cut off."""
+    """Calls that began and have no answer, nor a person's word: at work now, or cut off."""
     finished: str | None
     """Why the run ended; None if it goes on or was cut off."""
 
@@ -39,6 +39,13 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     intent: CallIntended | None = None
     answer: CallSettled | None = None
     amendments: tuple[CallAmended, ...] = ()
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether an effect was begun that nobody knows the end of, and no person has said since what became of it."""
+        began = self.intent is not None and self.intent.side_effects
+        unknown = self.answer is None or self.answer.outcome == "in_doubt"
+        return began and unknown and not any(each.why == "person" for each in self.amendments)
 
 
 class _Said(Struct, frozen=True, gc=False):
@@ -77,18 +84,22 @@ class Tally:
             case "call.intended":
                 self.open.add(call)
             case "call.settled":
-                outcome = _read(leaf).outcome
-                self.open.discard(call)
-                self.calls += 1
-                self.errors += outcome != "ok"
-                if outcome == "in_doubt":
-                    self.doubtful.add(call)
+                self._settle(call, _read(leaf).outcome)
+            case "call.amended" if call in self.open:  # it was cut off: a person's word is its answer
+                self._settle(call, _read(leaf).outcome)
             case "call.amended":
                 self.doubtful.discard(call)
             case "run.started" | "run.resumed":
                 self.finished = None
             case "run.finished":
                 self.finished = str(_read(leaf).reason)
+
+    def _settle(self, call: str | None, outcome: str) -> None:
+        self.open.discard(call)
+        self.calls += 1
+        self.errors += outcome != "ok"
+        if outcome == "in_doubt":
+            self.doubtful.add(call)
 
     def summary(self, run: str) -> RunSummary:
         return RunSummary(

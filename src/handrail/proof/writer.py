@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from handrail.core.errors import BrokenProof, JournalError
@@ -141,13 +141,14 @@ class Writer:
         # SQLite moves the log into the file when the last connection closes. After a failure that would spread pages
         # that may not be what was written, and sync them as if they were; the log has checksums, and whoever opens
         # the journal next reads it by them. While somebody else has the file open it is left as it is.
-        witness = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            witness.execute("SELECT 1 FROM meta").fetchone()
-        except sqlite3.Error:
-            logger.debug("the journal %s cannot even be read any more", self.path)
-        self._connection.close()
-        witness.close()
+        with ExitStack() as stack:
+            try:
+                witness = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+                stack.callback(witness.close)
+                witness.execute("SELECT 1 FROM meta").fetchone()
+            except sqlite3.Error:
+                logger.debug("the journal %s cannot even be read any more", self.path)
+            self._connection.close()
 
     def _check(self) -> None:
         if self.failure is not None:

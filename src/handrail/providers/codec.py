@@ -7,7 +7,6 @@ calling are codecs around codecs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -22,13 +21,11 @@ Framing = Literal["sse", "ndjson", "json", "aws"]
 
 
 class Known(Struct, frozen=True):
-    """A list of the body whose beginning is written already."""
+    """A list of the body that is written already."""
 
     items: list[Any]
-    count: int
-    """How many of the items."""
     text: Sequence[bytes]
-    """Their JSON in pieces, with a comma between two items."""
+    """The JSON of the items in pieces, with a comma between two items; none if it must be written after all."""
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
@@ -52,17 +49,12 @@ class WireRequest(Struct, frozen=True, kw_only=True):
         Raises:
             TypeError, ValueError, RecursionError: It has no such form.
         """
-        known = {id(part.items): part for part in self.known if part.count}
+        known = {id(part.items): part.text for part in self.known if part.text}
         pieces: list[bytes] = []
         for key, value in self.body.items():
             pieces += b",", _encode(key), b":"
-            pieces += _list(known[id(value)]) if id(value) in known else (_encode(value),)
+            pieces += (b"[", *known[id(value)], b"]") if id(value) in known else (_encode(value),)
         return b"".join((b"{", *pieces[1:], b"}"))  # a long conversation is copied only here
-
-
-def _list(known: Known) -> Iterator[bytes]:
-    rest = _encode(known.items[known.count :])[1:-1]
-    return chain((b"[",), known.text, (b"," if rest else b"", rest, b"]"))
 
 
 class Decoder(Protocol):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from handrail.core.errors import ProtocolError
 from handrail.core.jsontext import JSONTextError, kind_of, parse, parse_lightly
@@ -36,7 +38,7 @@ _KEPT = 20 * HEAD
 """Bytes to show the beginning from: enough that a key at its end is masked whole."""
 
 
-class WireEvent(NamedTuple):
+class WireEvent(Struct, frozen=True):
     data: dict[str, Any]
     event: str = ""
     """The name that SSE gave it, if any."""

@@ -12,12 +12,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, UsageError
+from handrail.core.errors import ModelError, UsageError
 from handrail.core.events import AttemptFailed, ModelEvent, Notice
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Clock, Model, SystemClock
+from handrail.providers.retry import OF_THE_SERVICE
 
-_ELSEWHERE = (RateLimited, ModelUnavailable, ProtocolError)
 _SPENT = frozenset({402, 429})
 """Refusals that another service does not share: nothing is left to spend here."""
 
@@ -104,4 +104,4 @@ def _for(place: int, request: ModelRequest) -> ModelRequest:
 
 
 def _passes_on(error: ModelError) -> bool:
-    return isinstance(error, _ELSEWHERE) or error.status in _SPENT
+    return isinstance(error, OF_THE_SERVICE) or error.status in _SPENT

@@ -15,14 +15,16 @@ from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.redact import MASK, redact_text
 
 SHOWN = 1000
+"""Characters of what a service says about a failure."""
 HEAD = 200
+"""Characters of anything else."""
 
 _SHORTEST = 6
 """A shorter secret is a placeholder for servers that want none, and would mask half of any text."""
 _AGAIN = frozenset({408, 409, 425})
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """Codes under 429 that no waiting mends."""
-_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
+_SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _SPACE = re.compile(r"\s+")
 
 
@@ -107,4 +109,7 @@ def _named_wait(value: Any) -> float | None:
 def _delays(value: Any) -> Iterator[str]:
     match value:
         case {"error": {"details": [*details]}}:
-            yield from (each["retryDelay"] for each in details if isinstance(each, dict) and "retryDelay" in each)
+            for each in details:
+                match each:
+                    case {"retryDelay": str(delay)}:
+                        yield delay

@@ -2,14 +2,16 @@
 
 Pure: fed bytes as they come, cut anywhere. The same bytes give the same frames
 however they were cut, each byte is looked at once, and a frame has a largest size.
-What a frame means is the decoder's; whether it is JSON is the transport's.
+What a frame means is the decoder's; whether it is JSON, `events` sees.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from handrail.core.errors import ProtocolError
 
@@ -20,7 +22,7 @@ _FIELD = re.compile(rb"[A-Za-z0-9_-]+")
 _MARK = b"\xef\xbb\xbf"
 
 
-class Frame(NamedTuple):
+class Frame(Struct, frozen=True):
     data: bytes
     event: str = ""
     """The name that SSE gave it, if any."""
@@ -87,9 +89,10 @@ class SseFrames:
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         lines, rest = self._lines(chunk)
+        largest = self._largest
         for line in lines:
-            if len(line) > self._largest:
-                raise _too_large(self._largest)
+            if len(line) > largest:
+                raise _too_large(largest)
             if line.startswith(b"data: "):
                 self._add(line[6:])
             elif line:

@@ -4,6 +4,9 @@ A turn adds a few messages to a conversation, and a request has them all. What w
 written of the earlier ones is kept in the request's scratch, as items of the wire
 and as JSON; so a turn costs the same at the start of a run and after a thousand.
 What comes out is the same as without: a codec need not know of it.
+
+Not so for Bedrock, whose bodies botocore writes, nor for prompted calling, which puts
+every message into words first.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class Part(Struct):
         """The same, with something said before it."""
         items = [item, *self.items]
         said = msgspec.json.encode(item) + b","
-        known = tuple(Known(items, part.count + 1, (said, *part.text)) for part in self.known)
+        known = tuple(Known(items, (said, *part.text)) for part in self.known)
         return Part(items, self.missed, self.system, known)
 
 
@@ -86,7 +89,7 @@ class _Way(Struct, frozen=True):
         part = self.write(*self.given, history)
         known = all_known(part.items)
         text = b"".join((b"" if after is None else b",", *known.text))
-        return _Piece(messages, history, part, text) if known.count else None
+        return _Piece(messages, history, part, text) if part.items and known.text else None
 
 
 class _Growing:
@@ -125,7 +128,7 @@ class _Growing:
         if self._last is None:
             return None
         items = self._part.items + self._last.part.items
-        known = Known(items, len(items), (*self._text, self._last.text))
+        known = Known(items, (*self._text, self._last.text))
         return Part(items, self._part.missed + self._last.part.missed, self._part.system, (known,))
 
     def _next(self, messages: tuple[Message, ...]) -> _Piece | None:

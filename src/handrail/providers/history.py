@@ -142,6 +142,11 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
         return {UNREADABLE: call.arguments}
 
 
+def arguments_text(call: ToolCall) -> str:
+    """The arguments as text, just as the model wrote them if it wrote text."""
+    return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+
+
 @dataclass(slots=True)
 class _Reply:
     """An assistant's turn while its calls and their results are gathered."""
@@ -265,7 +270,7 @@ def _in_words(turn: Turn) -> Iterator[Turn]:
     """A turn without calls and results. Its artefacts go with them: they belong to the calls."""
     match turn:
         case AssistantTurn(text=text, calls=calls) if calls:
-            told = (f"[Called {message.call.name} with {_arguments_text(message.call)}]" for message in calls)
+            told = (f"[Called {message.call.name} with {arguments_text(message.call)}]" for message in calls)
             yield AssistantTurn("\n\n".join(part for part in (text, *told) if part.strip()))
         case ResultTurn(results=results):
             for result in results:
@@ -278,10 +283,6 @@ def _told(result: ToolResult, heading: str) -> tuple[Content, ...]:
     failed = f" (failed: {result.outcome})" if result.is_error else ""
     media = (Media(media_type=item.media_type, data=item.data, name=item.name) for item in result.attachments)
     return (Text(f"{heading}{failed}\n{result.text}"), *media)
-
-
-def _arguments_text(call: ToolCall) -> str:
-    return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
 
 
 def _add(found: list[Turn], turn: Turn) -> None:

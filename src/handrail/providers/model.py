@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from handrail.core.errors import ModelError, RateLimited
-from handrail.core.events import AttemptFailed, ModelEvent, Notice, ReplyFinished
+from handrail.core.events import AttemptFailed, CallDelta, ModelEvent, Notice, ReplyFinished
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Clock, SystemClock
 from handrail.providers.codec import Codec, Decoder, SearchingCodec
+from handrail.providers.events import WireEvent
 from handrail.providers.pace import Pace, Place
 from handrail.providers.retry import RetryPolicy
 from handrail.providers.transport import Endpoint, Transport
@@ -83,8 +84,8 @@ class CodecModel:
             heard = Heard(self._codec.decoder(request), ReplyWatch(request), self._profile)
             try:
                 async with aclosing(self._transport.send(wire, self._endpoint)) as wire_events:
-                    async for data, name in wire_events:
-                        for event in heard.take(data, name):
+                    async for said in wire_events:
+                        for event in heard.take(said):
                             yield event
                 for event in heard.end():
                     yield event
@@ -111,8 +112,9 @@ class CodecModel:
         pause = delay if delay is not None else error.retry_after
         if pause is None or not (isinstance(error, RateLimited) or error.retry_after is not None):
             return False
-        if pause <= self._retry.longest_wait + self._retry.first_delay:  # a longer one nobody is made to wait for
-            self._pace.hold(pause)
+        if pause > self._retry.longest_wait + self._retry.first_delay:
+            return False  # nobody else is made to wait so long
+        self._pace.hold(pause)
         return True
 
     async def _in_line(self, *, told: bool) -> AsyncGenerator[Notice, None]:
@@ -141,8 +143,8 @@ class Heard:
         self.anything = False
         """Whether any of it was given out, so that it cannot be asked for again."""
 
-    def take(self, data: Mapping[str, Any], name: str) -> Iterator[ModelEvent]:
-        return self._given(self._decoder.feed(data, name))
+    def take(self, said: WireEvent) -> Iterator[ModelEvent]:
+        return self._given(self._decoder.feed(said.data, said.event))
 
     def end(self) -> Iterator[ModelEvent]:
         yield from self._given(self._decoder.finish())
@@ -150,6 +152,10 @@ class Heard:
 
     def _given(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
         for event in events:
+            if type(event) is CallDelta and self._watch.is_open:  # there are thousands of them
+                self.anything = True
+                yield event
+                continue
             for allowed in self._watch.see(event):
                 if isinstance(allowed, ReplyFinished):
                     allowed = self._priced(allowed)

@@ -12,10 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
-from handrail.core.messages import Media
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
 from handrail.providers import projection
-from handrail.providers.pieces import described, readable
 from handrail.providers.profiles import Profile
 from handrail.providers.projection import project, without_nulls
 from handrail.providers.remember import remembered
@@ -54,9 +52,8 @@ def offered(request: ModelRequest, profile: Profile, *, searches: bool = False) 
     """
     if not searches and are_searched(request.tools):
         request = replace(request, tools=_shown(request.tools))
+    check_choice(request)
     choice = request.tool_choice
-    if isinstance(choice, NamedTool) and choice.name not in {tool.name for tool in request.tools}:
-        raise UsageError(f"tool_choice names {choice.name!r}, which is not among the tools offered; offer it too")
     if not request.tools or profile.tools != "native":
         return Offered(notices=_unheeded(request))
     forms = profile.tool_choice
@@ -71,6 +68,16 @@ def offered(request: ModelRequest, profile: Profile, *, searches: bool = False) 
         case "required" if "required" not in forms:
             return _required(request.tools, "a tool", profile)
     return Offered(request.tools, choice)
+
+
+def check_choice(request: ModelRequest) -> None:
+    """
+    Raises:
+        UsageError: The choice names a tool that is not offered.
+    """
+    choice = request.tool_choice
+    if isinstance(choice, NamedTool) and choice.name not in {tool.name for tool in request.tools}:
+        raise UsageError(f"tool_choice names {choice.name!r}, which is not among the tools offered; offer it too")
 
 
 @remembered
@@ -88,6 +95,19 @@ def parallel_flag(request: ModelRequest, profile: Profile) -> bool | None:
     """What to say about several calls in one reply; None is nothing, where the service does so anyway."""
     wanted = {"on": True, "off": False, "fixed": request.parallel}[profile.parallel]
     return None if wanted == request.parallel else request.parallel
+
+
+def heeded(request: ModelRequest, profile: Profile) -> ModelRequest:
+    """The request without the settings that this model does not take; `unsaid` tells of them."""
+    if profile.sampling and profile.stop and profile.seed_field:
+        return request
+    return replace(
+        request,
+        temperature=request.temperature if profile.sampling else None,
+        top_p=request.top_p if profile.sampling else None,
+        stop=request.stop if profile.stop else (),
+        seed=request.seed if profile.seed_field else None,
+    )
 
 
 def unsaid(request: ModelRequest, profile: Profile) -> tuple[str, ...]:
@@ -133,14 +153,6 @@ def _is_strict(tool: ToolOffer, profile: Profile) -> bool:
 def losses(what: str, lost: tuple[str, ...]) -> tuple[str, ...]:
     """What the service does not see of a schema. Arguments are checked against the whole of it all the same."""
     return (f"{what}: the service is not shown {', '.join(lost)}",) if lost else ()
-
-
-def in_words(media: Media, missed: list[str]) -> str:
-    """What a model reads in place of a file or an image that its service does not take: its text, or what it is."""
-    if text := readable(media):
-        return text
-    missed.append(f"{media.name or 'media'}: this model does not take {media.media_type}; it is told of it in words")
-    return described(media)
 
 
 def _unheeded(request: ModelRequest) -> tuple[str, ...]:

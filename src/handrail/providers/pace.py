@@ -10,7 +10,7 @@ It counts time and holds no tasks, so models in several threads and event loops 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from bisect import bisect_right, insort
 
 from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, SystemClock
@@ -41,8 +41,8 @@ class Pace:
         self._lined_up = 0
         """Since the last pause was asked for."""
         self._limit: int | None = None
-        self._sent: deque[float] = deque()
-        """When the last requests went or will go, as many as a minute may have."""
+        self._sent: list[float] = []
+        """When requests went in the last minute, or will go; in order."""
         self.limit(requests_per_minute)
 
     def limit(self, requests_per_minute: int | None) -> None:
@@ -53,7 +53,6 @@ class Pace:
             raise UsageError(f"requests_per_minute must be a whole number of at least 1, not {requests_per_minute!r}")
         with self._lock:
             self._limit = min(requests_per_minute, self._limit or requests_per_minute)
-            self._sent = deque(self._sent, self._limit)
 
     def hold(self, seconds: float) -> None:
         """The service wants a pause of all."""
@@ -90,9 +89,10 @@ class Pace:
             self._lined_up += 1
             self._next += GAP / self._lined_up
         if self._limit is not None:
-            if len(self._sent) == self._limit:
-                at = max(at, self._sent[0] + MINUTE)
-            self._sent.append(at)
+            del self._sent[: bisect_right(self._sent, now - MINUTE)]
+            if len(self._sent) >= self._limit:
+                at = max(at, self._sent[-self._limit] + MINUTE)
+            insort(self._sent, at)
         return at
 
     def _give_up(self, place: Place) -> None:

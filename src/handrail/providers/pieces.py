@@ -1,4 +1,4 @@
-"""Small translations that several wires share: attachments, names, turns, the caller's own fields."""
+"""Small translations that several wires share: attachments, names, turns, tokens, the caller's own fields."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from handrail.providers.history import AssistantTurn, Turn
 from handrail.providers.names import NameMap, NameRule
 from handrail.providers.remember import remembered
 
+_MOST_TOKENS = 2**53
 OPENING = "(Begin.)"
 """Said for the user where nobody has spoken but the system, and a service wants the user to."""
 
@@ -23,8 +24,16 @@ def as_media(attachment: Attachment) -> Media:
     return Media(media_type=attachment.media_type, data=attachment.data, name=attachment.name)
 
 
-def described(media: Media) -> str:
-    """What a model is told of something that its service does not take."""
+def is_given(media: Media) -> bool:
+    """Whether there is anything to show: its bytes, or where they are."""
+    return media.data is not None or media.url is not None
+
+
+def in_words(media: Media, missed: list[str]) -> str:
+    """What a model reads in place of a file or an image that its service does not take: its text, or what it is."""
+    if text := readable(media):
+        return text
+    missed.append(f"{media.name or 'media'}: this model does not take {media.media_type}; it is told of it in words")
     what = f"{media.name} ({media.media_type})" if media.name else media.media_type
     if media.url is not None:
         return f"[{what}: {media.url}]"
@@ -47,9 +56,9 @@ def names_of(tools: tuple[ToolOffer, ...], rule: NameRule) -> NameMap:
 def all_known(items: list[dict[str, Any]]) -> Known:
     """A list that is the same in many requests, with its JSON; without, if it has none, as the request will say."""
     try:
-        return Known(items, len(items), (msgspec.json.encode(items)[1:-1],))
+        return Known(items, (msgspec.json.encode(items)[1:-1],))
     except (TypeError, ValueError, RecursionError):
-        return Known(items, 0, ())
+        return Known(items, ())
 
 
 def ids_of(history: Sequence[Turn], rule: NameRule) -> NameMap:
@@ -66,6 +75,13 @@ def add_turn(messages: list[dict[str, Any]], role: str, key: str, parts: Sequenc
         messages[-1][key].extend(parts)
     else:
         messages.append({"role": role, key: list(parts)})
+
+
+def count_of(counts: Any, *keys: str) -> int:
+    """Tokens, under the first of these keys that has a number. What cannot be one counts as none."""
+    found = (counts.get(key) for key in keys) if isinstance(counts, Mapping) else ()
+    number = next((each for each in found if isinstance(each, int)), 0)
+    return number if 0 <= number < _MOST_TOKENS else 0
 
 
 def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

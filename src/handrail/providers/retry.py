@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, UsageError
 
-_PASSING = (RateLimited, ModelUnavailable, ProtocolError)
+OF_THE_SERVICE = (RateLimited, ModelUnavailable, ProtocolError)
+"""Failures that say something about the service and not about the request: another time, or elsewhere, it may do."""
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
         `chance` is drawn from 0 to 1: many callers that fail together do not come back together.
         """
-        if attempt >= self.attempts or not isinstance(error, _PASSING):
+        if attempt >= self.attempts or not isinstance(error, OF_THE_SERVICE):
             return None
         # 2**64 is beyond any longest delay; without the bound the power overflows.
         jitter = chance * min(self.longest_delay, self.first_delay * 2.0 ** min(attempt - 1, 64))

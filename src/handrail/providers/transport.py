@@ -179,7 +179,7 @@ class HttpTransport:
         raise wrong
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, and of others that run."""
+        """Close its connections."""
         await self._client.aclose()
 
     async def _ask(self, request: WireRequest, endpoint: Endpoint, body: bytes) -> Answer:
@@ -237,7 +237,8 @@ def _proxy_of(endpoint: Endpoint) -> str | None:
     if endpoint.unix_socket or parts.hostname in _HERE or proxy_bypass(parts.netloc):
         return None
     proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 def _broken(error: Exception, endpoint: Endpoint, *, begun: bool) -> ModelError | UsageError:

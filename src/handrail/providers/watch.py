@@ -30,6 +30,11 @@ class ReplyWatch:
         self._called = False
         self._dropped: list[str] = []
 
+    @property
+    def is_open(self) -> bool:
+        """Whether pieces of calls may come, as they are."""
+        return self._choice != "none" and not self._finished
+
     def see(self, event: ModelEvent) -> tuple[ModelEvent, ...]:
         """What of it may be given out.
 

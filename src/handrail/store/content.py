@@ -29,7 +29,7 @@ class ContentFolder:
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
         if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             write_whole(path, data)
         return digest
 
@@ -76,6 +76,15 @@ def write_whole(path: Path, data: bytes) -> None:
         unfinished.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def make_folder(folder: Path, mode: int = 0o700) -> None:
+    """Have a folder, with all those above it, that is still there when the machine has stopped."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent, 0o777)
+    folder.mkdir(mode, exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -25,10 +25,10 @@ from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
-from handrail.core.messages import Conversation, Message, ResultMessage, UserMessage
+from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage, UserMessage
 from handrail.core.ports import Clock, SystemClock
 from handrail.store import metadata
-from handrail.store.content import ContentError, ContentFolder, sync_folder, write_whole
+from handrail.store.content import ContentError, ContentFolder, make_folder, sync_folder, write_whole
 from handrail.store.metadata import Metadata
 from handrail.store.packing import digests, pack, unpack
 
@@ -36,6 +36,8 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _TITLE = 60
 _AROUND = 40
 _DELETED = ".deleted"
+_MOST_SAVED = 16
+"""Conversations kept in memory, so that adding to one does not read it again; the one used longest ago goes first."""
 
 
 class Found(Struct, frozen=True):
@@ -95,25 +97,28 @@ class ConversationStore:
     def list(self) -> tuple[Metadata, ...]:
         """All of them, the last saved first."""
         with self._locked(fcntl.LOCK_SH):
-            found = [self._about(id) for id in self._ids()]
-        return tuple(sorted(found, key=lambda each: (each.updated, each.id), reverse=True))
+            return self._all()
 
     def search(self, words: str) -> tuple[Found, ...]:
         """Where this text occurs, in whatever case, in titles and in what was said and answered."""
         needle = words.casefold()
-        return tuple(
-            Found(about.id, about.title, index, excerpt)
-            for about in self.list()
-            for index, text in self._texts(about)
-            if (excerpt := _excerpt(text, needle)) is not None
-        )
+        with self._locked(fcntl.LOCK_SH):
+            return tuple(
+                Found(about.id, about.title, index, excerpt)
+                for about in self._all()
+                for index, text in _texts(about, self._read(about.id, about).messages)
+                if (excerpt := _excerpt(text, needle)) is not None
+            )
 
     def delete(self, id: str) -> None:
         """Remove a conversation. `sweep()` then removes the contents that no other one has."""
         with self._locked():
             self._about(id)
-            gone = self._place(id).with_suffix(_DELETED)
-            self._place(id).rename(gone)
+            place = self._place(id)
+            gone = place.with_name(f"{id}{_DELETED}")
+            shutil.rmtree(gone, ignore_errors=True)  # one that was cut off may have left it
+            place.rename(gone)
+            sync_folder(place.parent)
             shutil.rmtree(gone)
             self._saved.pop(id, None)
 
@@ -129,7 +134,7 @@ class ConversationStore:
 
     def _save(self, id: str, conversation: Conversation, title: str | None, forked_from: str | None) -> Metadata:
         folder, now = self._place(id), metadata.moment(self._clock.now())
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         about = Metadata(id=id, created=now, updated=now, forked_from=forked_from)
         known = None
         if (folder / "metadata.toml").exists():
@@ -147,18 +152,12 @@ class ConversationStore:
             revision=about.revision + 1,
         )
         metadata.write(folder / "metadata.toml", about)
-        self._saved[id] = _Saved(about.revision, said, size)
+        self._remember(id, _Saved(about.revision, said, size))
         return about
 
     def _add(self, folder: Path, said: tuple[Message, ...], known: _Saved) -> int:
         lines = self._packed(said[len(known.messages) :])
-        with (folder / "messages.jsonl").open("r+b") as file:
-            # What lies behind was never saved: the machine stopped while it was written.
-            file.truncate(known.size)
-            file.seek(known.size)
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_behind(folder / "messages.jsonl", known.size, lines)
         return known.size + len(lines)
 
     def _rewrite(self, folder: Path, said: tuple[Message, ...], about: Metadata) -> int:
@@ -166,7 +165,7 @@ class ConversationStore:
         lines, path = self._packed(said), folder / "messages.jsonl"
         if about.revision:
             if about.bytes is not None:
-                os.truncate(path, about.bytes)
+                _write_behind(path, about.bytes, b"")
             metadata.write(folder / "metadata.toml", replace(about, bytes=None))
         write_whole(path, lines)
         return len(lines)
@@ -177,14 +176,27 @@ class ConversationStore:
     def _known(self, id: str, about: Metadata) -> _Saved:
         saved = self._saved.get(id)
         if saved is None or saved.revision != about.revision or saved.size != about.bytes:
-            lines = self._lines(id, about)
-            messages = tuple(unpack(line, self._content.get) for line in lines)
-            saved = self._saved[id] = _Saved(about.revision, messages, sum(map(len, lines)))
+            saved = self._read(id, about)
+        self._remember(id, saved)
         return saved
+
+    def _remember(self, id: str, saved: _Saved) -> None:
+        self._saved.pop(id, None)
+        self._saved[id] = saved
+        for oldest in list(self._saved)[:-_MOST_SAVED]:
+            self._saved.pop(oldest, None)
+
+    def _read(self, id: str, about: Metadata) -> _Saved:
+        lines = self._lines(id, about)
+        messages = tuple(unpack(line, self._content.get) for line in lines)
+        return _Saved(about.revision, messages, sum(map(len, lines)))
 
     def _lines(self, id: str, about: Metadata) -> tuple[bytes, ...]:
         path = self._place(id) / "messages.jsonl"
-        data = path.read_bytes()
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ContentError(f"{str(path)!r} cannot be read ({error.strerror}); restore it from a copy") from error
         if about.bytes is not None and len(data) < about.bytes:
             raise ContentError(f"{str(path)!r} is cut off: {len(data)} of {about.bytes} bytes; restore it from a copy")
         return tuple(data[: about.bytes].splitlines(keepends=True))
@@ -195,6 +207,10 @@ class ConversationStore:
             raise UsageError(f"there is no conversation {id!r} in {str(self._folder)!r}")
         return metadata.read(path)
 
+    def _all(self) -> tuple[Metadata, ...]:
+        found = [self._about(id) for id in self._ids()]
+        return tuple(sorted(found, key=lambda each: (each.updated, each.id), reverse=True))
+
     def _ids(self) -> tuple[str, ...]:
         found = (self._folder / "conversations").glob("*/metadata.toml")
         return tuple(sorted(path.parent.name for path in found if path.parent.suffix != _DELETED))
@@ -204,29 +220,38 @@ class ConversationStore:
             raise UsageError(f"conversation id {id!r} cannot name a folder; take A-Z a-z 0-9 _ . - only")
         return self._folder / "conversations" / id
 
-    def _texts(self, about: Metadata) -> Iterator[tuple[int, str]]:
-        yield -1, about.title
-        for index, message in enumerate(self.load(about.id).messages):
-            match message:
-                case UserMessage():
-                    yield index, message.text
-                case ResultMessage(result=result):
-                    yield index, result.text
-                case _ if (text := getattr(message, "text", None)) is not None:
-                    yield index, text
-
     @contextmanager
     def _locked(self, how: int = fcntl.LOCK_EX) -> Iterator[None]:
         """The folder to ourselves, or shared with other readers."""
-        if not self._folder.exists():
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync_folder(self._folder)
+        make_folder(self._folder)
         handle = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, how)
             yield
         finally:
             os.close(handle)
+
+
+def _write_behind(path: Path, size: int, lines: bytes) -> None:
+    """Put lines behind so many bytes. What lies there was never saved: the machine stopped while it was written."""
+    with path.open("r+b") as file:
+        file.truncate(size)
+        file.seek(size)
+        file.write(lines)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _texts(about: Metadata, messages: tuple[Message, ...]) -> Iterator[tuple[int, str]]:
+    yield -1, about.title
+    for index, message in enumerate(messages):
+        match message:
+            case ResultMessage(result=result):
+                yield index, result.text
+            case InvocationMessage():
+                continue
+            case _:
+                yield index, message.text
 
 
 def _first_words(conversation: Conversation) -> str:

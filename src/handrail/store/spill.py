@@ -31,6 +31,7 @@ class DirectorySpill:
         self._lock = threading.Lock()
         self._sizes: dict[str, int] | None = None
         """Of the files there are, the oldest first; None until the folder was looked at."""
+        self._total = 0
 
     async def put(self, text: str) -> str:
         id = self._new_id("out")
@@ -53,11 +54,11 @@ class DirectorySpill:
             sizes = self._known()
             _write(self._folder / f"{id}{_SUFFIX}", data)
             sizes[f"{id}{_SUFFIX}"] = len(data)
-            total = sum(sizes.values())
-            while total > self._most and len(sizes) > 1:
+            self._total += len(data)
+            while self._total > self._most and len(sizes) > 1:
                 oldest = next(iter(sizes))
                 (self._folder / oldest).unlink(missing_ok=True)
-                total -= sizes.pop(oldest)
+                self._total -= sizes.pop(oldest)
 
     def _known(self) -> dict[str, int]:
         """What lies in the folder. What a killed process left half written is among it, and goes in its turn."""
@@ -66,6 +67,7 @@ class DirectorySpill:
             found = [entry for entry in os.scandir(self._folder) if entry.name.endswith((_SUFFIX, _UNFINISHED))]
             found.sort(key=lambda entry: (entry.stat().st_mtime_ns, entry.name))
             self._sizes = {entry.name: entry.stat().st_size for entry in found}
+            self._total = sum(self._sizes.values())
         return self._sizes
 
 

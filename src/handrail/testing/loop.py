@@ -13,6 +13,7 @@ import heapq
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -73,7 +74,7 @@ class SeededLoop(asyncio.BaseEventLoop):
             for task in left:
                 task.cancel()
             try:
-                self._go_on(lambda left=left: all(task.done() for task in left))  # type: ignore[misc]
+                self._go_on(partial(_are_done, left))
             except Stuck:
                 continue
         self.close()
@@ -192,6 +193,10 @@ class SeededLoop(asyncio.BaseEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def _are_done(tasks: list[asyncio.Task[Any]]) -> bool:
+    return all(task.done() for task in tasks)
 
 
 class LoopClock:

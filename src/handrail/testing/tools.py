@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
 from handrail.core.calls import Output
 from handrail.core.invocation import Invocation
-from handrail.tools.handlers import is_async
+from handrail.execute.output import normal
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool, as_tool
 
@@ -33,14 +34,14 @@ class RecordedTools:
         self._answers[name] = value
 
     def _recorded(self, tool: Tool) -> Tool:
-        async def handler(invocation: Invocation) -> Any:
+        async def handler(invocation: Invocation) -> Output:
             self.calls.append((tool.name, invocation.arguments))
             if tool.name not in self._answers:
                 value = tool.start(invocation, tool.convert(invocation.arguments))
-                return Output(await value if is_async(tool.handler) else value)
+                return normal(await value if inspect.isawaitable(value) else value, tool.style or "arguments")
             answer = self._answers[tool.name]
             if isinstance(answer, BaseException):
                 raise answer
-            return Output(answer)
+            return normal(answer, tool.style or "arguments")
 
         return tool.changed(handler=handler, style="invocation", isolation="loop")

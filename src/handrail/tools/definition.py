@@ -20,6 +20,12 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
+def unusable(name: str) -> str:
+    """Why a name that `NAME` does not match cannot be used."""
+    rule = "take 1 to 128 of A-Z a-z 0-9 _ . - and begin with a letter, a digit or _"
+    return f"cannot be used; {rule}{foreign(name)}"
+
+
 class Binding(Struct, frozen=True, omit_defaults=True):
     """How arguments become the body of a call to a capability on the bus."""
 
@@ -57,10 +63,7 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise InvalidDefinition(
-                f"tool name {self.name!r} cannot be used; take 1 to 128 of A-Z a-z 0-9 _ . - and no other first than a "
-                f"letter, digit or _{foreign(self.name)}"
-            )
+            raise InvalidDefinition(f"tool name {self.name!r} {unusable(self.name)}")
         if not isinstance(self.input_schema, dict) or self.input_schema.get("type", "object") != "object":
             raise InvalidDefinition(f"the input schema of {self.name!r} must describe an object: arguments have names")
         if self.timeout is not None and not 0 < self.timeout < math.inf:

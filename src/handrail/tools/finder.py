@@ -10,7 +10,7 @@ from typing import Any
 
 from handrail.core.calls import ToolResult
 from handrail.core.invocation import Invocation
-from handrail.tools.registry import RegisteredTools
+from handrail.tools.registry import RegisteredTools, open_to
 from handrail.tools.tool import Tool
 
 FIND_TOOLS = "find_tools"
@@ -60,8 +60,7 @@ class Finder:
 
         def allowed(name: str) -> bool:
             tool = self.tools.find(name)
-            models = tool.definition.models
-            return (models is None or context.model is None or context.model in models) and context.allows(*tool.names)
+            return open_to(tool, context.model) and context.allows(*tool.names)
 
         arguments = invocation.arguments
         found = self.tools.index.search(arguments["query"], arguments.get("count", DEFAULT), allowed)
@@ -90,6 +89,6 @@ def found_in(result: ToolResult) -> tuple[str, ...]:
 
 
 def one_line(tool: Tool) -> str:
-    """The beginning of a description."""
+    """The beginning of its description."""
     first = tool.definition.description.strip().partition("\n")[0]
     return first if len(first) <= _LINE else first[: _LINE - 1] + "…"

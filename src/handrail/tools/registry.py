@@ -29,10 +29,11 @@ class ToolRegistry:
     def __init__(self, *, names: Names = "any") -> None:
         self._names = names
         self._tools: dict[str, Tool] = {}
-        self._look_alikes: dict[str, Tool] = {}
-        self._ensembles: dict[str, str] = {}
-        """The names of groups by what they look like."""
-        self._groups: dict[str, Ensemble] = {}
+        self._looks: dict[str, Tool] = {}
+        """Tools by what their names look like."""
+        self._ensembles: dict[str, Ensemble] = {}
+        self._ensemble_looks: dict[str, str] = {}
+        """The names of ensembles by what they look like."""
         self._frozen = False
 
     def register(
@@ -46,15 +47,16 @@ class ToolRegistry:
 
         Raises:
             DuplicateTool: The name, or one that looks the same, is taken; `replace=True` means it.
-            DuplicateEnsemble: Another group has the name, or one that looks the same.
+            DuplicateEnsemble: Another ensemble has the name, or one that looks the same.
             InvalidDefinition: The name breaks the rule, a definition has no handler, or a tool gets a second one.
             InvalidSchema: A schema is wrong, reaches outside, or is too large.
             RegistryFrozen: `freeze()` was called before.
         """
-        if isinstance(what, Ensemble) and self._groups.setdefault(what.name, what) is not what:
-            raise DuplicateEnsemble(what.name, what.name)
-        for added in _tools_in(what, handler):
-            self._add(added, replace)
+        added = tuple(_tools_in(what, handler))
+        if isinstance(what, Ensemble):
+            self._enter(what)
+        for tool in added:
+            self._add(tool, replace)
         return self
 
     def freeze(self) -> RegisteredTools:
@@ -62,22 +64,28 @@ class ToolRegistry:
         self._frozen = True
         return RegisteredTools(self._tools.values())
 
+    def _enter(self, ensemble: Ensemble) -> None:
+        if self._frozen:
+            raise RegistryFrozen(ensemble.name)
+        if self._ensembles.setdefault(ensemble.name, ensemble) is not ensemble:
+            raise DuplicateEnsemble(ensemble.name, ensemble.name)
+
     def _add(self, tool: Tool, replace: bool) -> None:
         if self._frozen:
             raise RegistryFrozen(tool.name)
         if self._names == "kebab" and not KEBAB.fullmatch(tool.name):
             raise InvalidDefinition(f"tool name {tool.name!r} is not kebab-case, as in 'read-file'")
         keys = looks(tool.name)
-        for taken in filter(None, map(self._look_alikes.get, keys)):
+        for taken in filter(None, map(self._looks.get, keys)):
             if not (replace and taken.name == tool.name):
                 raise DuplicateTool(tool.name, taken.name, source=tool.source, other=taken.source)
         self._check_ensemble(tool.ensemble)
-        self._look_alikes.update(dict.fromkeys(keys, tool))
+        self._looks.update(dict.fromkeys(keys, tool))
         self._tools[tool.name] = tool
 
     def _check_ensemble(self, name: str | None) -> None:
         for key in looks(name) if name else ():
-            if (taken := self._ensembles.setdefault(key, name or "")) != name:
+            if (taken := self._ensemble_looks.setdefault(key, name or "")) != name:
                 raise DuplicateEnsemble(name or "", taken)
 
 
@@ -127,7 +135,7 @@ class RegisteredTools:
         """Those that this model may call."""
         if all(tool.definition.models is None for tool in self._tools):
             return self
-        return RegisteredTools(tool for tool in self._tools if _open_to(tool, model))
+        return RegisteredTools(tool for tool in self._tools if open_to(tool, model))
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -167,5 +175,7 @@ def _tools_in(what: Any, handler: Callable[..., Any] | None) -> Iterable[Tool]:
     return (as_tool(what),)
 
 
-def _open_to(tool: Tool, model: str) -> bool:
-    return tool.definition.models is None or model in tool.definition.models
+def open_to(tool: Tool, model: str | None) -> bool:
+    """Whether this model may call it; None is a caller that is no model."""
+    models = tool.definition.models
+    return models is None or model is None or model in models

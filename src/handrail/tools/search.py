@@ -80,7 +80,7 @@ class Hit(Struct, frozen=True):
     name: str
     score: float
     words: tuple[str, ...] = ()
-    """The words of the query that it was found by, without their endings."""
+    """The words that it was found by, without their endings: of the query, or near to one of its words."""
     named: bool = False
     """Whether the query is, holds or nearly is its name."""
 

@@ -114,6 +114,12 @@ def test_an_error_event_is_raised_as_what_it_is(kind: str, error: type[Exception
         decoded(CODEC, [start(), {"type": "error", "error": {"type": kind, "message": "Overloaded"}}])
 
 
+def test_the_endless_words_of_an_error_are_shown_in_part() -> None:
+    with pytest.raises(RateLimited) as caught:
+        decoded(CODEC, [start(), {"type": "error", "error": {"type": "rate_limit_error", "message": "slow " * 10_000}}])
+    assert len(str(caught.value)) < 2000
+
+
 @pytest.mark.parametrize(
     ("reason", "ours", "words"),
     [
@@ -164,3 +170,10 @@ def test_a_block_of_the_services_own_tools_is_no_call_of_ours() -> None:
     assert calls_of(events) == []
     assert [event for event in events if isinstance(event, TextDelta)] == [TextDelta(text="Found.")]
     assert end_of(events).artefacts[0].data == {"block": {**searching, "input": {"query": "x"}}}
+
+
+def test_the_input_of_the_services_own_tools_may_not_be_endless() -> None:
+    searching = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    typed = {"type": "input_json_delta", "partial_json": '{"a":' * 100_000}
+    with pytest.raises(ProtocolError, match="not JSON"):
+        decoded(CODEC, [start(), *block(0, searching, typed)])

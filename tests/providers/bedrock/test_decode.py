@@ -101,6 +101,18 @@ def test_a_stop_in_the_middle_of_a_call_is_an_error() -> None:
         decoded(CODEC, [BEGIN, *call(0, "t", "clock", "{")[:-1], *stop("tool_use")])
 
 
+def test_a_thought_that_is_not_in_base64_is_an_error() -> None:
+    with pytest.raises(ProtocolError, match="base64"):
+        decoded(CODEC, [BEGIN, delta(0, reasoningContent={"redactedContent": "x"})])
+
+
+def test_the_input_of_the_services_own_tools_may_not_be_endless() -> None:
+    use = {"toolUseId": "s", "name": "nova_grounding", "type": "server_tool_use"}
+    begun = {"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": use}}}
+    with pytest.raises(ProtocolError, match="not JSON"):
+        decoded(CODEC, [BEGIN, begun, delta(0, toolUse={"input": '{"a":' * 100_000}), ended(0)])
+
+
 @pytest.mark.parametrize(
     ("reason", "ours", "words"),
     [
@@ -136,3 +148,9 @@ def test_a_reply_that_bedrock_could_not_read_is_an_error_with_words(reason: str)
 def test_an_error_in_the_stream_is_raised_as_what_it_is(event: dict[str, Any], error: type[ModelError]) -> None:
     with pytest.raises(error):
         decoded(CODEC, [BEGIN, event])
+
+
+def test_the_endless_words_of_an_error_are_shown_in_part() -> None:
+    with pytest.raises(RateLimited) as caught:
+        decoded(CODEC, [BEGIN, {"throttlingException": {"message": "slow " * 10_000}}])
+    assert len(str(caught.value)) < 2000

@@ -206,6 +206,12 @@ def test_an_error_in_the_stream_is_raised_as_what_it_is(code: int | None, error:
         decoded(codec(), [{"error": {"code": code, "message": "no more", "status": "X"}}])
 
 
+def test_the_endless_words_of_an_error_are_shown_in_part() -> None:
+    with pytest.raises(RateLimited) as caught:
+        decoded(codec(), [{"error": {"code": 429, "message": "slow " * 10_000, "status": "X"}}])
+    assert len(str(caught.value)) < 2000
+
+
 def test_what_is_no_reply_is_an_error() -> None:
     with pytest.raises(ProtocolError):
         decoded(codec(), [{"hello": "world"}])

@@ -181,6 +181,7 @@ def test_mistrals_parts_are_text_and_thoughts() -> None:
             Usage(input_tokens=9, output_tokens=2, cached_tokens=4),
         ),
         ({"prompt_tokens": 9, "completion_tokens": 2, "cost": 0.5}, Usage(input_tokens=9, output_tokens=2, cost=0.5)),
+        ({"prompt_tokens": -9, "completion_tokens": 10**350, "cost": 10**350}, Usage()),
     ],
 )
 def test_tokens_are_counted_as_deepseek_kimi_and_resellers_report_them(usage: dict[str, Any], counted: Usage) -> None:

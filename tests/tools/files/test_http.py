@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 from handrail.core.errors import InDoubt, InvalidArguments, InvalidOutput, ToolError
 from handrail.tools.files.build import build_tool
+from handrail.tools.files.exchange import exchange
 from handrail.tools.files.http import Http, Request
 from handrail.tools.files.url import origin_of
 from handrail.tools.tool import Tool
+from tests.providers.server import own_certificate
 from tests.tools.files.helpers import call, texts
 
 ANY = {"type": "object", "properties": {"q": {}, "tags": {"type": "array"}, "n": {"type": "integer"}}}
@@ -79,11 +82,23 @@ async def server() -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def speaking(answer: Any) -> AsyncIterator[str]:
+async def speaking(answer: Any, tls: Any = None) -> AsyncIterator[str]:
     """A server of bytes, for what a good one never does."""
-    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
     async with listening:
         yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+def saying(answer: bytes) -> Any:
+    """Says this to whoever asks, and hangs up."""
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    return say
 
 
 async def test_path_query_and_headers_are_filled_and_the_json_answer_is_the_result(server: str) -> None:
@@ -123,11 +138,30 @@ async def test_the_answer_is_read_by_its_type_or_as_the_file_expects(server: str
             await call(tool)
 
 
+async def test_a_head_is_answered_by_its_status_alone(server: str) -> None:
+    async with asyncio.timeout(10):
+        assert await call(http(f"{server}/echo/", method="HEAD", expect="text")) == ""
+
+
+@pytest.mark.parametrize("charset", ["no-such", "idna", "hex", "undefined"])
+async def test_a_charset_that_nobody_knows_is_read_as_utf_8(charset: str) -> None:
+    answer = f"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset={charset}\r\ncontent-length: 2\r\n\r\nü"
+    async with speaking(saying(answer.encode())) as address:
+        assert await call(http(address, method="POST")) == "ü"
+
+
 async def test_an_error_status_is_a_tool_error_with_a_bounded_text(server: str) -> None:
     with pytest.raises(ToolError) as caught:
         await call(http(f"{server}/fixed/teapot"))
     assert caught.value.code == "http_418"
     assert 1000 < len(caught.value.message) < 2100
+
+
+async def test_an_error_status_counts_although_its_words_break_off() -> None:
+    async with speaking(saying(b"HTTP/1.1 422 No\r\ncontent-length: 99\r\n\r\nno such city")) as address:
+        with pytest.raises(ToolError) as caught:
+            await call(http(address, method="POST"))
+    assert (caught.value.code, caught.value.message) == ("http_422", "422 No: no such city")
 
 
 async def test_an_answer_beyond_the_bound_is_refused(server: str) -> None:
@@ -163,6 +197,16 @@ async def test_a_secret_is_read_at_call_time_sent_and_never_shown(server: str, m
         await call(http(f"{server}/fixed/repeats", headers={"Authorization": "env:T_TOKEN"}))
     assert caught.value.code == "http_401"
     assert "s3cr3t" not in f"{caught.value.message} {tool!r} {request(tool)!r}"
+
+
+@pytest.mark.parametrize("said", ["302 Found\r\nlocation: /?key=s3cr3t-value", "400 No s3cr3t-value"])
+async def test_a_secret_in_the_head_of_an_answer_is_not_shown(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("T_TOKEN", "s3cr3t-value")
+    async with speaking(saying(f"HTTP/1.1 {said}\r\ncontent-length: 0\r\n\r\n".encode())) as address:
+        with pytest.raises(ToolError) as caught:
+            await call(http(address, headers={"Authorization": "env:T_TOKEN"}))
+    assert "[redacted]" in caught.value.message
+    assert "s3cr3t" not in caught.value.message
 
 
 async def test_a_secret_with_a_line_break_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,17 +255,32 @@ async def test_nobody_there_is_a_failure_and_nothing_was_done() -> None:
 
 
 async def test_a_connection_that_breaks_leaves_a_side_effect_in_doubt() -> None:
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.close()
-        await writer.wait_closed()
-
-    async with speaking(hang_up) as address:
+    async with speaking(saying(b"")) as address:
         with pytest.raises(InDoubt):
             await call(http(address, method="POST"))
         with pytest.raises(ToolError) as caught:
             await call(http(address))
     assert caught.value.code == "network"
+
+
+async def test_encryption_that_breaks_after_the_request_leaves_a_side_effect_in_doubt() -> None:
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        os.write(writer.get_extra_info("socket").fileno(), b"this is not encrypted")
+        await reader.read()
+        writer.close()
+
+    certificate = own_certificate()
+    async with speaking(babble, certificate.server) as address:
+        with pytest.raises(InDoubt):
+            await exchange(
+                Request("POST", address.replace("http:", "https:"), {}, b""),
+                expect=None,
+                redirects=False,
+                max_bytes=99,
+                side_effects=True,
+                tls=certificate.client,
+            )
 
 
 async def test_a_cancelled_request_closes_its_connection() -> None:

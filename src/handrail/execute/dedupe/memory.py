@@ -26,9 +26,9 @@ from handrail.execute.dedupe.traffic import Traffic
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
-    """A call, and all that decides how it may be answered."""
+    """A call, and all that decides how it may be answered. Not frozen, only because that would cost more."""
 
     deduplicator: Deduplicator | None
     scope: str

@@ -155,6 +155,7 @@ class ProcessPool:
         context = msgspec.structs.replace(
             invocation.context,
             token=None,
+            held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
             auxdata=dict(invocation.context.auxdata),
             namespace=dict(invocation.context.namespace),
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from handrail.core.errors import LimitReached
 from handrail.execute.isolation.work import HandlerRaised, Work
 
 _Job = tuple[Callable[[], Any], Work, contextvars.Context]
@@ -21,37 +22,50 @@ class Threads:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
-        self._threads = 0
+        """Threads that wait, and that no job was promised to."""
+        self._closed = False
 
     def start(self, function: Callable[[], Any]) -> Work:
-        """Run a function in a thread. It cannot be stopped from outside: Python has no safe way to."""
+        """Run a function in a thread. It cannot be stopped from outside: Python has no safe way to.
+
+        Raises:
+            LimitReached: The machine has no more threads; the function is not run.
+        """
         work = Work(asyncio.get_running_loop().create_future())
         with self._lock:
             grow = self._idle == 0
             if not grow:
                 self._idle -= 1
-        self._jobs.put((function, work, contextvars.copy_context()))
         if grow:
-            with self._lock:
-                self._threads += 1
-            threading.Thread(target=self._serve, name="handrail-tool", daemon=True).start()
+            self._grow()
+        self._jobs.put((function, work, contextvars.copy_context()))
         return work
 
+    def _grow(self) -> None:
+        try:
+            threading.Thread(target=self._serve, name="handrail-tool", daemon=True).start()
+        except RuntimeError as error:
+            raise LimitReached(f"the tool was not started: {error}; call it again when others have ended") from error
+
     def close(self) -> None:
-        """Let idle threads end. One that is still in a function ends after it."""
-        for _ in range(self._threads):
-            self._jobs.put(None)
+        """Let idle threads end. One that is still in a function ends after it; so does one that is started later."""
+        with self._lock:
+            self._closed = True
+            for _ in range(self._idle):
+                self._jobs.put(None)
+            self._idle = 0
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             function, work, context = job
             value, error = _outcome(function, context)
             with self._lock:
-                self._idle += 1
+                ends = self._closed
+                self._idle += not ends
             _deliver(work, value, error)
+            if ends:
+                return
             del job, function, work, context, value, error  # keep nothing alive while idle
-        with self._lock:
-            self._threads -= 1
 
 
 def _outcome(function: Callable[[], Any], context: contextvars.Context) -> tuple[Any, BaseException | None]:

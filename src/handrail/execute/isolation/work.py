@@ -38,7 +38,7 @@ class Work:
     def of(cls, start: Callable[[], Awaitable[Any]]) -> Work:
         """Start an async handler in a task of its own."""
         work = cls()
-        work.future = asyncio.ensure_future(work._contain(start))
+        work.future = asyncio.get_running_loop().create_task(work._contain(start))
         return work
 
     @property

@@ -14,13 +14,17 @@ import msgspec
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
 from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
+from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import StopReason, Usage
 from handrail.providers.anthropic.tools import PROVIDER
 from handrail.providers.assemble import CallAssembler
+from handrail.providers.failures import SHOWN, shown
+from handrail.providers.held import HeldCalls
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
+from handrail.providers.pieces import count_of
 
-STOPS: dict[str, StopReason] = {
+_STOPS: dict[str, StopReason] = {
     "end_turn": "end",
     "pause_turn": "end",
     "tool_use": "tool_calls",
@@ -29,7 +33,7 @@ STOPS: dict[str, StopReason] = {
     "stop_sequence": "stop_sequence",
     "refusal": "refusal",
 }
-WORDS = {
+_WORDS = {
     "pause_turn": "the service paused a long turn; send the conversation again to go on",
     "model_context_window_exceeded": "the reply filled the model's context window",
 }
@@ -37,7 +41,7 @@ _READ = frozenset(
     {"content_block_delta", "content_block_start", "content_block_stop", "message_start", "message_delta", "message"}
 )
 """Kinds of events that mean something; one of them that cannot be read is not passed over."""
-ERRORS: dict[str, type[ModelError]] = {
+_ERRORS: dict[str, type[ModelError]] = {
     "rate_limit_error": RateLimited,
     "overloaded_error": ModelUnavailable,
     "api_error": ModelUnavailable,
@@ -66,7 +70,7 @@ class AnthropicDecoder:
         self._calls = CallAssembler(new_id, names)
         self._layout = Layout(PROVIDER)
         self._open: dict[int, _Open] = {}
-        self._held: list[tuple[int, str]] = []
+        self._held = HeldCalls(self._calls)
         self._usage: dict[str, Any] = {}
         self._model = ""
         self._stop: str | None = None
@@ -98,17 +102,17 @@ class AnthropicDecoder:
             case {"type": str()}:
                 return  # ping, message_stop, and events that are yet to be invented
             case _:
-                raise ProtocolError(f"not an event of Anthropic's: an object with the keys {sorted(data)}")
+                raise ProtocolError(f"not an event of Anthropic's: an object with the keys {shown(str(sorted(data)))}")
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._stop is None:
             raise ProtocolError("the reply broke off before its stop reason; nothing of it can be relied on")
         if self._open:
             raise ProtocolError("the reply ended inside a block; nothing of it can be relied on")
-        stop = STOPS.get(self._stop, "end")
-        yield from self._last_calls(cut=stop == "max_tokens")
-        if self._stop in WORDS or self._stop not in STOPS or self._why:
-            yield Notice(text=self._why or WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
+        stop = _STOPS.get(self._stop, "end")
+        yield from self._held.settle(cut=stop == "max_tokens")
+        if self._stop in _WORDS or self._stop not in _STOPS or self._why:
+            yield Notice(text=self._why or _WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
             stop=stop if stop not in ("end", "tool_calls") else "tool_calls" if self._layout.calls else "end",
             model=self._model,
@@ -131,7 +135,7 @@ class AnthropicDecoder:
     def _start(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
         if index in self._open:
             raise ProtocolError(f"block {index} begins twice")
-        yield from self._last_calls(cut=False)
+        yield from self._held.settle(cut=False)
         opened = self._open[index] = _Open(block)
         match block:
             case {"type": "text", "text": str(text)}:
@@ -166,20 +170,11 @@ class AnthropicDecoder:
             case "tool_use" if opened.pieces:
                 yield from self._calls.complete(index)
             case "tool_use":
-                # Arguments that came whole, or none at all: only what follows tells whether they were cut.
-                self._held.append((index, str(opened.block.get("name"))))
+                self._held.hold(index, opened.block.get("name"))
                 if whole := opened.block.get("input"):
                     yield from self._calls.delta(index=index, arguments=whole)
             case _:
                 self._layout.place(_restored(opened))
-
-    def _last_calls(self, *, cut: bool) -> Iterator[ModelEvent]:
-        for index, name in self._held:
-            if cut:
-                yield Notice(text=f"the reply reached its token limit inside a call to {name!r}; the call was dropped")
-            else:
-                yield from self._calls.complete(index)
-        self._held.clear()
 
     def _said(self, text: str) -> Iterator[ModelEvent]:
         if text:
@@ -201,21 +196,21 @@ def _restored(opened: _Open) -> dict[str, Any]:
         return {**opened.block, "thinking": text, "signature": signature}
     if text:
         try:
-            return {**opened.block, "input": msgspec.json.decode(text)}
-        except msgspec.DecodeError as error:
+            return {**opened.block, "input": parse_object(text)}
+        except JSONTextError as error:
             raise ProtocolError(f"the input of a {opened.kind} block is not JSON: {error}") from error
     return opened.block
 
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
     """This service counts what it read from its cache, and wrote to it, beside the input."""
-    read, written = _count(counts, "cache_read_input_tokens"), _count(counts, "cache_creation_input_tokens")
+    read, written = count_of(counts, "cache_read_input_tokens"), count_of(counts, "cache_creation_input_tokens")
     return Usage(
-        input_tokens=_count(counts, "input_tokens") + read + written,
-        output_tokens=_count(counts, "output_tokens"),
+        input_tokens=count_of(counts, "input_tokens") + read + written,
+        output_tokens=count_of(counts, "output_tokens"),
         cached_tokens=read,
         cache_written_tokens=written,
-        reasoning_tokens=_count(counts.get("output_tokens_details"), "thinking_tokens"),
+        reasoning_tokens=count_of(counts.get("output_tokens_details"), "thinking_tokens"),
     )
 
 
@@ -224,11 +219,6 @@ def _text(values: Any, key: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _count(counts: Any, key: str) -> int:
-    found = counts.get(key) if isinstance(counts, Mapping) else None
-    return found if isinstance(found, int) else 0
-
-
 def _failure(error: Mapping[str, Any]) -> ModelError:
     kind, message = str(error.get("type", "error")), error.get("message", "no message")
-    return ERRORS.get(kind, ProtocolError)(f"Anthropic reports {kind}: {message}")
+    return _ERRORS.get(kind, ProtocolError)(shown(f"Anthropic reports {kind}: {message}", SHOWN))

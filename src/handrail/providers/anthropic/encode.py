@@ -26,22 +26,23 @@ from handrail.providers.history import (
 )
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import ANTHROPIC_NAMES, NameMap
-from handrail.providers.offer import offered, unsaid
+from handrail.providers.offer import heeded, offered, unsaid
 from handrail.providers.pieces import (
     OPENING,
     add_turn,
     as_media,
-    described,
     ids_of,
+    in_words,
+    is_given,
     merged,
     names_of,
     readable,
 )
 from handrail.providers.profiles import Profile
 
-PATH = "/v1/messages"
-VERSION = "2023-06-01"
-IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_PATH = "/v1/messages"
+_VERSION = "2023-06-01"
+_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 PLAIN = Profile(schema="anthropic", seed_field="", files=True)
@@ -79,14 +80,14 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         choice, unforced = encode_choice(request, offer.choice, names)
         body |= {"tools": tools.items, "tool_choice": choice}
         known, lost = (*known, tools), lost + unforced
-    body |= _settings(request, profile)
+    body |= _settings(heeded(request, profile))
     if options.cache:
         body["cache_control"] = EPHEMERAL
-    headers = {"anthropic-version": VERSION}
+    headers = {"anthropic-version": _VERSION}
     if options.betas:
         headers["anthropic-beta"] = ",".join(options.betas)
     return WireRequest(
-        path=PATH,
+        path=_PATH,
         body=merged(body, request.extra),
         headers=headers,
         framing="sse" if stream else "json",
@@ -99,12 +100,12 @@ def _system(text: str, *, cache: bool) -> Any:
     return [{"type": "text", "text": text, "cache_control": EPHEMERAL}] if cache else text
 
 
-def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    if profile.sampling:
-        settings = {"temperature": request.temperature, "top_p": request.top_p}
-    if profile.stop:
-        settings["stop_sequences"] = list(request.stop) or None
+def _settings(request: ModelRequest) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "stop_sequences": list(request.stop) or None,
+    }
     if request.response_schema is not None:
         settings["output_config"] = {"format": {"type": "json_schema", "schema": request.response_schema}}
     return {key: value for key, value in settings.items() if value is not None}
@@ -178,19 +179,14 @@ class _Writer:
     def _content(self, part: Content) -> dict[str, Any]:
         if isinstance(part, Text):
             return {"type": "text", "text": part.text}
-        if part.media_type in IMAGES and self._profile.images and _given(part):
+        if part.media_type in _IMAGES and self._profile.images and is_given(part):
             return {"type": "image", "source": _source(part)}
         titled = {"title": part.name} if part.name else {}
-        if part.media_type == "application/pdf" and self._profile.files and _given(part):
+        if part.media_type == "application/pdf" and self._profile.files and is_given(part):
             return {"type": "document", "source": _source(part), **titled}
         if (text := readable(part)) is not None:
             return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **titled}
-        self.missed.append(f"media: this model does not take {part.media_type}; the model is told of it in words")
-        return {"type": "text", "text": described(part)}
-
-
-def _given(media: Media) -> bool:
-    return media.data is not None or media.url is not None
+        return {"type": "text", "text": in_words(part, self.missed)}
 
 
 def _source(media: Media) -> dict[str, str]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-KEYWORDS = frozenset(
+_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "format", "minItems"}
     | {"title", "description", "default", "$schema"}
 )
-FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
 
 
 class Budget(Struct, frozen=True):
@@ -30,11 +30,11 @@ class Budget(Struct, frozen=True):
 
 
 def _taken(schema: Any) -> bool:
-    if not isinstance(schema, dict) or not schema.keys() <= KEYWORDS:
+    if not isinstance(schema, dict) or not schema.keys() <= _KEYWORDS:
         return False
     if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
         return False
-    if schema.get("format", "date") not in FORMATS or schema.get("minItems", 0) not in (0, 1):
+    if schema.get("format", "date") not in _FORMATS or schema.get("minItems", 0) not in (0, 1):
         return False
     return all(map(_taken, _parts(schema)))
 

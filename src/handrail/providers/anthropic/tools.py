@@ -18,7 +18,7 @@ PROVIDER = "anthropic"
 IDS = NameRule(r"[A-Za-z0-9_-]+", 64)
 EPHEMERAL = {"type": "ephemeral"}
 """Marks the end of what the service caches: tools come first, then the system text, then the conversation."""
-THINKING = ("enabled", "adaptive", "between_tools")
+_THINKING = ("enabled", "adaptive", "between_tools")
 
 
 @remembered
@@ -71,4 +71,4 @@ def _choice(choice: ToolChoice, names: NameMap, *, parallel: bool) -> dict[str, 
 
 def _thinks(request: ModelRequest) -> bool:
     thinking = request.extra.get("thinking")
-    return isinstance(thinking, dict) and thinking.get("type") in THINKING
+    return isinstance(thinking, dict) and thinking.get("type") in _THINKING

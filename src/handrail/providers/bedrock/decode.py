@@ -15,13 +15,17 @@ import msgspec
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
 from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
+from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import StopReason, Usage
 from handrail.providers.assemble import CallAssembler
 from handrail.providers.bedrock.tools import PROVIDER
+from handrail.providers.failures import SHOWN, shown
+from handrail.providers.held import HeldCalls
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
+from handrail.providers.pieces import count_of
 
-STOPS: dict[str, StopReason] = {
+_STOPS: dict[str, StopReason] = {
     "end_turn": "end",
     "tool_use": "tool_calls",
     "max_tokens": "max_tokens",
@@ -30,11 +34,11 @@ STOPS: dict[str, StopReason] = {
     "guardrail_intervened": "content_filter",
     "content_filtered": "content_filter",
 }
-WORDS = {
+_WORDS = {
     "model_context_window_exceeded": "the reply filled the model's context window",
     "guardrail_intervened": "a guardrail stepped in",
 }
-BROKEN = {
+_BROKEN = {
     "malformed_tool_use": "the model wrote a call that Bedrock could not read; ask again",
     "malformed_model_output": "the model wrote something that Bedrock could not read; ask again",
 }
@@ -74,7 +78,7 @@ class BedrockDecoder:
         self._calls = CallAssembler(new_id, names)
         self._layout = Layout(PROVIDER)
         self._open: dict[int, _Open] = {}
-        self._held: list[tuple[int, str]] = []
+        self._held = HeldCalls(self._calls)
         self._usage: dict[str, Any] = {}
         self._stop: str | None = None
 
@@ -105,10 +109,10 @@ class BedrockDecoder:
             raise ProtocolError("the reply broke off before its stop reason; nothing of it can be relied on")
         if any(opened.is_call for opened in self._open.values()):
             raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
-        stop = STOPS.get(self._stop, "end")
-        yield from self._last_calls(cut=stop == "max_tokens")
-        if self._stop in WORDS or self._stop not in STOPS:
-            yield Notice(text=WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
+        stop = _STOPS.get(self._stop, "end")
+        yield from self._held.settle(cut=stop == "max_tokens")
+        if self._stop in _WORDS or self._stop not in _STOPS:
+            yield Notice(text=_WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
             stop=stop if stop not in ("end", "tool_calls") else "tool_calls" if self._layout.calls else "end",
             usage=_usage(self._usage),
@@ -119,8 +123,8 @@ class BedrockDecoder:
         self._usage = dict(usage) if isinstance(usage, Mapping) else {}
 
     def _stopped(self, reason: str) -> None:
-        if reason in BROKEN:
-            raise ProtocolError(f"{BROKEN[reason]} ({reason})")
+        if reason in _BROKEN:
+            raise ProtocolError(f"{_BROKEN[reason]} ({reason})")
         self._stop = reason
 
     def _whole(self, index: int, block: Any) -> Iterator[ModelEvent]:
@@ -147,7 +151,9 @@ class BedrockDecoder:
     def _start(self, index: int, start: dict[str, Any]) -> Iterator[ModelEvent]:
         if not all(isinstance(start.get(kind, {}), dict) for kind in ("toolUse", "toolResult")):
             raise ProtocolError("a block of the reply begins with something that is not an object")
-        yield from self._last_calls(cut=False)
+        if index in self._open:
+            raise ProtocolError(f"block {index} begins twice")
+        yield from self._held.settle(cut=False)
         opened = self._open[index] = _Open(start)
         if opened.is_call:
             use = start["toolUse"]
@@ -178,7 +184,7 @@ class BedrockDecoder:
             case {"reasoningContent": {"redactedContent": bytes(data)}}:
                 opened.redacted += data
             case {"reasoningContent": {"redactedContent": str(text)}}:
-                opened.redacted += base64.b64decode(text)
+                opened.redacted += _bytes(text)
             case {"toolResult": list(results)}:
                 opened.results += results
 
@@ -189,18 +195,17 @@ class BedrockDecoder:
         if opened.is_call and opened.input:
             yield from self._calls.complete(index)
         elif opened.is_call:
-            # Arguments that came whole, or none at all: only what follows tells whether they were cut.
-            self._held.append((index, str(opened.start["toolUse"].get("name"))))
+            self._held.hold(index, opened.start["toolUse"].get("name"))
         elif (block := _restored(opened)) is not None:
             self._layout.place(block)
 
-    def _last_calls(self, *, cut: bool) -> Iterator[ModelEvent]:
-        for index, name in self._held:
-            if cut:
-                yield Notice(text=f"the reply reached its token limit inside a call to {name!r}; the call was dropped")
-            else:
-                yield from self._calls.complete(index)
-        self._held.clear()
+
+def _bytes(text: str) -> bytes:
+    """What botocore gives as bytes, where something else reads the stream."""
+    try:
+        return base64.b64decode(text)
+    except ValueError as error:
+        raise ProtocolError(f"a thought of the reply is not in base64: {error}") from error
 
 
 def _restored(opened: _Open) -> dict[str, Any] | None:
@@ -213,8 +218,8 @@ def _restored(opened: _Open) -> dict[str, Any] | None:
     match opened.start:
         case {"toolUse": use}:
             try:
-                return {"toolUse": {**use, "input": msgspec.json.decode("".join(opened.input) or "{}")}}
-            except msgspec.DecodeError as error:
+                return {"toolUse": {**use, "input": parse_object("".join(opened.input))}}
+            except JSONTextError as error:
                 raise ProtocolError(f"the input of a tool of the service's own is not JSON: {error}") from error
         case {"toolResult": result}:
             return {"toolResult": {**result, "content": opened.results}}
@@ -223,23 +228,18 @@ def _restored(opened: _Open) -> dict[str, Any] | None:
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
     """This service counts what it read from its cache, and wrote to it, beside the input."""
-    read, written = _count(counts, "cacheReadInputTokens"), _count(counts, "cacheWriteInputTokens")
+    read, written = count_of(counts, "cacheReadInputTokens"), count_of(counts, "cacheWriteInputTokens")
     return Usage(
-        input_tokens=_count(counts, "inputTokens") + read + written,
-        output_tokens=_count(counts, "outputTokens"),
+        input_tokens=count_of(counts, "inputTokens") + read + written,
+        output_tokens=count_of(counts, "outputTokens"),
         cached_tokens=read,
         cache_written_tokens=written,
     )
-
-
-def _count(counts: Mapping[str, Any], key: str) -> int:
-    found = counts.get(key)
-    return found if isinstance(found, int) else 0
 
 
 def _failure(data: Mapping[str, Any]) -> ModelError:
     for kind, body in data.items():
         if kind in ERRORS:
             message = body.get("message", "no message") if isinstance(body, Mapping) else body
-            return ERRORS[kind](f"Bedrock reports {kind}: {message}")
-    return ProtocolError(f"not an event of Converse's: an object with the keys {sorted(data)}")
+            return ERRORS[kind](f"Bedrock reports {kind}: {shown(str(message), SHOWN)}")
+    return ProtocolError(f"not an event of Converse's: an object with the keys {shown(str(sorted(data)))}")

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.calls import ToolResult
-from handrail.core.messages import Content, InvocationMessage, Media, Text
+from handrail.core.messages import Content, InvocationMessage, Text
 from handrail.core.model import ModelRequest
 from handrail.providers.bedrock.media import media_block
 from handrail.providers.bedrock.tools import CACHE_POINT, IDS, PROVIDER, encode_tools
@@ -29,23 +29,14 @@ from handrail.providers.history import (
 )
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import BEDROCK_NAMES, NameMap
-from handrail.providers.offer import offered, unsaid
-from handrail.providers.pieces import (
-    OPENING,
-    add_turn,
-    as_media,
-    described,
-    ids_of,
-    merged,
-    names_of,
-    readable,
-)
+from handrail.providers.offer import heeded, offered, unsaid
+from handrail.providers.pieces import OPENING, add_turn, as_media, ids_of, in_words, merged, names_of
 from handrail.providers.profiles import Profile
 
 PLAIN = Profile(
     schema="bedrock", tool_choice=("auto", "required", "named"), parallel="fixed", seed_field="", files=True
 )
-EMPTY = "(nothing)"
+_EMPTY = "(nothing)"
 """In place of a text that may not be blank."""
 
 
@@ -64,7 +55,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     messages, missed = _Writer(profile, names, ids_of(rest, IDS)).write(without_system(rest))
     strict = options.strict or profile.strict != "never"
     tools, lost = encode_tools(request, offer, names, strict=strict, cache=options.cache)
-    body: dict[str, Any] = {"messages": messages, **tools, **_settings(request, profile)}
+    body: dict[str, Any] = {"messages": messages, **tools, **_settings(heeded(request, profile), profile)}
     if system:
         body["system"] = [{"text": system}, *([CACHE_POINT] if options.cache else [])]
     return WireRequest(
@@ -76,12 +67,13 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
 
 
 def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
-    inference: dict[str, Any] = {"maxTokens": request.max_tokens}
-    if profile.sampling:
-        inference |= {"temperature": request.temperature, "topP": request.top_p}
-    if profile.stop:
-        inference["stopSequences"] = list(request.stop) or None
-    inference = {key: value for key, value in inference.items() if value is not None}
+    asked = {
+        "maxTokens": request.max_tokens,
+        "temperature": request.temperature,
+        "topP": request.top_p,
+        "stopSequences": list(request.stop) or None,
+    }
+    inference = {key: value for key, value in asked.items() if value is not None}
     settings: dict[str, Any] = {"inferenceConfig": inference} if inference else {}
     if request.response_schema is not None and profile.response_format == "json_schema":
         schema = {"jsonSchema": {"schema": msgspec.json.encode(request.response_schema).decode(), "name": "reply"}}
@@ -146,7 +138,7 @@ class _Writer:
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
         text = result.text
-        said: dict[str, Any] = {"text": text if text.strip() else EMPTY}
+        said: dict[str, Any] = {"text": text if text.strip() else _EMPTY}
         if isinstance(result.content, dict):
             said = {"json": result.content}
         attached = [self._content(as_media(attachment)) for attachment in result.attachments]
@@ -162,13 +154,7 @@ class _Writer:
         if isinstance(part, Text):
             return {"text": part.text}
         self._documents += 1
-        return media_block(part, self._profile, self._documents) or {"text": self._told(part)}
-
-    def _told(self, media: Media) -> str:
-        if text := readable(media):
-            return text
-        self._missed.append(f"media: this model does not take {media.media_type}; it is told of it in words")
-        return described(media)
+        return media_block(part, self._profile, self._documents) or {"text": in_words(part, self._missed)}
 
 
 def _blank(part: Content) -> bool:

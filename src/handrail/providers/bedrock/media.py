@@ -8,8 +8,8 @@ from typing import Any
 from handrail.core.messages import Media
 from handrail.providers.profiles import Profile
 
-IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
-DOCUMENTS = {
+_IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+_DOCUMENTS = {
     "application/pdf": "pdf",
     "text/csv": "csv",
     "application/msword": "doc",
@@ -20,7 +20,7 @@ DOCUMENTS = {
     "text/plain": "txt",
     "text/markdown": "md",
 }
-VIDEOS = {
+_VIDEOS = {
     "video/mp4": "mp4",
     "video/quicktime": "mov",
     "video/x-matroska": "mkv",
@@ -37,12 +37,12 @@ def media_block(media: Media, profile: Profile, number: int) -> dict[str, Any] |
     kind = media.media_type
     if source is None:
         return None
-    if kind in IMAGES and profile.images:
-        return {"image": {"format": IMAGES[kind], "source": source}}
-    if kind in DOCUMENTS and profile.files:
-        return {"document": {"format": DOCUMENTS[kind], "name": _name(media, number), "source": source}}
-    if kind in VIDEOS and profile.images:
-        return {"video": {"format": VIDEOS[kind], "source": source}}
+    if kind in _IMAGES and profile.images:
+        return {"image": {"format": _IMAGES[kind], "source": source}}
+    if kind in _DOCUMENTS and profile.files:
+        return {"document": {"format": _DOCUMENTS[kind], "name": _name(media, number), "source": source}}
+    if kind in _VIDEOS and profile.images:
+        return {"video": {"format": _VIDEOS[kind], "source": source}}
     return None
 
 

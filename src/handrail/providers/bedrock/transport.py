@@ -27,7 +27,7 @@ from handrail.core.errors import (
 from handrail.providers.bedrock.decode import ERRORS
 from handrail.providers.codec import WireRequest
 from handrail.providers.events import WireEvent
-from handrail.providers.failures import failure, shown
+from handrail.providers.failures import SHOWN, failure, shown
 from handrail.providers.transport import Endpoint
 
 _REGION = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
@@ -56,9 +56,9 @@ class BedrockTransport:
             exchange.abandon()
 
     async def aclose(self) -> None:
-        for client in self._clients.values():
+        clients, self._clients = self._clients, {}  # a thread may be making another at this moment
+        for client in clients.values():
             client.close()
-        self._clients.clear()
 
     def _events(self, request: WireRequest, endpoint: Endpoint) -> Generator[WireEvent, None, None]:
         found = _PATH.fullmatch(request.path)
@@ -146,7 +146,7 @@ def _meaning(error: Exception) -> HandrailError:
         case known.NoCredentialsError() | known.PartialCredentialsError() | known.NoRegionError():
             return RequestRefused(f"{error}; set them as for any AWS tool (environment, ~/.aws, or a role)")
         case known.ParamValidationError():
-            return RequestRefused(shown(str(error), 1000))
+            return RequestRefused(shown(str(error), SHOWN))
         case known.ResponseStreamingError():
             return ProtocolError(f"Bedrock broke off in the middle of its reply: {shown(str(error))}")
         case known.ConnectionError() | known.HTTPClientError():
@@ -156,7 +156,7 @@ def _meaning(error: Exception) -> HandrailError:
 
 def _reported(error: Any) -> ModelError:
     code = str(error.response.get("Error", {}).get("Code", ""))
-    message = shown(str(error.response.get("Error", {}).get("Message", "")), 1000)
+    message = shown(str(error.response.get("Error", {}).get("Message", "")), SHOWN)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     kind = ERRORS.get(code[:1].lower() + code[1:])
     if kind is None and isinstance(status, int):

@@ -10,12 +10,14 @@ from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinish
 from handrail.core.ids import NewId
 from handrail.core.messages import Artefact, StopReason, Usage
 from handrail.providers.assemble import CallAssembler
+from handrail.providers.failures import SHOWN, shown
 from handrail.providers.gemini.partial import PartialArguments
 from handrail.providers.gemini.tools import PROVIDER
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
+from handrail.providers.pieces import count_of
 
-STOPS: dict[str, StopReason] = {
+_STOPS: dict[str, StopReason] = {
     "STOP": "end",
     "NO_IMAGE": "end",
     "MAX_TOKENS": "max_tokens",
@@ -31,13 +33,13 @@ STOPS: dict[str, StopReason] = {
     "IMAGE_RECITATION": "content_filter",
     "IMAGE_OTHER": "content_filter",
 }
-BROKEN = {
+_BROKEN = {
     "MALFORMED_FUNCTION_CALL": "the model wrote a call that Gemini could not read; ask again",
     "UNEXPECTED_TOOL_CALL": "the model called a tool that it was not offered; ask again, or offer it",
     "TOO_MANY_TOOL_CALLS": "the model called too many tools in a row, and Gemini stopped it",
     "MALFORMED_RESPONSE": "the model wrote something that Gemini could not read; ask again",
 }
-SILENT = ("STOP", "MAX_TOKENS")
+_SILENT = ("STOP", "MAX_TOKENS")
 
 
 class GeminiDecoder:
@@ -69,17 +71,17 @@ class GeminiDecoder:
             case {"usageMetadata": _} | {"modelVersion": _} | {"promptFeedback": _} | {"candidates": []}:
                 return
             case _:
-                raise ProtocolError(f"not a reply of Gemini's: an object with the keys {sorted(data)}")
+                raise ProtocolError(f"not a reply of Gemini's: an object with the keys {shown(str(sorted(data)))}")
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._stop is None:
             raise ProtocolError("the reply broke off before its finish reason; nothing of it can be relied on")
-        stop = STOPS.get(self._stop, "end")
+        stop = _STOPS.get(self._stop, "end")
         if self._partial is not None:
             if stop != "max_tokens":
                 raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
             yield Notice(text="the reply reached its token limit inside a call; the call was dropped")
-        if self._stop not in SILENT:
+        if self._stop not in _SILENT:
             yield Notice(text=self._why or f"Gemini stopped the reply: {self._stop}")
         yield ReplyFinished(
             stop="tool_calls" if stop == "end" and self._layout.calls else stop,
@@ -102,9 +104,9 @@ class GeminiDecoder:
             case _ if not isinstance(candidate, Mapping):
                 raise ProtocolError("a candidate of Gemini's reply is not an object")
         if isinstance(reason := candidate.get("finishReason"), str) and reason:
-            words = str(candidate.get("finishMessage") or "")
-            if reason in BROKEN:
-                raise ProtocolError(f"{BROKEN[reason]} ({reason}{f': {words}' if words else ''})")
+            words = shown(str(candidate.get("finishMessage") or ""), SHOWN)
+            if reason in _BROKEN:
+                raise ProtocolError(f"{_BROKEN[reason]} ({reason}{f': {words}' if words else ''})")
             self._stop, self._why = reason, words
 
     def _part(self, part: Any) -> Iterator[ModelEvent]:
@@ -154,18 +156,13 @@ class GeminiDecoder:
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
     """This service counts thoughts beside the output, and what it read from its cache within the input."""
-    thoughts = _count(counts, "thoughtsTokenCount")
+    thoughts = count_of(counts, "thoughtsTokenCount")
     return Usage(
-        input_tokens=_count(counts, "promptTokenCount") + _count(counts, "toolUsePromptTokenCount"),
-        output_tokens=_count(counts, "candidatesTokenCount") + thoughts,
-        cached_tokens=_count(counts, "cachedContentTokenCount"),
+        input_tokens=count_of(counts, "promptTokenCount") + count_of(counts, "toolUsePromptTokenCount"),
+        output_tokens=count_of(counts, "candidatesTokenCount") + thoughts,
+        cached_tokens=count_of(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
-
-
-def _count(counts: Mapping[str, Any], key: str) -> int:
-    found = counts.get(key)
-    return found if isinstance(found, int) else 0
 
 
 def _failure(error: Mapping[str, Any]) -> ModelError:
@@ -176,7 +173,8 @@ def _failure(error: Mapping[str, Any]) -> ModelError:
         kind = RateLimited
     elif status is not None:
         kind = ModelUnavailable if status >= 500 else RequestRefused
-    return kind(f"Gemini reports {error.get('status', status)}: {error.get('message', 'no message')}", status=status)
+    words = f"Gemini reports {error.get('status', status)}: {error.get('message', 'no message')}"
+    return kind(shown(words, SHOWN), status=status)
 
 
 def _partials(pieces: Any) -> Sequence[Mapping[str, Any]]:

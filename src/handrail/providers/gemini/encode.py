@@ -9,7 +9,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from handrail.core.calls import ToolResult, encode_data
-from handrail.core.messages import Artefact, Content, InvocationMessage, Media, Text
+from handrail.core.messages import Artefact, Content, InvocationMessage, Text
 from handrail.core.model import ModelRequest
 from handrail.providers.codec import WireRequest
 from handrail.providers.gemini.tools import PROVIDER, encode_choice, encode_tools
@@ -26,20 +26,12 @@ from handrail.providers.history import (
 )
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import GEMINI_NAMES, NameMap
-from handrail.providers.offer import offered, unsaid
-from handrail.providers.pieces import (
-    OPENING,
-    add_turn,
-    as_media,
-    described,
-    merged,
-    names_of,
-    readable,
-)
+from handrail.providers.offer import heeded, offered, unsaid
+from handrail.providers.pieces import OPENING, add_turn, as_media, in_words, merged, names_of
 from handrail.providers.profiles import Profile
 
-TAKEN = ("image/", "audio/", "video/", "text/", "application/pdf")
-UNSIGNED = "skip_thought_signature_validator"
+_TAKEN = ("image/", "audio/", "video/", "text/", "application/pdf")
+_UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for a call that has no signature, because another model made it."""
 
 
@@ -67,7 +59,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         known = (*known, tools)
     if said.system:
         body["systemInstruction"] = {"parts": [{"text": said.system}]}
-    if settings := _settings(request):
+    if settings := _settings(heeded(request, profile)):
         body["generationConfig"] = settings
     place = model if "/" in model else f"models/{model}"
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
@@ -154,7 +146,7 @@ class _Writer:
         signature = _signature(message.artefacts)
         # Of the calls that a reply makes at once, only the first is signed.
         if signature is None and first and self._profile.signed_calls:
-            signature = UNSIGNED
+            signature = _UNSIGNED
         return part if signature is None else {**part, "thoughtSignature": signature}
 
     def _results(self, results: Sequence[ToolResult]) -> Iterable[dict[str, Any]]:
@@ -178,17 +170,11 @@ class _Writer:
     def _content(self, part: Content) -> dict[str, Any]:
         if isinstance(part, Text):
             return {"text": part.text}
-        if part.media_type.startswith(TAKEN) and part.data is not None:
+        if part.media_type.startswith(_TAKEN) and part.data is not None:
             return {"inlineData": {"mimeType": part.media_type, "data": encode_data(part.data)}}
-        if part.media_type.startswith(TAKEN) and part.url is not None:
+        if part.media_type.startswith(_TAKEN) and part.url is not None:
             return {"fileData": {"mimeType": part.media_type, "fileUri": part.url}}
-        return {"text": self._told(part)}
-
-    def _told(self, media: Media) -> str:
-        if (text := readable(media)) is not None:
-            return text
-        self.missed.append(f"media: this model does not take {media.media_type}; the model is told of it in words")
-        return described(media)
+        return {"text": in_words(part, self.missed)}
 
 
 def _signature(artefacts: Sequence[Artefact]) -> str | None:

@@ -151,7 +151,7 @@ class Builder:
                     raise InvalidSchema(self._where, f"there is nothing at {pointer!r}")
         return found
 
-    def _followed(self, schema: Any, path: str) -> Any:
+    def _followed(self, schema: Any) -> Any:
         """The schema itself where it is only a reference, for merging; a loop of references fits nothing."""
         for _ in range(_LONGEST_CHAIN):
             if not (isinstance(schema, dict) and isinstance(schema.get("$ref"), str)):
@@ -165,7 +165,7 @@ class Builder:
         """What fits all of several schemas: they are merged into one, as far as that goes."""
         whole: Any = {key: value for key, value in schema.items() if key != "allOf" and key not in ANNOTATIONS}
         for part in schema["allOf"]:
-            both = merged(whole, self._followed(part, path))
+            both = merged(whole, self._followed(part))
             if both is None:
                 self._lose(path, "allOf")
             else:
@@ -174,7 +174,7 @@ class Builder:
 
     def _union(self, schema: Schema, keyword: str, options: list[Any], path: str) -> Node | None:
         base = {key: value for key, value in schema.items() if key != keyword and key not in ANNOTATIONS}
-        if keyword == "oneOf" and not distinct([self._followed(option, path) for option in options]):
+        if keyword == "oneOf" and not distinct([self._followed(option) for option in options]):
             self._lose(path, "oneOf")
         nodes: list[Node] = []
         for option in options:

@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from handrail.core.frames import Frames, frame
@@ -137,7 +138,7 @@ def _parameters(engine: Any, start: Start) -> Any:
     return wanted
 
 
-def _bodies(parent: int) -> Any:
+def _bodies(parent: int) -> Iterator[bytes]:
     """The frames on the standard input, until it ends or the parent is gone."""
     frames = Frames()
     while os.getppid() == parent:

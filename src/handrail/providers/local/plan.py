@@ -43,8 +43,8 @@ def plan(request: ModelRequest, shown: tuple[ToolOffer, ...], codec: Codec, mode
     choice = request.tool_choice
     if choice == "required" or isinstance(choice, NamedTool):
         if not shown:
-            wanted = repr(choice.name) if isinstance(choice, NamedTool) else "one"
-            raise RequestRefused(f"a call was required, and the tool is not offered: {wanted}")
+            wanted = f"the tool {choice.name!r}" if isinstance(choice, NamedTool) else "a tool"
+            raise RequestRefused(f"tool_choice wants a call of {wanted}, which is not offered; offer it too")
         return _forced(request, shown, codec, model)
     if choice == "none" or not shown:
         return _silent(request, codec, model)

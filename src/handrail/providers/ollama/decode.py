@@ -17,7 +17,7 @@ from handrail.providers.names import OLLAMA_NAMES
 from handrail.providers.ollama.encode import PROVIDER
 from handrail.providers.openai_chat.reports import reported
 from handrail.providers.openai_chat.wire import read
-from handrail.providers.pieces import names_of
+from handrail.providers.pieces import count_of, names_of
 
 _STOPS: dict[str, StopReason] = {"stop": "end", "length": "max_tokens"}
 
@@ -43,8 +43,6 @@ class Line(Struct):
     message: Message | None = None
     done: bool = False
     done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
 
 
 class OllamaDecoder:
@@ -54,6 +52,7 @@ class OllamaDecoder:
         self._called = False
         self._count = 0
         self._last: Line | None = None
+        self._usage = Usage()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if data.get("error"):
@@ -69,6 +68,9 @@ class OllamaDecoder:
             yield from self._call(call)
         if line.done:
             self._last = line
+            self._usage = Usage(
+                input_tokens=count_of(data, "prompt_eval_count"), output_tokens=count_of(data, "eval_count")
+            )
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._last is None:
@@ -81,7 +83,7 @@ class OllamaDecoder:
         yield ReplyFinished(
             stop="tool_calls" if stop == "end" and self._called else stop,
             model=self._last.model or "",
-            usage=Usage(input_tokens=self._last.prompt_eval_count or 0, output_tokens=self._last.eval_count or 0),
+            usage=self._usage,
             artefacts=(Artefact(PROVIDER, {"thinking": thoughts}),) if thoughts else (),
         )
 

@@ -12,8 +12,8 @@ from handrail.providers.codec import Known, WireRequest
 from handrail.providers.growth import Part, written
 from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_of
 from handrail.providers.names import OLLAMA_NAMES, NameMap
-from handrail.providers.offer import in_words, losses, offered, shaped, unsaid
-from handrail.providers.pieces import all_known, as_media, merged, names_of
+from handrail.providers.offer import heeded, losses, offered, shaped, unsaid
+from handrail.providers.pieces import all_known, as_media, in_words, merged, names_of
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
 
@@ -34,7 +34,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
         known = (*known, tools)
     if request.response_schema is not None:
         body["format"] = request.response_schema
-    if options := _options(request):
+    if options := _options(heeded(request, profile)):
         body["options"] = options
     body["stream"] = stream
     return WireRequest(

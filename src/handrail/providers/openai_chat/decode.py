@@ -58,7 +58,8 @@ class ChatDecoder:
         if chunk.model and chunk.model != self._model:
             self._model = chunk.model
             self._profile = self._profile_of(chunk.model)
-        self._count(chunk.usage)
+        if chunk.usage:
+            self._usage = usage_of(chunk.usage)
         found: list[ModelEvent] = []
         for choice in chunk.choices or ():
             # Further choices are further answers to the same question; one was asked for.
@@ -91,7 +92,8 @@ class ChatDecoder:
             found.extend(self._calls.delta(index=call.index, id=id, name=function.name, arguments=function.arguments))
         if (older := said.function_call) is not None:  # still what some servers write
             found.extend(self._calls.delta(index=0, name=older.name, arguments=older.arguments))
-        self._count(choice.usage)  # Kimi's place for it
+        if choice.usage:  # Kimi's place for it
+            self._usage = usage_of(choice.usage)
         if choice.finish_reason:
             self._finish = choice.finish_reason
             self._stopped_at = choice.stop_reason  # vLLM names the stop sequence
@@ -159,7 +161,3 @@ class ChatDecoder:
             # Servers say "stop" after calls, and "tool_calls" after none.
             return "tool_calls" if self._called else "stop_sequence" if isinstance(self._stopped_at, str) else "end"
         return stop
-
-    def _count(self, usage: dict[str, Any] | None) -> None:
-        if usage:
-            self._usage = usage_of(usage)

@@ -7,40 +7,69 @@ from hashlib import sha256
 from typing import Any, assert_never
 
 import msgspec
+from msgspec import Struct
 
-from handrail.core.calls import Attachment, ToolCall, ToolResult, encode_data
+from handrail.core.calls import Attachment, ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
 from handrail.providers.codec import Known, WireRequest
 from handrail.providers.growth import Part, written
-from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn
+from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_text
 from handrail.providers.names import OPENAI_NAMES, NameMap, matches
-from handrail.providers.offer import in_words, losses, offered, parallel_flag, shaped, unsaid
-from handrail.providers.pieces import all_known, as_media, merged, names_of
+from handrail.providers.offer import heeded, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
 from handrail.providers.profiles import Profile
-from handrail.providers.remember import remembered
+from handrail.providers.remember import remembered, unchanged
 
 PROVIDER = "openai_chat"
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+class _Envelope(Struct, frozen=True):
+    """All of a request but for what was said."""
+
+    names: NameMap
+    body: dict[str, Any]
+    notices: tuple[str, ...]
+    known: tuple[Known, ...]
+    instruction: str = ""
+    """What the model must be told before anything else."""
+
+
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
+    envelope = unchanged(request, _envelope, model, profile, stream)
+    tools_offered = "tools" in envelope.body
+    said = written(request, _said, envelope.names, profile, provider=PROVIDER, tools_offered=tools_offered)
+    if envelope.instruction:
+        said = said.after({"role": "system", "content": envelope.instruction})
+    body = {**envelope.body, "messages": said.items}
+    return WireRequest(
+        path="/chat/completions",
+        body=merged(body, request.extra) if request.extra else body,
+        framing="sse" if stream else "json",
+        exact=False,
+        notices=(*envelope.notices, *said.missed),
+        known=(*envelope.known, *said.known),
+    )
+
+
+def _envelope(request: ModelRequest, model: str, profile: Profile, stream: bool) -> _Envelope:
     offer = offered(request, profile)
     names = names_of(request.tools, OPENAI_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
-    known: list[Known] = []
-    body: dict[str, Any] = {"model": model, "messages": []}
+    known: tuple[Known, ...] = ()
+    body: dict[str, Any] = {"model": model}
     if offer.tools:
         tools, lost = _tools(offer.tools, names, profile)
         body["tools"] = tools.items
         notices += lost
-        known.append(tools)
+        known = (tools,)
         if offer.choice != "auto":
             body["tool_choice"] = _choice(offer.choice, names)
         if (flag := parallel_flag(request, profile)) is not None:
             body["parallel_tool_calls"] = flag
-    body |= _settings(request, profile)
+    body |= _settings(heeded(request, profile), profile)
     instruction = ""
     if request.response_schema is not None:
         instruction = _response_format(body, request.response_schema, profile, notices)
@@ -48,18 +77,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
         body["stream"] = True
         if profile.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    said = written(request, _said, names, profile, provider=PROVIDER, tools_offered=bool(offer.tools))
-    if instruction:
-        said = said.after({"role": "system", "content": instruction})
-    body["messages"] = said.items
-    return WireRequest(
-        path="/chat/completions",
-        body=merged(body, request.extra),
-        framing="sse" if stream else "json",
-        exact=False,
-        notices=(*notices, *said.missed),
-        known=(*known, *said.known),
-    )
+    return _Envelope(names, body, tuple(notices), known, instruction)
 
 
 @remembered
@@ -91,10 +109,10 @@ def _choice(choice: ToolChoice, names: NameMap) -> Any:
 def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
     settings = {
         profile.max_tokens_field: request.max_tokens,
-        "temperature": request.temperature if profile.sampling else None,
-        "top_p": request.top_p if profile.sampling else None,
-        "stop": list(request.stop) if request.stop and profile.stop else None,
-        profile.seed_field: request.seed if profile.seed_field else None,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "stop": list(request.stop) or None,
+        profile.seed_field: request.seed,
     }
     return {key: value for key, value in settings.items() if value is not None}
 
@@ -150,7 +168,7 @@ class _Writer:
     def _call(self, made: InvocationMessage) -> dict[str, Any]:
         function = {
             "name": self._names.to_wire(made.call.name),
-            "arguments": wire_arguments(made.call),
+            "arguments": arguments_text(made.call),
         }
         return {"id": wire_id(made.id, self._profile), "type": "function", "function": function}
 
@@ -205,15 +223,6 @@ def wire_id(id: str, profile: Profile) -> str:
         return id
     digest = int.from_bytes(sha256(id.encode()).digest())
     return "".join(_DIGITS[digest // 62**place % 62] for place in range(rule.length))
-
-
-def wire_arguments(call: ToolCall) -> str:
-    """Past arguments as text, just as the model wrote them if it wrote text."""
-    return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
-
-
-def is_given(media: Media) -> bool:
-    return media.data is not None or media.url is not None
 
 
 def data_url(media: Media) -> str:

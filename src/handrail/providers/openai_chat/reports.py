@@ -9,7 +9,8 @@ import msgspec
 
 from handrail.core.errors import ModelError, ProtocolError
 from handrail.core.messages import Usage
-from handrail.providers.failures import failure, shown
+from handrail.providers.failures import SHOWN, failure, shown
+from handrail.providers.pieces import count_of
 
 _STATUS = {
     "rate_limit_exceeded": 429,
@@ -30,6 +31,8 @@ _STATUS = {
     "exceed_context_size_error": 400,
 }
 """What an error in a stream, which has no status of its own, would have had."""
+_MOST_DOLLARS = 1e9
+"""A bill beyond that for one reply is none."""
 
 
 def reported(data: Mapping[str, Any]) -> ModelError:
@@ -43,7 +46,7 @@ def reported(data: Mapping[str, Any]) -> ModelError:
         words = str(error.get("message") or dict(error))
     else:
         words = str(error)
-    return ProtocolError(f"the service reported an error in its reply: {shown(words, 1000)}")
+    return ProtocolError(f"the service reported an error in its reply: {shown(words, SHOWN)}")
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
@@ -52,12 +55,12 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     written = _details(usage, "completion_tokens_details", "output_tokens_details")
     billed = usage.get("cost")
     return Usage(
-        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
-        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
-        cached_tokens=_count(read, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens", "cached_tokens"),
-        cache_written_tokens=_count(read, "cache_write_tokens"),
-        reasoning_tokens=_count(written, "reasoning_tokens"),
-        cost=float(billed) if isinstance(billed, int | float) else None,
+        input_tokens=count_of(usage, "prompt_tokens", "input_tokens"),
+        output_tokens=count_of(usage, "completion_tokens", "output_tokens"),
+        cached_tokens=count_of(read, "cached_tokens") or count_of(usage, "prompt_cache_hit_tokens", "cached_tokens"),
+        cache_written_tokens=count_of(read, "cache_write_tokens"),
+        reasoning_tokens=count_of(written, "reasoning_tokens"),
+        cost=float(billed) if isinstance(billed, int | float) and 0 <= billed < _MOST_DOLLARS else None,
     )
 
 
@@ -66,10 +69,3 @@ def _details(usage: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
         if isinstance(found := usage.get(key), Mapping):
             return found
     return {}
-
-
-def _count(usage: Mapping[str, Any], *keys: str) -> int:
-    for key in keys:
-        if isinstance(found := usage.get(key), int):
-            return found
-    return 0

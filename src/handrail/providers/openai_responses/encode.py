@@ -12,12 +12,20 @@ from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
 from handrail.providers.codec import Known, WireRequest
 from handrail.providers.growth import Part, written
-from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, system_text
+from handrail.providers.history import (
+    AssistantTurn,
+    ResultTurn,
+    SystemTurn,
+    Turn,
+    UserTurn,
+    arguments_text,
+    system_text,
+)
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import OPENAI_NAMES, NameMap
-from handrail.providers.offer import are_searched, in_words, losses, offered, parallel_flag, shaped, unsaid
-from handrail.providers.openai_chat.encode import data_url, is_given, wire_arguments, wire_id
-from handrail.providers.pieces import all_known, as_media, merged, names_of
+from handrail.providers.offer import are_searched, heeded, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.openai_chat.encode import data_url, wire_id
+from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
 
@@ -46,7 +54,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
             body["tool_choice"] = _choice(offer.choice, names)
         if (flag := parallel_flag(request, profile)) is not None:
             body["parallel_tool_calls"] = flag
-    body |= _settings(request, profile)
+    body |= _settings(heeded(request, profile))
     if request.response_schema is not None:
         body["text"] = {"format": _format(request.response_schema, profile, notices)}
     body["store"] = False
@@ -106,11 +114,11 @@ def _choice(choice: ToolChoice, names: NameMap) -> Any:
     return choice
 
 
-def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
+def _settings(request: ModelRequest) -> dict[str, Any]:
     settings = {
         "max_output_tokens": request.max_tokens,
-        "temperature": request.temperature if profile.sampling else None,
-        "top_p": request.top_p if profile.sampling else None,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
     }
     return {key: value for key, value in settings.items() if value is not None}
 
@@ -159,7 +167,7 @@ class _Writer:
                     "type": "function_call",
                     "call_id": wire_id(call.id, self._profile),
                     "name": self._names.to_wire(call.name),
-                    "arguments": wire_arguments(call),
+                    "arguments": arguments_text(call),
                     **(_namespace(piece) if self._searched else {}),
                 }
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.calls import ToolCall
-from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallDelta,
     CallRequested,
@@ -26,9 +24,11 @@ from handrail.core.events import (
     TextDelta,
 )
 from handrail.core.ids import NewId, new_id
-from handrail.core.model import ModelRequest, NamedTool
+from handrail.core.model import ModelRequest
 from handrail.providers.codec import Codec, Decoder, WireRequest
 from handrail.providers.grammar.fields import Server, held
+from handrail.providers.history import arguments_text
+from handrail.providers.offer import check_choice
 from handrail.providers.prompted.conversation import as_text
 from handrail.providers.prompted.detect import Detector, Thought
 from handrail.providers.prompted.formats import format_named
@@ -67,7 +67,7 @@ class PromptedCodec(Struct, frozen=True):
             UsageError: The choice names a tool that is not offered.
         """
         format = format_named(self.format)
-        _check_choice(request)
+        check_choice(request)
         constraint = held(request, format, self.server)
         plain = replace(
             request,
@@ -113,8 +113,7 @@ class PromptedDecoder:
                 yield from self._events(self._detector.feed(text))
             case CallRequested(call=call):
                 # The server read it itself. If it also left it in the text, it is still one call.
-                arguments = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
-                key = canonical(Found(call.name, arguments))
+                key = canonical(Found(call.name, arguments_text(call)))
                 if key in self._printed:
                     self._printed.remove(key)
                     return
@@ -155,13 +154,3 @@ class PromptedDecoder:
 
 def schemas_of(request: ModelRequest) -> Schemas:
     return {tool.name: tool.input_schema for tool in request.tools}
-
-
-def _check_choice(request: ModelRequest) -> None:
-    choice = request.tool_choice
-    if isinstance(choice, NamedTool) and choice.name not in schemas_of(request):
-        raise UsageError(f"tool_choice names {choice.name!r}, which is not among the tools offered; offer it too")
-
-
-def _json(arguments: dict[str, Any]) -> str:
-    return msgspec.json.encode(arguments).decode()

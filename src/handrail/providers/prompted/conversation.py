@@ -10,13 +10,13 @@ from handrail.core.messages import (
     AssistantMessage,
     Content,
     InvocationMessage,
-    Media,
     Message,
     ResultMessage,
     SupervisorMessage,
     Text,
     UserMessage,
 )
+from handrail.providers.pieces import as_media
 from handrail.providers.prompted.formats import Format
 from handrail.providers.prompted.parse import Schemas
 from handrail.providers.prompted.render import call_text, result_text
@@ -75,7 +75,7 @@ def _answered(messages: list[ResultMessage], format: Format) -> UserMessage:
 def _attached(results: Iterable[ToolResult]) -> Iterator[Content]:
     for result in results:
         for attachment in result.attachments:
-            yield Media(media_type=attachment.media_type, data=attachment.data, name=attachment.name)
+            yield as_media(attachment)
 
 
 def _instructed(messages: tuple[Message, ...], instructions: str) -> tuple[Message, ...]:

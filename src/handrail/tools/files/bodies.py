@@ -50,7 +50,6 @@ def read_body(table: Table, name: str, schema: Mapping[str, Any], handlers: Mapp
 
     Raises:
         ConfigError: It has two, or the one is wrong.
-        MissingExtra: Its body needs a library that is not installed.
     """
     given = [key for key in BODIES if key in table]
     if len(given) > 1:

@@ -11,12 +11,11 @@ from typing import Any, get_args
 import msgspec
 
 from handrail.core.errors import InvalidDefinition, InvalidSchema
-from handrail.tools.definition import NAME, ToolDefinition
+from handrail.tools.definition import NAME, ToolDefinition, unusable
 from handrail.tools.ensemble import Defaults
 from handrail.tools.files.bodies import BODIES, Body, read_body
 from handrail.tools.files.table import Place, Table
 from handrail.tools.handlers import style_of
-from handrail.tools.lookalikes import foreign
 from handrail.tools.schema.validator import Validator
 from handrail.tools.tool import Isolation, Retry, Tool
 
@@ -51,7 +50,6 @@ def build_tool(descriptor: Mapping[str, Any], *, handlers: Handlers = NO_HANDLER
 
     Raises:
         ConfigError: Something in it is wrong; the error names the key.
-        MissingExtra: Its body needs a library that is not installed.
     """
     named = descriptor.get("name") or descriptor.get("invoker", {}).get("name") or "(unnamed)"
     return make_tool(unwrapped(Table(descriptor, Place(f"descriptor of {named!r}", folder=base))), handlers)
@@ -111,10 +109,7 @@ def name_of(table: Table) -> str:
     if not name:
         raise table.place.error("a tool needs a name")
     if not NAME.fullmatch(name):
-        raise table.error(
-            "name",
-            f"{name!r} cannot be used; take 1 to 128 of A-Z a-z 0-9 _ . - and begin with none of . -{foreign(name)}",
-        )
+        raise table.error("name", f"{name!r} {unusable(name)}")
     return name
 
 
@@ -164,8 +159,7 @@ def _assembled(name: str, body: Body, schema: dict[str, Any] | None, facts: dict
         return Tool.from_function(handler).changed(name=name, **facts)
     definition = {key: facts[key] for key in facts if key in ToolDefinition.__struct_fields__}
     treatment = {key: facts[key] for key in facts if key not in definition}
-    schema = schema or msgspec.json.decode(msgspec.json.encode(_NO_ARGUMENTS))
-    return Tool(ToolDefinition(name=name, input_schema=schema, **definition), handler, **treatment)
+    return Tool(ToolDefinition(name=name, input_schema=schema or _NO_ARGUMENTS, **definition), handler, **treatment)
 
 
 @dataclass(frozen=True, slots=True)

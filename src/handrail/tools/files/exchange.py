@@ -6,6 +6,7 @@ There is no deadline in it: the executor's cancels it, and that closes the conne
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -23,7 +24,13 @@ MAX_REDIRECTS = 5
 
 
 async def exchange(
-    request: Request, *, expect: Expect | None, redirects: bool, max_bytes: int, side_effects: bool
+    request: Request,
+    *,
+    expect: Expect | None,
+    redirects: bool,
+    max_bytes: int,
+    side_effects: bool,
+    tls: ssl.SSLContext | bool = True,
 ) -> Any:
     """Send a request and give its answer as JSON or text.
 
@@ -32,10 +39,10 @@ async def exchange(
         InDoubt: The connection broke after a request that changes something was sent.
         InvalidOutput: The answer is not the JSON that it should be.
     """
-    client = Client(connect=None, silence=None)
+    client = Client(tls=tls, connect=None, silence=None)
     try:
         answer = await _send(client, request, request.url, MAX_REDIRECTS if redirects else 0, max_bytes)
-    except (NotConnected, ssl.SSLError, ValueError) as error:
+    except (NotConnected, ssl.SSLCertVerificationError) as error:
         raise ToolError("network", f"{origin_of(request.url)} cannot be reached: {describe(error)}") from error
     except (BadAnswer, OSError) as error:
         why = f"{origin_of(request.url)} broke off the exchange: {describe(error)}"
@@ -49,8 +56,7 @@ async def exchange(
 
 async def _send(client: Client, request: Request, url: str, redirects: int, max_bytes: int) -> tuple[str, str]:
     """The media type and text of a good answer."""
-    address = Address.of(url)
-    answer = await client.ask(address, head(request.method, address, request.headers), request.body or b"")
+    answer = await client.ask(*_asked(request, url), request.body or b"")
     try:
         location = answer.headers.get("location")
         if 300 <= answer.status < 400 and location is not None and redirects:
@@ -64,28 +70,42 @@ async def _send(client: Client, request: Request, url: str, redirects: int, max_
     return await _send(client, request, following, redirects - 1, max_bytes)
 
 
+def _asked(request: Request, url: str) -> tuple[Address, bytes]:
+    try:
+        address = Address.of(url)
+        return address, head(request.method, address, request.headers)
+    except ValueError as error:
+        raise NotConnected(str(error)) from error
+
+
 def _within_origin(url: str, location: str) -> str:
     """Headers hold secrets that are meant for one host."""
-    following = urljoin(url, location)
-    if origin_of(following) != origin_of(url):
-        raise ToolError("redirected", f"{origin_of(url)} leads to {origin_of(following)}, which is not followed")
+    try:
+        following = urljoin(url, location)
+        there = origin_of(following)
+    except ValueError:
+        there = "nowhere"
+    if there != origin_of(url):
+        raise ToolError("redirected", f"{origin_of(url)} leads to {there}, which is not followed")
     return following
 
 
 async def _refused(answer: Answer, request: Request) -> ToolError:
     code = f"http_{answer.status}"
     if answer.status < 400:
-        where = answer.headers.get("location", "nowhere")
+        where = _masked(answer.headers.get("location", "nowhere"), request)[:ERROR_SHOWN]
         return ToolError(code, f"the answer leads to {where}, which is not followed")
-    said = _decoded(await _beginning(answer, 4 * ERROR_SHOWN), answer)
-    shown = _masked(said, request)[:ERROR_SHOWN].strip()
-    return ToolError(code, f"{answer.status} {answer.reason}{f': {shown}' if shown else ''}")
+    said = _decoded(await _beginning(answer, 4 * ERROR_SHOWN), answer).strip()
+    words = f"{answer.status} {answer.reason}: {said}" if said else f"{answer.status} {answer.reason}"
+    return ToolError(code, _masked(words, request)[:ERROR_SHOWN].strip())
 
 
 async def _beginning(answer: Answer, size: int) -> bytes:
+    """As much of the body as comes: the status has said what became of the request."""
     body = bytearray()
-    while len(body) < size and (chunk := await answer.read()):
-        body += chunk
+    with suppress(OSError, BadAnswer):
+        while len(body) < size and (chunk := await answer.read()):
+            body += chunk
     return bytes(body[:size])
 
 
@@ -104,7 +124,7 @@ async def _read(answer: Answer, max_bytes: int) -> bytes:
 def _decoded(body: bytes, answer: Answer) -> str:
     try:
         return body.decode(answer.charset or "utf-8", "replace")
-    except LookupError:
+    except (LookupError, UnicodeError):  # there is no such charset, or none that replaces
         return body.decode("utf-8", "replace")
 
 

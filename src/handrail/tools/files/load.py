@@ -23,7 +23,6 @@ def load_tool(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Tool:
 
     Raises:
         ConfigError: The file cannot be read, or something in it is wrong.
-        MissingExtra: Its body needs a library that is not installed.
     """
     return make_tool(_invoker_file(Path(path)), handlers)
 
@@ -35,7 +34,6 @@ def load_ensemble(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Ensemble:
 
     Raises:
         ConfigError: A file cannot be read, or something in it is wrong.
-        MissingExtra: A body needs a library that is not installed.
         UsageError: A handler is for no tool of the ensemble.
     """
     ensemble, _ = _loaded(Path(path), handlers)
@@ -48,7 +46,6 @@ def load_ensembles(folder: Path, *, handlers: Handlers = NO_HANDLERS) -> tuple[E
 
     Raises:
         ConfigError: As `load_ensemble`; or there is no such folder, or two ensembles have one name.
-        MissingExtra: As `load_ensemble`.
         UsageError: A handler is for no tool of any of them.
     """
     folder = Path(folder)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from handrail.core.redact import MASK
+from handrail.core.redact import MASK, is_secret
 
 DIALECTS = {
     # $schema                                        year, or number of the draft
@@ -52,7 +52,7 @@ class Node:
 
     @property
     def is_secret(self) -> bool:
-        return self.schema.get("writeOnly") is True or self.schema.get("format") == "password"
+        return is_secret(self.schema)
 
 
 class Graph:

@@ -23,6 +23,7 @@ from typing import Annotated, Any
 from handrail.core.calls import Output, ToolResult
 from handrail.core.errors import InvalidDefinition
 from handrail.core.invocation import Invocation
+from handrail.tools.handlers import unwrapped
 from handrail.tools.types.convert import converter_of_node
 from handrail.tools.types.docstring import read_docstring
 from handrail.tools.types.hints import resolve
@@ -47,7 +48,6 @@ class FunctionShape:
     """For the parameters whose JSON is not yet the value."""
     injected: str | None = None
     """The parameter that gets the `Invocation`; no schema shows it."""
-    accepts_extra: bool = False
     extra_converter: Convert | None = None
     """For each argument that goes to `**kwargs`."""
 
@@ -72,7 +72,6 @@ def read_function(function: Callable[..., Any]) -> FunctionShape:
         output_schema=_output_schema(signature.return_annotation, source),
         converters=reader.converters,
         injected=reader.injected,
-        accepts_extra=reader.extra is not None,
         extra_converter=reader.extra_converter,
     )
 
@@ -183,22 +182,15 @@ def _signature(function: Any, name: str) -> inspect.Signature:
 
 def _name(function: Any, source: Any) -> str:
     name: str = getattr(source, "__name__", "")
-    whole = _whole(function)
+    whole = unwrapped(function)
     return name if name not in ("", "__call__") else getattr(whole, "__name__", type(whole).__name__)
 
 
 def _docstring(function: Any, source: Any) -> str | None:
     """The docstring of the function, or of the class of a callable instance."""
     if getattr(source, "__name__", "") == "__call__" and not source.__doc__:
-        return type(_whole(function)).__doc__
+        return type(unwrapped(function)).__doc__
     return inspect.getdoc(source)
-
-
-def _whole(function: Any) -> Any:
-    """The callable under any partials."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
 
 
 def _bound(function: Any) -> frozenset[str]:
