@@ -27,6 +27,7 @@ from handrail.core.messages import ResultMessage
 from handrail.run.history import conversation_of
 from handrail.run.runner import FINALISE
 from handrail.testing.journal import MemoryJournal
+from handrail.testing.loop import SeededLoop
 from handrail.testing.model import ScriptedModel, call, text
 
 FREE = Policy(confirm_side_effects=False)
@@ -105,6 +106,32 @@ async def test_a_caller_that_is_cancelled_twice_leaves_one_answer() -> None:
 
     assert [event.outcome for event in journal.events if isinstance(event, CallSettled)] == ["ok"]
     assert again.content == "paid 5"
+
+
+def test_an_answer_that_takes_minutes_to_be_written_is_still_the_only_one() -> None:
+    class Stalled(MemoryJournal):
+        async def append(self, event: Recorded, *, durable: bool = False) -> None:
+            if isinstance(event, CallSettled):
+                stalled.set()
+                await asyncio.sleep(600)  # a disk that does not answer
+            await super().append(event, durable=durable)
+
+    async def scene() -> tuple[ToolResult, list[Recorded]]:
+        journal = Stalled()
+        executor = Executor([look], journal=journal)
+        asked = ToolCall("1", "look", {"n": 7})
+        task = asyncio.create_task(executor.invoke(asked, RUN))
+        await stalled.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await executor.answered(asked, RUN), journal.events
+
+    stalled = asyncio.Event()
+    answer, events = SeededLoop(1).run(scene())
+
+    assert (answer.outcome, answer.content) == ("ok", 7)
+    assert not [event for event in events if isinstance(event, CallSettled)]
 
 
 async def test_what_comes_late_stands_beside_the_answer_and_what_a_person_says_is_the_answer() -> None:

@@ -21,9 +21,6 @@ from handrail.core.events import (
     CallSettled,
     Emit,
     Recorded,
-    RunFinished,
-    RunResumed,
-    RunStarted,
     ToolsOffered,
     ignore,
 )
@@ -41,6 +38,7 @@ from handrail.execute.ledger import Ledger
 from handrail.execute.perform import Performer
 from handrail.execute.policy import Policy
 from handrail.execute.recorder import Recorder
+from handrail.execute.runs import Runs
 from handrail.execute.untrusted import from_outside, suspicion
 from handrail.execute.whole import to_the_end
 from handrail.tools.registry import RegisteredTools, registered
@@ -84,8 +82,7 @@ class Executor:
             for tool in self.tools
         }
         self._performer = Performer(policy, spill, self._clock, self._nested, self._amend)
-        self._ledgers: dict[str, Ledger] = {}
-        self._opening = asyncio.Lock()
+        self._runs = Runs(journal, self._clock)
 
     def include(self, tool: Tool) -> None:
         """Let one more tool be called, one that the runtime itself brings. Do it before the first call of a run.
@@ -150,7 +147,7 @@ class Executor:
         elif result.outcome != "needs_confirmation":
             if attempt.ran and attempt.tool is not None and not attempt.tool.reads:
                 attempt.recorder.ledger.unknown.add(attempt.call.id)  # until its end is on record
-            await to_the_end(self._record(attempt, result))
+            await self._write_down(attempt, result)
         if attempt.cancelled:
             raise asyncio.CancelledError
         return result
@@ -194,6 +191,15 @@ class Executor:
         if models is not None and context.model is not None and context.model not in models:
             raise Forbidden(f"{tool.name!r} is not offered to the model {context.model!r}")
         return tool
+
+    async def _write_down(self, attempt: Attempt, result: ToolResult) -> None:
+        ledger = attempt.recorder.ledger
+        ledger.is_writing(result)
+        try:
+            await to_the_end(self._record(attempt, result))
+        except JournalError:
+            ledger.is_lost(result)
+            raise
 
     async def _record(self, attempt: Attempt, result: ToolResult) -> None:
         tool = attempt.tool
@@ -247,27 +253,7 @@ class Executor:
     # ── runs ─────────────────────────────────────────────────────────────────────────
 
     async def _open(self, run: str, context: Context) -> Ledger:
-        if (ledger := self._ledgers.get(run)) is not None:
-            return ledger
-        async with self._opening:
-            if run not in self._ledgers:
-                self._ledgers[run] = await self._begin(run, context)
-            return self._ledgers[run]
-
-    async def _begin(self, run: str, context: Context) -> Ledger:
-        if self._journal is None:
-            return Ledger(run)
-        lease = await self._journal.lease(run)
-        try:
-            history = await self._journal.history(run)
-            begun = RunResumed if history else RunStarted
-            await self._journal.append(
-                begun(run=run, at=self._clock.now(), tools=self.tools.digest, principal=context.principal.id)
-            )
-        except BaseException:
-            lease.release()
-            raise
-        return Ledger(run, lease, history)
+        return await self._runs.open(run, tools=self.tools, principal=context.principal.id)
 
     async def calls(self, context: Context = Context()) -> set[str]:
         """The ids that calls of a run have had; to use one again is to ask for that call again."""
@@ -275,7 +261,7 @@ class Executor:
 
     def holds(self, run: str) -> bool:
         """Whether it works on this run now, so that nobody else does."""
-        return run in self._ledgers
+        return run in self._runs
 
     def now(self) -> int:
         return self._clock.now()
@@ -290,11 +276,8 @@ class Executor:
         await self._recorder(ledger, emit).record(event)
 
     async def history(self, run: str) -> list[Recorded]:
-        """What the journal has of a run; nothing without a journal, or when it has only just begun."""
-        ledger = self._ledgers.get(run)
-        if self._journal is None or (ledger is not None and ledger.is_new):
-            return []
-        return await self._journal.history(run)
+        """What the journal has of a run; nothing without a journal, or when the run has only just begun."""
+        return await self._runs.history(run)
 
     async def offered(self, context: Context, tools: tuple[str, ...], emit: Emit = ignore) -> None:
         """Note which tools a model was shown in a turn."""
@@ -311,7 +294,7 @@ class Executor:
 
         async def settle() -> ToolResult:
             result = honest(attempt, attempt.refused(error))
-            await to_the_end(self._record(attempt, result))
+            await self._write_down(attempt, result)
             return result
 
         try:
@@ -366,14 +349,7 @@ class Executor:
 
     async def finish(self, run: str | None = None, reason: str = "done") -> None:
         """Close a run: its last entry is written and others may work on it."""
-        ledger = self._ledgers.pop(run or self.run, None)
-        if ledger is None:
-            return
-        try:
-            if self._journal is not None:
-                await self._journal.append(RunFinished(run=ledger.run, at=self._clock.now(), reason=reason))
-        finally:
-            ledger.release()
+        await self._runs.finish(run or self.run, reason)
 
     async def aclose(self) -> None:
         """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""
@@ -381,9 +357,7 @@ class Executor:
             await self._performer.aclose()
             await self.finish()
         finally:
-            for ledger in self._ledgers.values():
-                ledger.release()
-            self._ledgers.clear()
+            self._runs.let_go()
 
     async def __aenter__(self) -> Self:
         return self

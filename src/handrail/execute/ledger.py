@@ -35,6 +35,8 @@ class Ledger:
         """Whether nothing was written in it yet but that it began."""
         self._lease = lease
         self._settled: dict[str, ToolResult] = {}
+        self._on_the_way: dict[str, ToolResult] = {}
+        """Answers that are being written. Who was cancelled may not wait for the end of that, and it is the answer."""
         self._asked: dict[str, ToolCall] = {}
         self._under_way: dict[str, asyncio.Future[ToolResult]] = {}
         self.open: dict[str, CallIntended] = {}
@@ -95,7 +97,16 @@ class Ledger:
         self.open.pop(call_id, None)
         self.unknown.discard(call_id)
 
+    def is_writing(self, result: ToolResult) -> None:
+        """The answer to a call goes into the record now."""
+        self._on_the_way[result.tool_call_id] = result
+
+    def is_lost(self, result: ToolResult) -> None:
+        """It could not be written."""
+        self._on_the_way.pop(result.tool_call_id, None)
+
     def _keep(self, result: ToolResult) -> None:
+        self._on_the_way.pop(result.tool_call_id, None)
         self._settled[result.tool_call_id] = result
         if result.untrusted:
             self.untrusted.add(result.name)
@@ -156,7 +167,7 @@ class Ledger:
             await asyncio.wait({under_way})
             if not under_way.cancelled():
                 return under_way.result()
-        if (settled := self._settled.get(call.id)) is not None:
+        if (settled := self._settled.get(call.id) or self._on_the_way.get(call.id)) is not None:
             return settled
         return await self._settle(call, settle)
 

@@ -1,0 +1,74 @@
+"""The runs that an executor works on: each has a ledger, and a lease so that nobody else works on it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from handrail.core.events import Recorded, RunFinished, RunResumed, RunStarted
+from handrail.core.ports import Clock, Journal
+from handrail.execute.ledger import Ledger
+from handrail.tools.registry import RegisteredTools
+
+
+class Runs:
+    """Begun, or taken up from the record, when they are first asked for."""
+
+    def __init__(self, journal: Journal | None, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._ledgers: dict[str, Ledger] = {}
+        self._opening = asyncio.Lock()
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._ledgers
+
+    async def open(self, run: str, *, tools: RegisteredTools, principal: str) -> Ledger:
+        """The ledger of a run. The first entry of the run, or of its resumption, says with which tools and for whom.
+
+        Raises:
+            JournalError: The record cannot be kept.
+            LeaseHeld: Another process works on this run.
+        """
+        if (ledger := self._ledgers.get(run)) is not None:
+            return ledger
+        async with self._opening:
+            if run not in self._ledgers:
+                self._ledgers[run] = await self._begin(run, tools, principal)
+            return self._ledgers[run]
+
+    async def _begin(self, run: str, tools: RegisteredTools, principal: str) -> Ledger:
+        if self._journal is None:
+            return Ledger(run)
+        lease = await self._journal.lease(run)
+        try:
+            history = await self._journal.history(run)
+            begun = RunResumed if history else RunStarted
+            await self._journal.append(begun(run=run, at=self._clock.now(), tools=tools.digest, principal=principal))
+        except BaseException:
+            lease.release()
+            raise
+        return Ledger(run, lease, history)
+
+    async def history(self, run: str) -> list[Recorded]:
+        """What the journal has of a run; nothing without a journal, or when the run has only just begun."""
+        ledger = self._ledgers.get(run)
+        if self._journal is None or (ledger is not None and ledger.is_new):
+            return []
+        return await self._journal.history(run)
+
+    async def finish(self, run: str, reason: str) -> None:
+        """Write the last entry of a run, and let others work on it."""
+        ledger = self._ledgers.pop(run, None)
+        if ledger is None:
+            return
+        try:
+            if self._journal is not None:
+                await self._journal.append(RunFinished(run=run, at=self._clock.now(), reason=reason))
+        finally:
+            ledger.release()
+
+    def let_go(self) -> None:
+        """Of all, as they are."""
+        for ledger in self._ledgers.values():
+            ledger.release()
+        self._ledgers.clear()
