@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -110,7 +111,9 @@ class SyncedJournal:
         self.synced = 0
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
-        await self._journal.append(event, durable=durable)
+        loop = asyncio.get_running_loop()
+        with loop.held() if isinstance(loop, SeededLoop) else nullcontext():
+            await self._journal.append(event, durable=durable)
         if durable:
             self.synced = self._log.stat().st_size
 

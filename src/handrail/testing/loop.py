@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from functools import partial
 from itertools import count
@@ -45,6 +46,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._numbers = count()
         self._now = 0.0
+        self._held = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._spoken = threading.Condition()
         """Guards what is ready, and tells of what a thread has added."""
@@ -89,6 +91,15 @@ class SeededLoop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(None)
             self._goes_on = False
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no time pass meanwhile: a thread is at work, and its time is real."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
     def _next(self) -> asyncio.Handle:
         while True:
             with self._spoken:
@@ -98,7 +109,9 @@ class SeededLoop(asyncio.BaseEventLoop):
                     handle = self._able.pop()
                     if not handle.cancelled():
                         return handle
-                if not self._timers and not self._spoken.wait(self._patience):
+                if (self._held or not self._timers) and self._spoken.wait(self._patience):
+                    continue
+                if not self._timers:
                     raise Stuck("nothing is ready, no timer is set, and the work is not done")
             self._pass_time()
 
