@@ -1,16 +1,11 @@
-"""What is worked out once for things that stay the same from turn to turn: tools, names, settings."""
+"""What is worked out once for things that stay the same from turn to turn: tools, names, profiles."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from functools import wraps
-from operator import is_
 from typing import ParamSpec, TypeVar
-
-from msgspec.structs import astuple, replace
-
-from handrail.core.model import ModelRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,20 +35,3 @@ def remembered(make: Callable[P, T]) -> Callable[P, T]:
         return value
 
     return call
-
-
-def unchanged(request: ModelRequest, make: Callable[..., T], *given: object) -> T:
-    """`make(request, *given)`, which looks at everything but the messages, made again only when that has changed.
-
-    What a request has is known by identity, as in `remembered`.
-    """
-    scratch = request.scratch
-    if scratch is None:
-        return make(request, *given)
-    asked = (*astuple(replace(request, messages=(), scratch=None)), *given)
-    kept = (scratch.base or scratch).kept
-    known = kept.get(make)
-    if known is None or not all(map(is_, known[0], asked)):
-        known = kept[make] = (asked, make(request, *given))
-    made: T = known[1]
-    return made

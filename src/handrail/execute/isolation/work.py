@@ -114,9 +114,6 @@ class Stragglers:
         self._most = most
         self._running: set[asyncio.Future[Any]] = set()
 
-    def __len__(self) -> int:
-        return len(self._running)
-
     def add(self, work: Work, on_end: Callable[[asyncio.Future[Any]], None]) -> None:
         self._running.add(work.future)
         work.future.add_done_callback(self._running.discard)

@@ -19,7 +19,7 @@ from handrail.providers.names import OPENAI_NAMES, NameMap, matches
 from handrail.providers.offer import heeded, losses, offered, parallel_flag, shaped, unsaid
 from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
 from handrail.providers.profiles import Profile
-from handrail.providers.remember import remembered, unchanged
+from handrail.providers.remember import remembered
 
 PROVIDER = "openai_chat"
 
@@ -38,7 +38,7 @@ class _Envelope(Struct, frozen=True):
 
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
-    envelope = unchanged(request, _envelope, model, profile, stream)
+    envelope = _envelope(request, model, profile, stream=stream)
     tools_offered = "tools" in envelope.body
     said = written(request, _said, envelope.names, profile, provider=PROVIDER, tools_offered=tools_offered)
     if envelope.instruction:
@@ -54,7 +54,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
     )
 
 
-def _envelope(request: ModelRequest, model: str, profile: Profile, stream: bool) -> _Envelope:
+def _envelope(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> _Envelope:
     offer = offered(request, profile)
     names = names_of(request.tools, OPENAI_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
