@@ -294,7 +294,9 @@ messages = st.one_of(
 
 
 def offers(model: Model, offering: Offering) -> Offers:
-    return Offers(offering, executor(), model)
+    holder = executor()
+    offering.equip(holder)
+    return Offers(offering, holder.tools, model)
 
 
 LOCAL = offers(ScriptedModel(), Offering(most=40, found=5))

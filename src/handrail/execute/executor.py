@@ -30,6 +30,7 @@ from handrail.execute.arguments import check_secrets, read_arguments
 from handrail.execute.attempt import Attempt, refused
 from handrail.execute.authorise import ScopeAuthoriser
 from handrail.execute.confirm import Confirmer, DeferAll
+from handrail.execute.dedupe.base import Deduplicator
 from handrail.execute.dedupe.create import create
 from handrail.execute.dedupe.memory import Reuse
 from handrail.execute.doubt import check_same, honest, reconciled
@@ -65,9 +66,7 @@ class Executor:
         new_id: NewId = new_id,
     ) -> None:
         self.tools = tools if isinstance(tools, RegisteredTools) else registered(*tools)
-        for tool in self.tools:
-            if tool.isolation == "process":
-                check_importable(tool)
+        """What runs that begin now may call. A run keeps those that it began with."""
         self.policy = policy
         self.run = new_id("run")
         """The run of calls whose context names none."""
@@ -77,12 +76,11 @@ class Executor:
         self._clock = clock or SystemClock()
         self._new_id = new_id
         self._reuse = Reuse()
-        self._deduplicators = {
-            tool.name: create(tool.deduplicator or policy.deduplicator, embedder=embedder, clock=self._clock)
-            for tool in self.tools
-        }
+        self._embedder = embedder
+        self._deduplicators: dict[Tool, Deduplicator | None] = {}
         self._performer = Performer(policy, spill, self._clock, self._nested, self._amend)
         self._runs = Runs(journal, self._clock)
+        self._take_in(self.tools)
 
     def include(self, tool: Tool) -> None:
         """Let one more tool be called, one that the runtime itself brings. Do it before the first call of a run.
@@ -95,8 +93,31 @@ class Executor:
                 f"a tool of yours is called {tool.name!r}, the name of one that is needed beside so many others;"
                 f" rename it, or let every turn offer all tools: Offering(most={len(self.tools)})"
             )
-        self.tools = RegisteredTools((*self.tools, tool))
-        self._deduplicators[tool.name] = create(tool.deduplicator, clock=self._clock)
+        before, self.tools = self.tools, RegisteredTools((*self.tools, tool))
+        for ledger in self._runs:
+            if ledger.tools is before:
+                ledger.tools = self.tools
+        self._take_in((tool,))
+
+    def renew(self, tools: RegisteredTools) -> None:
+        """Give the runs that begin from now on these tools; those under way keep theirs, memory included."""
+        self._take_in(tools)
+        self.tools = tools
+        kept = {tool for used in (tools, *(ledger.tools for ledger in self._runs)) for tool in used}
+        self._deduplicators = {tool: memory for tool, memory in self._deduplicators.items() if tool in kept}
+
+    def tools_of(self, run: str) -> RegisteredTools:
+        """What the calls of a run may name: what it began with; of one that is not worked on, what it would get now."""
+        ledger = self._runs.get(run or self.run)
+        return self.tools if ledger is None else ledger.tools
+
+    def _take_in(self, tools: Iterable[Tool]) -> None:
+        for tool in tools:
+            if tool.isolation == "process":
+                check_importable(tool)
+            if tool not in self._deduplicators:
+                kind = tool.deduplicator or self.policy.deduplicator
+                self._deduplicators[tool] = create(kind, embedder=self._embedder, clock=self._clock)
 
     async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
         """Settle one call. What the model or the tool does wrong is in the result.
@@ -111,7 +132,7 @@ class Executor:
         attempt = Attempt(call, context, self._recorder(ledger, emit))
         try:
             if (begun := ledger.before.get(call.id)) is not None:
-                check_same(call, begun, ledger, self.tools)
+                check_same(call, begun, ledger, ledger.tools)
             return await ledger.once(call, lambda: self._settle(attempt))
         except ToolError as error:
             return refused(call, error)
@@ -154,7 +175,7 @@ class Executor:
 
     async def _answer(self, attempt: Attempt) -> ToolResult:
         call, context = attempt.call, attempt.context
-        tool = attempt.tool = self._resolve(call, context)
+        tool = attempt.tool = self._resolve(call, context, attempt.recorder.ledger.tools)
         arguments, warnings = read_arguments(call, tool, lenient=tool.repair or self.policy.repair)
         attempt.take(arguments)
         await self._authoriser.authorise(context, tool.names)
@@ -171,7 +192,7 @@ class Executor:
                 warnings += granted.warnings
         result, _ = await self._reuse.run(
             call_id=call.id,
-            deduplicator=self._deduplicators[tool.name],
+            deduplicator=self._deduplicators[tool],
             scope=attempt.scope,
             name=tool.scoped_name,
             arguments=attempt.arguments,
@@ -183,8 +204,8 @@ class Executor:
         )
         return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
 
-    def _resolve(self, call: ToolCall, context: Context) -> Tool:
-        tool = self.tools.find(call.name)
+    def _resolve(self, call: ToolCall, context: Context, tools: RegisteredTools) -> Tool:
+        tool = tools.find(call.name)
         if context.depth > self.policy.max_depth:
             raise LimitReached(f"tools call tools {context.depth} deep; the limit is {self.policy.max_depth}")
         models = tool.definition.models
@@ -236,19 +257,9 @@ class Executor:
         """A call made by a running tool: the same caller, the same run, no more rights."""
         call = ToolCall(self._new_id("call"), name, arguments)
         context = attempt.context.nested(scopes, attempt.tool, attempt.resource)
-        if (refusal := self._unrepeatable(attempt.tool, name)) is not None:
+        if (refusal := _unrepeatable(attempt.tool, name, attempt.recorder.ledger.tools)) is not None:
             return await self.refuse(call, refusal, context, attempt.recorder.emit)
         return await self.invoke(call, context, attempt.recorder.emit)
-
-    def _unrepeatable(self, caller: Tool | None, name: str) -> Forbidden | None:
-        """Why a tool that may run again, or be answered from memory, must not make a call that may not."""
-        if caller is None or not caller.reusable or name not in self.tools or self.tools.find(name).reusable:
-            return None
-        what = "declared without side effects" if caller.reads else "declared idempotent"
-        return Forbidden(
-            f"{caller.name!r} is {what} and may run again, so it cannot call {name!r}, which must not; "
-            "declare it with side_effects=True"
-        )
 
     # ── runs ─────────────────────────────────────────────────────────────────────────
 
@@ -364,3 +375,14 @@ class Executor:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+def _unrepeatable(caller: Tool | None, name: str, tools: RegisteredTools) -> Forbidden | None:
+    """Why a tool that may run again, or be answered from memory, must not make a call that may not."""
+    if caller is None or not caller.reusable or name not in tools or tools.find(name).reusable:
+        return None
+    what = "declared without side effects" if caller.reads else "declared idempotent"
+    return Forbidden(
+        f"{caller.name!r} is {what} and may run again, so it cannot call {name!r}, which must not; "
+        "declare it with side_effects=True"
+    )

@@ -24,13 +24,18 @@ from handrail.core.events import (
 )
 from handrail.core.messages import ResultMessage
 from handrail.core.ports import Lease
+from handrail.tools.registry import RegisteredTools
 
 
 class Ledger:
     """One run's calls, from its history and from now on."""
 
-    def __init__(self, run: str, lease: Lease | None = None, history: Iterable[Recorded] = ()) -> None:
+    def __init__(
+        self, run: str, tools: RegisteredTools, lease: Lease | None = None, history: Iterable[Recorded] = ()
+    ) -> None:
         self.run = run
+        self.tools = tools
+        """What its calls may name, from when it was begun or taken up until it is let go."""
         self.is_new = True
         """Whether nothing was written in it yet but that it began."""
         self._lease = lease

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from handrail.core.events import Recorded, RunFinished, RunResumed, RunStarted
 from handrail.core.ports import Clock, Journal
@@ -22,6 +23,13 @@ class Runs:
     def __contains__(self, run: str) -> bool:
         return run in self._ledgers
 
+    def __iter__(self) -> Iterator[Ledger]:
+        return iter(self._ledgers.values())
+
+    def get(self, run: str) -> Ledger | None:
+        """The ledger of a run that is worked on."""
+        return self._ledgers.get(run)
+
     async def open(self, run: str, *, tools: RegisteredTools, principal: str) -> Ledger:
         """The ledger of a run. The first entry of the run, or of its resumption, says with which tools and for whom.
 
@@ -38,7 +46,7 @@ class Runs:
 
     async def _begin(self, run: str, tools: RegisteredTools, principal: str) -> Ledger:
         if self._journal is None:
-            return Ledger(run)
+            return Ledger(run, tools)
         lease = await self._journal.lease(run)
         try:
             history = await self._journal.history(run)
@@ -47,7 +55,7 @@ class Runs:
         except BaseException:
             lease.release()
             raise
-        return Ledger(run, lease, history)
+        return Ledger(run, tools, lease, history)
 
     async def history(self, run: str) -> list[Recorded]:
         """What the journal has of a run; nothing without a journal, or when the run has only just begun."""

@@ -85,6 +85,6 @@ class Calls:
 
     def _reads(self, call: ToolCall) -> bool:
         try:
-            return self._executor.tools.find(call.name).reads
+            return self._executor.tools_of(self._context.run).find(call.name).reads
         except UnknownTool:
             return False

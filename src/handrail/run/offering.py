@@ -21,6 +21,7 @@ from handrail.core.model import NamedTool, ToolChoice, ToolOffer
 from handrail.core.ports import Model, SearchesTools
 from handrail.execute.executor import Executor
 from handrail.tools.finder import ALWAYS, FIND_TOOLS, Finder, find_tools_tool, found_in
+from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 from handrail.tools.words import LONGEST
 
@@ -66,9 +67,9 @@ class Shown(Struct, frozen=True):
 class Offers:
     """The tools that one model may call, and how a conversation is offered them."""
 
-    def __init__(self, offering: Offering, executor: Executor, model: Model) -> None:
-        offering.equip(executor)
-        tools = executor.tools.for_model(model.name)
+    def __init__(self, offering: Offering, of: RegisteredTools, model: Model) -> None:
+        self.of = of
+        tools = of.for_model(model.name)
         own = [tool for tool in tools if not _is_finder(tool)]
         offers = {tool.name: _offer(tool) for tool in own}
         self.many = len(own) > offering.most
@@ -79,9 +80,9 @@ class Offers:
         self.room = max(offering.most - len(self.pinned) - 1, 1)
         """For tools that come and go."""
         self.by_name = offers
-        self.finder = tuple(_offer(tool) for tool in executor.tools if _is_finder(tool))
+        self.finder = tuple(_offer(tool) for tool in of if _is_finder(tool))
         self._plain = {name: tool.name for tool in own for name in (tool.name, tool.scoped_name)}
-        self._tools = next((tool.handler.tools for tool in executor.tools if isinstance(tool.handler, Finder)), tools)
+        self._tools = next((tool.handler.tools for tool in of if isinstance(tool.handler, Finder)), tools)
         self._fitting = lru_cache(maxsize=_REMEMBERED)(self._search)
 
     def _search(self, text: str) -> tuple[str, ...]:

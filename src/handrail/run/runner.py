@@ -34,9 +34,10 @@ from handrail.execute.whole import to_the_end
 from handrail.run.calls import Calls, Started
 from handrail.run.history import unanswered
 from handrail.run.limits import Budget, Limits
-from handrail.run.offering import Offering, Offers
+from handrail.run.offering import Offering, Offers, Selection
 from handrail.run.reply import Reply
 from handrail.run.transcript import Follow, Transcript
+from handrail.tools.registry import RegisteredTools
 
 _REMEMBERED = 64
 """Runs of which a runner knows what is on record, without reading it."""
@@ -71,7 +72,9 @@ class Runner:
         self._defaults = defaults
         """What every request has besides its messages and tools: temperature, limits of tokens, and so on."""
         self._new_id = new_id
-        self._offers = Offers(offering, executor, model)
+        self._offering = offering
+        offering.equip(executor)
+        self._offers = Offers(offering, executor.tools, model)
         self._known: dict[str, Conversation] = {}
         self._scratch = Scratch()
         """What was made of the conversation that it ran last, for the next run of the same one."""
@@ -115,6 +118,17 @@ class Runner:
         if len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
 
+    def _equip(self) -> None:
+        """The tools that a new run gets may have become too many to show at once."""
+        if self._executor.tools is not self._offers.of:
+            self._offering.equip(self._executor)
+
+    def _offers_of(self, tools: RegisteredTools) -> Offers:
+        """How the tools of a run are offered. They may be others than those of the run before."""
+        if self._offers.of is not tools:
+            self._offers = Offers(self._offering, tools, self._model)
+        return self._offers
+
 
 class _Run:
     """One use of a runner: what is said, what is called, and what it has used up."""
@@ -133,7 +147,7 @@ class _Run:
         self._emit = emit
         self.transcript = Transcript(conversation, self._executor, self._context, emit, follow)
         self._calls = Calls(self._executor, self._limits, self._context, emit)
-        self._offers = runner._offers.begin()
+        self._offers: Selection
         self._scratch = Scratch(runner._scratch)
         self._ids = {message.id for message in conversation.messages if isinstance(message, InvocationMessage)}
         """Of every call so far; a model may use one again, and then it is given another."""
@@ -150,10 +164,12 @@ class _Run:
         return self.transcript.conversation
 
     async def begin(self) -> None:
+        self._runner._equip()
         # A run that was let go of may have been taken up elsewhere: then only the record knows.
         run = self.transcript.run
         known = self._runner._known.get(run) if self._executor.holds(run) else None
         self._ids |= await self._executor.calls(self._context)  # from here on nobody else writes to the run
+        self._offers = self._runner._offers_of(self._executor.tools_of(run)).begin()
         self._take_stock(await self.transcript.begin(known))
         await self.transcript.write_down()
 

@@ -135,7 +135,7 @@ class Transcript:
 
     def _masked(self, message: InvocationMessage) -> InvocationMessage:
         try:
-            tool = self._executor.tools.find(message.call.name)
+            tool = self._executor.tools_of(self.run).find(message.call.name)
         except UnknownTool:
             return message
         call = msgspec.structs.replace(message.call, arguments=tool.masked(message.call.arguments))
