@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from handrail.core.about import VERSION
+
 if TYPE_CHECKING:
     from handrail.core.calls import Attachment, Output, ToolCall, ToolResult
     from handrail.core.context import Context, Principal
@@ -89,7 +91,7 @@ __all__ = [
     "tool",
 ]
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

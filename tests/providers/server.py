@@ -166,16 +166,17 @@ class Certificate(NamedTuple):
     """Trusts the server, and nobody else."""
 
 
-def own_certificate() -> Certificate:
-    """For 127.0.0.1, signed by itself."""
+def own_certificate(*hosts: str) -> Certificate:
+    """For 127.0.0.1 and these hosts, signed by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "handrail test")])
+    here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     now = datetime.datetime.now(datetime.UTC)
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .add_extension(x509.SubjectAlternativeName([here, *map(x509.DNSName, hosts)]), False)
         .sign(key, hashes.SHA256())
     )
     public = made.public_bytes(serialization.Encoding.PEM)

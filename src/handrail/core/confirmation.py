@@ -23,6 +23,8 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     """The digest of the tool's definition: a word that was given for another one is not good for this."""
     why: str = ""
     """Why a person is asked although a standing word may cover the call; then only a new word will do."""
+    form: dict[str, Any] | None = None
+    """A schema, where values are asked for and no word: `Edit` brings them, `Allow` takes `arguments` as they are."""
 
 
 class Allow(Struct, frozen=True):

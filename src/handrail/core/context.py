@@ -10,6 +10,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 
+class Live:
+    """Base of what `auxdata` may hold beside JSON: an object of this process, which a worker process never gets."""
+
+    __slots__ = ()
+
+
 class Principal(Struct, frozen=True):
     """The one on whose behalf a call runs."""
 

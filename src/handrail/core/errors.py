@@ -20,6 +20,10 @@ HandrailError
         RequestRefused
         ProtocolError
             BrokenChoice
+    McpError
+        ServerLost
+        ServerRefused
+        SignInFailed
 ToolError
     UnknownTool
     InvalidArguments
@@ -112,13 +116,23 @@ class RegistryFrozen(UsageError):
 class ConfigError(UsageError):
     """A mistake in a file, with the place to mend it."""
 
-    def __init__(self, why: str, *, file: str, key: str | None = None, line: int | None = None) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        file: str,
+        key: str | None = None,
+        line: int | None = None,
+        path: tuple[str | int, ...] = (),
+    ) -> None:
         place = file if line is None else f"{file}:{line}"
         super().__init__(f"{place}: {f'{key}: ' if key else ''}{why}")
         self.why = why
         self.file = file
         self.key = key
         self.line = line
+        self.path = path
+        """The key, step by step."""
 
 
 class MissingExtra(UsageError):
@@ -201,6 +215,37 @@ class ProtocolError(ModelError):
 
 class BrokenChoice(ProtocolError):
     """The model called tools, or called none, against what it was told."""
+
+
+class McpError(HandrailError):
+    """An MCP server cannot be used as it should: not reached, not understood, too much at once."""
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(f"MCP server {server!r}: {why}")
+        self.server = server
+        self.why = why
+
+
+class ServerLost(McpError):
+    """The connection was not there, or broke. It is made again by itself."""
+
+    def __init__(self, server: str, why: str, *, sent: bool) -> None:
+        super().__init__(server, why)
+        self.sent = sent
+        """Whether the request may have reached the server. If so, nobody knows what it did with it."""
+
+
+class ServerRefused(McpError):
+    """The server answered a request with a protocol error."""
+
+    def __init__(self, server: str, code: int, message: str) -> None:
+        super().__init__(server, f"{message} (error {code})")
+        self.code = code
+        self.message = message
+
+
+class SignInFailed(McpError):
+    """Nobody signed in to the server, or its service did not let us. Trying again by itself would not help."""
 
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

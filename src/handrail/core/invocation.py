@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 
 Report = Callable[[float | None, float | None, str], None]
+Hold = Callable[[int], None]
 Nested = Callable[[str, dict[str, Any], tuple[str, ...] | None], Awaitable[ToolResult]]
 
 
 class Invocation:
     """The call, its checked arguments, and everything its caller passed along. Nothing reaches a tool otherwise."""
 
-    __slots__ = ("_nested", "_report", "arguments", "call", "context", "idempotency_key")
+    __slots__ = ("_hold", "_nested", "_report", "arguments", "call", "context", "idempotency_key")
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class Invocation:
         """The same for every attempt at this call and for no other: pass it on to services that take one."""
         self._report = report
         self._nested = nested
+        self._hold: Hold | None = None
 
     @property
     def id(self) -> str:
@@ -60,8 +63,26 @@ class Invocation:
         if self._report is not None:
             self._report(current, total, stage)
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While a person is asked, the time of the tool does not run; the caller's deadline stays. For async tools."""
+        hold = self._hold or _nothing_to_hold
+        hold(1)
+        try:
+            yield
+        finally:
+            hold(-1)
+
+    def held_by(self, hold: Hold) -> None:
+        """Who measures the time of this call, if somebody does."""
+        self._hold = hold
+
     async def invoke(self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None) -> ToolResult:
         """Call another tool on behalf of the same caller, with the same rights or, by `scopes`, fewer."""
         if self._nested is None:
             raise RuntimeError("other tools cannot be called from here: this invocation was made without an executor")
         return await self._nested(name, arguments, scopes)
+
+
+def _nothing_to_hold(by: int) -> None:
+    """Nobody measures its time, or where it runs it cannot be stopped from."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Self
 
 from handrail.tools.tool import Tool
 
@@ -14,7 +14,7 @@ class Gate:
     """Lets calls in, in the order they came."""
 
     def __init__(self, concurrency: int) -> None:
-        self._all = asyncio.Semaphore(concurrency)
+        self.all = asyncio.Semaphore(concurrency)
         self._tools: dict[str, asyncio.Semaphore] = {}
         self._resources: dict[Hashable, ResourceLock] = {}
 
@@ -29,7 +29,7 @@ class Gate:
         return Entry(self, None if shared else resource, write=not tool.reads, places=self._places(tool, held))
 
     def _places(self, tool: Tool, held: tuple[Any, ...] | None) -> list[asyncio.Semaphore]:
-        found = [self._all] if held is None else []
+        found = [self.all] if held is None else []
         if tool.concurrency is not None and tool not in (held or ()):
             found.insert(0, self._tools.setdefault(tool.scoped_name, asyncio.Semaphore(tool.concurrency)))
         return found
@@ -56,7 +56,7 @@ class Entry:
         self._taken = 0
         self._lock: ResourceLock | None = None
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         try:
             if self._resource is not None:
                 await self._acquire(self._gate.lock(self._resource))
@@ -66,9 +66,16 @@ class Entry:
         except BaseException:
             self._leave()
             raise
+        return self
 
     async def __aexit__(self, *exc: object) -> None:
         self._leave()
+
+    def lend(self) -> None:
+        """Give the place among all calls to somebody else, for good: this call only waits. The rest stays taken."""
+        if self._taken == len(self._places) and self._gate.all in self._places:
+            self._taken -= 1
+            self._places.pop().release()
 
     async def _acquire(self, lock: ResourceLock) -> None:
         try:

@@ -20,7 +20,7 @@ from handrail.execute.bound import bound
 from handrail.execute.isolation.process import ProcessPool
 from handrail.execute.isolation.threads import Threads
 from handrail.execute.isolation.work import Stragglers, Work
-from handrail.execute.limits import Gate
+from handrail.execute.limits import Entry, Gate
 from handrail.execute.output import check, normal
 from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
@@ -55,9 +55,9 @@ class Performer:
         tool = _tool(attempt)
         held = attempt.context.held if attempt.context.depth else None
         try:
-            async with self._gate.enter(tool, attempt.resource, held):
+            async with self._gate.enter(tool, attempt.resource, held) as entry:
                 await self._intend(attempt, tool)
-                return await self.result(attempt, tool, await self._try(attempt, tool))
+                return await self.result(attempt, tool, await self._try(attempt, tool, entry))
         except ToolError as error:
             return attempt.refused(error)
 
@@ -87,14 +87,14 @@ class Performer:
             durable=not tool.reads,
         )
 
-    async def _try(self, attempt: Attempt, tool: Tool) -> Output:
+    async def _try(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
         """Once; again only by a policy, and only what may run again."""
         retry = tool.retry or self._policy.retry
         tries = retry.attempts if retry is not None and tool.reusable else 1
         delay = retry.first_delay if retry is not None else 0.0
         for left in range(tries - 1, -1, -1):
             try:
-                return await self._run(attempt, tool)
+                return await self._run(attempt, tool, entry)
             except ToolError as error:
                 if not left or attempt.still_running or error.outcome not in ("failed", "timeout"):
                     raise
@@ -102,7 +102,7 @@ class Performer:
             delay *= retry.factor if retry is not None else 1.0
         raise AssertionError("the last try returns or raises")
 
-    async def _run(self, attempt: Attempt, tool: Tool) -> Output:
+    async def _run(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
         timeout = self._time_left(attempt, tool)
         progress = Progress(attempt.call, attempt.recorder)
         invocation = Invocation(
@@ -116,7 +116,11 @@ class Performer:
             else partial(self._nested, attempt),
         )
         work = self._start(tool, invocation, attempt.converted, timeout)
-        ending = await work.watch(None if tool.isolation == "process" else timeout, self._policy.cancel_grace)
+        if tool.isolation == "loop":
+            invocation.held_by(partial(_hold, work, entry))
+        ending = await work.watch(
+            None if tool.isolation == "process" else timeout, self._policy.cancel_grace, attempt.context.deadline
+        )
         try:
             await progress.drain()
         except asyncio.CancelledError:  # the work has ended, and its answer is the real one
@@ -194,6 +198,12 @@ class Performer:
             await self._processes.aclose()
         if self._amendments:
             await asyncio.wait(self._amendments)
+
+
+def _hold(work: Work, entry: Entry, by: int) -> None:
+    """A call that waits for a person takes no time of its own and nobody's place."""
+    work.hold(by)
+    entry.lend()
 
 
 def _output(future: asyncio.Future[Any], tool: Tool) -> Output:

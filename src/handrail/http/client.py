@@ -32,6 +32,7 @@ class Route(NamedTuple):
     port: int
     unix_socket: str | None
     proxy: str | None
+    at: str | None = None
 
 
 class Answer:
@@ -102,15 +103,18 @@ class Client:
         *,
         unix_socket: str | None = None,
         proxy: str | None = None,
+        at: str | None = None,
     ) -> Answer:
         """Send what `head` wrote and wait for the head of the answer.
+
+        `at` is the IP address to connect to, where who asks has looked up the host and no other will do.
 
         Raises:
             NotConnected, ssl.SSLCertVerificationError: Nothing was sent.
             TimeoutError, OSError, BadAnswer: The request was sent, and no answer came.
         """
         loop = asyncio.get_running_loop()
-        route = Route(loop, address.scheme, address.host, address.port, unix_socket, proxy)
+        route = Route(loop, address.scheme, address.host, address.port, unix_socket, proxy, at)
         connection = self._waiting(route)
         if connection is None:
             self._forget_ended()
@@ -188,7 +192,7 @@ class Client:
         else:
             _, connection = await loop.create_connection(
                 self._new,
-                route.host,
+                route.at or route.host,
                 route.port,
                 ssl=tls,
                 server_hostname=route.host if tls else None,

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.calls import Output
+from handrail.core.context import Live
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.frames import FRAME_LIMIT, FrameError, frame
 from handrail.core.invocation import Invocation
@@ -156,7 +157,7 @@ class ProcessPool:
             invocation.context,
             token=None,
             held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
-            auxdata=dict(invocation.context.auxdata),
+            auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, Live)},
             namespace=dict(invocation.context.namespace),
         )
         job = Job(

@@ -14,6 +14,10 @@ PATIENCE = 0.05
 """Seconds that timed-out work gets to end after it was told to, so that the answer can say it has."""
 
 
+_AGES = 24 * 60 * 60.0
+"""Seconds that time may be held where there is no deadline."""
+
+
 class HandlerRaised(Exception):
     """A handler raised what must not travel through a task: `SystemExit`, `KeyboardInterrupt`, `CancelledError`."""
 
@@ -24,13 +28,18 @@ class HandlerRaised(Exception):
 class Work:
     """A future for the handler's value, and whether it heeds being cancelled."""
 
-    __slots__ = ("_told", "_waiter", "future", "stoppable")
+    __slots__ = ("_deadline", "_held", "_left", "_timer", "_told", "_waiter", "future", "stoppable")
 
     def __init__(self, future: asyncio.Future[Any] | None = None) -> None:
         """Give a future that something else sets and calls `wake` for; it cannot be stopped from here."""
         self.stoppable = future is None
         self._told = False
         self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._held = 0
+        self._left = 0.0
+        """Seconds of its time, while that is held."""
+        self._deadline: float | None = None
         if future is not None:
             self.future = future
 
@@ -55,13 +64,29 @@ class Work:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def watch(self, timeout: float | None, grace: float) -> Ending:
+    def hold(self, by: int) -> None:
+        """Stop its time, or with -1 let it go on where it stopped. The deadline does not move."""
+        self._held += by
+        loop, timer = asyncio.get_running_loop(), self._timer
+        if timer is None or self._held > 1 or (self._held == 1 and by < 0):
+            return
+        timer.cancel()
+        if self._held:
+            self._left = timer.when() - loop.time()
+            self._timer = loop.call_at(self._deadline or timer.when() + _AGES, self.wake)
+        else:
+            self._timer = loop.call_at(min(loop.time() + self._left, timer.when()), self.wake)
+
+    async def watch(self, timeout: float | None, grace: float, deadline: float | None = None) -> Ending:
         """Wait until it is done, time is up, or the caller is cancelled. Never raises.
+
+        Its time can be held until the deadline, on the clock of the loop.
 
         On `timeout` and `cancelled` the work was told to stop and got a moment to;
         `finished` and `running` say what became of it. The caller passes its own
         cancellation on when it has recorded that.
         """
+        self._deadline = deadline
         try:
             if await self._done_within(timeout):
                 return "done"
@@ -76,12 +101,14 @@ class Work:
             return True
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
-        timer = None if timeout is None else loop.call_later(timeout, self.wake)
+        if timeout is not None:
+            self._timer = loop.call_later(timeout, self.wake)
         try:
             await self._waiter
         finally:
-            if timer is not None:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
         return self.future.done()
 
     async def _stop(self, seconds: float) -> None:
