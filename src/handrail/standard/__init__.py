@@ -1,0 +1,1 @@
+"""Ensembles that come with handrail: `io`, `probability` and `summarization`."""

@@ -1,0 +1,284 @@
+"""Files beneath named roots, and nothing else.
+
+A path is never checked first and opened then: it is opened beneath the root's own
+descriptor, by the kernel in one step (`openat2`) or by us name by name (`walk`), and
+all that follows works on the descriptor. A root is fixed when it is set: if a part
+of its path becomes a link, it can no longer be opened.
+
+Hard links are files of their own; one that leads to a file elsewhere cannot be told
+from others, so nobody who is not trusted should be able to make one inside a root.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import PurePosixPath
+
+from handrail.core.errors import ToolError
+from handrail.standard.io import openat2 as kernel
+from handrail.standard.io.failures import told
+from handrail.standard.io.settings import IoSettings
+from handrail.standard.io.walk import FOLDER, open_root, walk
+
+Beneath = Callable[[int, str, int, int], int]
+"""Opens a path beneath a folder: descriptor, path, flags, mode. OSError EXDEV where it would lead out."""
+
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""Without waiting: a pipe that nobody writes to would never open."""
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEAR = 2_000
+"""Names that are looked at to find what may have been meant."""
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    name: str
+    given: PurePosixPath
+    path: PurePosixPath
+    """Without links in it."""
+    writable: bool
+    first: bool
+    """Whether paths that name no root are in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path leads: a root, and the way from there."""
+
+    root: Root
+    path: str
+
+    @property
+    def shown(self) -> str:
+        """As a model may write it again."""
+        return self.path if self.root.first else f"{self.root.name}:{self.path}"
+
+    def below(self, way: str) -> Place:
+        return Place(self.root, way if self.path == "." else f"{self.path.rstrip('/')}/{way}")
+
+
+def by_kernel_or_walk(root: int, path: str, flags: int, mode: int) -> int:
+    """Beneath, by the better way that there is here."""
+    if not kernel.available():
+        return walk(root, path, flags, mode)
+    try:
+        return kernel.openat2(root, path, flags, mode)
+    except BlockingIOError:  # others rename folders all the time; the walk does not mind
+        return walk(root, path, flags, mode)
+
+
+class Confined:
+    """The roots of one ensemble. All its tools open files here."""
+
+    def __init__(self, settings: IoSettings, beneath: Beneath = by_kernel_or_walk) -> None:
+        self._beneath = beneath
+        self._roots = {
+            name: Root(
+                name,
+                PurePosixPath(path),
+                PurePosixPath(os.path.realpath(path)),
+                name in settings.write,
+                name == next(iter(settings.roots)),
+            )
+            for name, path in settings.roots.items()
+        }
+        self.writing = threading.Lock()
+        """Held while something is changed: two spellings of one path are not two files."""
+
+    # ── where a path leads ───────────────────────────────────────────────────────────
+
+    def place(self, path: str, *, write: bool = False) -> Place:
+        """
+        Raises:
+            ToolError: It is in no root, or in none that may be written.
+        """
+        place = self._place(path)
+        if write and not place.root.writable:
+            raise ToolError(
+                "read_only", f"{place.shown!r} may only be read; {self._described(writable=True)} may be written"
+            )
+        return place
+
+    def _place(self, path: str) -> Place:
+        if "\0" in path:
+            raise ToolError("bad_path", "a path has no NUL character in it")
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            raise ToolError("bad_path", "the path has a character that no file name has") from None
+        if path.startswith("/"):
+            return self._absolute(path)
+        name, colon, rest = path.partition(":")
+        if colon and name in self._roots:
+            return Place(self._roots[name], rest or ".")
+        return Place(next(iter(self._roots.values())), path or ".")
+
+    def _absolute(self, path: str) -> Place:
+        """By whole names, so that /data-evil is not in /data; and as it is written, so that no '..' leads in."""
+        ways = [
+            (len(base.parts), root, _below(path, base))
+            for root in self._roots.values()
+            for base in {root.given, root.path}
+        ]
+        found = [(length, root, way) for length, root, way in ways if way is not None]
+        if not found:
+            raise ToolError("outside_root", f"{path!r} is in no root; there are {self._described()}")
+        _, root, way = max(found, key=lambda item: item[0])
+        return Place(root, way or ".")
+
+    def _described(self, *, writable: bool = False) -> str:
+        roots = [root for root in self._roots.values() if root.writable or not writable]
+        return ", ".join(f"{root.name}: ({root.given})" for root in roots) or "none"
+
+    def key(self, path: str) -> str | None:
+        """Names what a path leads to for whoever waits or forgets: the same for all spellings. Nothing is opened."""
+        try:
+            place = self._place(path)
+            return os.path.realpath(f"{place.root.path}/{place.path}")
+        except (ToolError, ValueError):
+            return None
+
+    # ── opening ──────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def telling(self, place: Place) -> Iterator[None]:
+        """Errors of the system as answers."""
+        try:
+            yield
+        except OSError as error:
+            hint = self._hint(place) if error.errno == errno.ENOENT else ""
+            raise told(error, place.shown, hint) from error
+
+    @contextmanager
+    def opened(self, place: Place, flags: int) -> Iterator[int]:
+        """A descriptor of what the path leads to, closed afterwards."""
+        descriptor = self._open(place, place.path, flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def file(self, place: Place) -> Iterator[tuple[int, os.stat_result]]:
+        """An ordinary file, to read.
+
+        Raises:
+            ToolError: It is a folder, a pipe, a device.
+        """
+        with self.opened(place, READ) as descriptor:
+            about = os.fstat(descriptor)
+            check_ordinary(place, about)
+            yield descriptor, about
+
+    @contextmanager
+    def parent(self, place: Place) -> Iterator[tuple[int, str]]:
+        """The open folder that a path's last name is in, and that name: for what is made, renamed or removed."""
+        way, name = _split(place)
+        with self.opened(Place(place.root, way), FOLDER) as folder:
+            yield folder, name
+
+    @contextmanager
+    def made(self, place: Place, *, parents: bool) -> Iterator[tuple[int, str]]:
+        """As `parent`, with the folders on the way made if they are to be."""
+        way, name = _split(place)
+        if parents:
+            self.make_folders(Place(place.root, way))
+        with self.opened(Place(place.root, way), FOLDER) as folder:
+            yield folder, name
+
+    def make_folders(self, place: Place) -> bool:
+        """Make a folder, and those it is in. Whether it was not there."""
+        parts = [part for part in place.path.split("/") if part not in ("", ".")]
+        new = False
+        for depth, part in enumerate(parts):
+            if part == "..":
+                continue
+            way = "/".join(parts[:depth]) or "."
+            with self.opened(Place(place.root, way), FOLDER) as folder:
+                try:
+                    os.mkdir(part, dir_fd=folder)
+                    new = True
+                except FileExistsError:
+                    new = False
+        with self.opened(place, FOLDER):
+            return new
+
+    def _open(self, place: Place, path: str, flags: int) -> int:
+        try:
+            root = open_root(str(place.root.path))
+        except OSError as error:
+            raise ToolError(
+                "no_root", f"root {place.root.name!r} ({place.root.given}) cannot be opened: {error.strerror}"
+            ) from error
+        try:
+            return self._beneath(root, path, flags, 0)
+        finally:
+            os.close(root)
+
+    # ── what may have been meant ─────────────────────────────────────────────────────
+
+    def _hint(self, place: Place) -> str:
+        """The nearest names in the deepest folder on the way that is there."""
+        parts = [part for part in place.path.split("/") if part not in ("", ".")]
+        for depth in range(len(parts) - 1, -1, -1):
+            folder = Place(place.root, "/".join(parts[:depth]) or ".")
+            try:
+                with self.opened(folder, LISTED) as descriptor, os.scandir(descriptor) as entries:
+                    names = [entry.name for entry in islice(entries, _NEAR)]
+            except (OSError, ToolError):
+                continue
+            return _nearest(folder, parts[depth], names)
+        return ""
+
+
+def check_ordinary(place: Place, about: os.stat_result) -> None:
+    """
+    Raises:
+        ToolError: It is no ordinary file.
+    """
+    if not stat.S_ISREG(about.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something special")
+        instead = "; list_folder shows what is in it" if stat.S_ISDIR(about.st_mode) else ""
+        raise ToolError("not_a_file", f"{place.shown!r} is {kind} and no ordinary file{instead}")
+
+
+def _below(path: str, base: PurePosixPath) -> str | None:
+    """The way from a folder to a path, if the path begins with it."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    length = len(base.parts) - 1
+    if tuple(parts[:length]) != base.parts[1:]:
+        return None
+    return "/".join(parts[length:]) + ("/" if path.endswith("/") and parts[length:] else "")
+
+
+def _split(place: Place) -> tuple[str, str]:
+    way, _, name = place.path.rstrip("/").rpartition("/")
+    if name in ("", ".", ".."):
+        raise ToolError("bad_path", f"{place.shown!r} names nothing that can be changed; give a name inside a root")
+    return way or ("/" if place.path.startswith("/") else "."), name
+
+
+def _nearest(folder: Place, name: str, names: list[str]) -> str:
+    if name in names:
+        return f"; {folder.below(name).shown!r} is a link that leads nowhere"
+    alike = [other for other in names if other.lower() == name.lower()]
+    near = alike or get_close_matches(name, names, n=3)
+    if near:
+        return f"; did you mean {' or '.join(repr(folder.below(other).shown) for other in near[:3])}?"
+    return f"; there is no {name!r} in {folder.shown!r}"
