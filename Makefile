@@ -1,10 +1,10 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz soak suite format clean
+.PHONY: help demo test check bench conformance fuzz soak suite format clean
 PY := .venv/bin/python
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 .venv/.runtime: pyproject.toml constraints.txt scripts/bootstrap.sh
 	@scripts/bootstrap.sh runtime
@@ -15,6 +15,7 @@ help:  ## list the targets
 suite: .venv/.dev
 	@$(PY) scripts/fetch_schema_suite.py
 	@$(PY) scripts/setup_local.py
+	@$(PY) scripts/setup_node.py
 
 demo: .venv/.runtime  ## a real model on this machine, real tools, from question to verified proof
 	@$(PY) scripts/setup_local.py
@@ -32,6 +33,9 @@ test: check suite  ## everything that must hold
 
 bench: .venv/.dev  ## measure, as ratios in one run, against a loop by hand and the usual frameworks (20 min)
 	@$(PY) -m bench
+
+conformance: suite  ## the official MCP suite against our server and our client, scenario by scenario (5 min)
+	@$(PY) -m conformance
 
 fuzz: suite  ## hostile bytes into every reader, for a minute each (FUZZ=seconds)
 	@$(PY) -m fuzz --seconds $(or $(FUZZ),60)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Self, TypeVar
 
 from handrail.core.calls import ToolCall, ToolResult
@@ -17,7 +18,8 @@ from handrail.core.errors import InvalidArguments, ToolError, UsageError
 from handrail.core.events import Emit, ignore
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
-from handrail.tools.registry import registered
+from handrail.tools.lives import alive
+from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
 
 T = TypeVar("T")
@@ -67,7 +69,7 @@ class Portal:
 
 
 class BlockingExecutor:
-    """An `Executor` whose calls block.
+    """An `Executor` whose calls block. Ensembles are prepared with it and closed with it.
 
     with BlockingExecutor([get_weather]) as executor:
         result = executor.invoke(ToolCall("1", "get_weather", {"location": "Lisbon"}))
@@ -75,8 +77,9 @@ class BlockingExecutor:
 
     def __init__(self, tools: Any, **options: Any) -> None:
         self._portal = Portal()
+        self._lives = AsyncExitStack()
         try:
-            self._executor = self._portal.call(_made(tools, options))
+            self._executor = self._portal.call(_made(tools, options, self._lives))
         except BaseException:
             self._portal.close()
             raise
@@ -93,7 +96,7 @@ class BlockingExecutor:
         if self._portal.closed:
             return
         try:
-            self._portal.call(self._executor.aclose())
+            self._portal.call(_ended(self._executor, self._lives))
         finally:
             self._portal.close()
 
@@ -104,8 +107,17 @@ class BlockingExecutor:
         self.close()
 
 
-async def _made(tools: Any, options: dict[str, Any]) -> Executor:
-    return Executor(tools, **options)
+async def _made(tools: Any, options: dict[str, Any], lives: AsyncExitStack) -> Executor:
+    async with AsyncExitStack() as undo:
+        items = (tools,) if isinstance(tools, RegisteredTools) else tools
+        executor = Executor(await undo.enter_async_context(alive(items)), **options)
+        lives.push_async_exit(undo.pop_all())
+    return executor
+
+
+async def _ended(executor: Executor, lives: AsyncExitStack) -> None:
+    async with lives:
+        await executor.aclose()
 
 
 def execute_tools(

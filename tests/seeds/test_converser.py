@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from handrail import Conversation, Ensemble, ToolResult
+from handrail import Conversation, Ensemble, ToolError, ToolResult
 from handrail.core.messages import AssistantMessage, InvocationMessage, ResultMessage, UserMessage
 from handrail.core.model import ModelRequest
+from handrail.faces.mcp import MCPClient, create_invoker_from_mcp_tool
 from handrail.faces.processor import Context, InvocationsProcessor
 from handrail.store.conversations import ConversationStore
 from handrail.testing.model import ScriptedModel, text
@@ -88,3 +91,58 @@ async def test_the_invocation_flow_in_code(tmp_path: Path) -> None:
     assert ConversationStore(tmp_path / "conversations").load("c") == conversation
     await processor.aclose()
     await io_ensemble.close()
+
+
+WEATHER_SERVER = """#!{python}
+from mcp.server import MCPServer
+from mcp_types import ToolAnnotations
+
+server = MCPServer("weather-server")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def get_weather(location: str) -> str:
+    return f"It is sunny in {{location}}."
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def get_forecast(location: str, days: int) -> dict[str, int]:
+    return {{"days": days}}
+
+
+server.run()
+"""
+
+
+@pytest.mark.requirement("converser.mcp-client")
+@pytest.mark.requirement("converser.ensemble")
+async def test_tools_on_an_mcp_server_become_invokers_of_an_ensemble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "weather-server"
+    program.write_text(WEATHER_SERVER.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    io_ensemble = Ensemble(name="io")
+
+    # Connect to MCP server and discover tools
+    mcp_client = MCPClient("stdio://weather-server")
+    tools = await mcp_client.list_tools()
+
+    # Create invokers from MCP tools
+    for tool in tools:
+        invoker = create_invoker_from_mcp_tool(tool, mcp_client)
+        io_ensemble.register(invoker)
+
+    processor = InvocationsProcessor(ensembles=[io_ensemble])
+    found = processor.find_invoker("io:get_weather")
+    context = Context(auxdata={}, invoker=found, namespace={})
+    assert found.arguments_schema == tools[0].input_schema
+    assert found.deduplicator is None, "MCP tools handle caching internally"
+    assert "sunny in Lisbon" in str(await found(context, {"location": "Lisbon"}))
+    assert await processor.find_invoker("get_forecast")(context, {"location": "Lisbon", "days": 3}) == {"days": 3}
+    assert "sunny in Porto" in str(await mcp_client.call_tool("get_weather", {"location": "Porto"}))
+    with pytest.raises(ToolError, match="location"):
+        await mcp_client.call_tool("get_weather", {})
+    await processor.aclose()
+    await mcp_client.aclose()

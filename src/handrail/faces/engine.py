@@ -13,7 +13,7 @@ import weakref
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from handrail.run.limits import Limits
 from handrail.run.offering import Offering
 from handrail.run.runner import OnError, Runner
 from handrail.run.transcript import Follow
+from handrail.tools.lives import alive
 from handrail.tools.registry import RegisteredTools
 
 
@@ -48,7 +49,8 @@ class Setup:
     """Everything about a session but what was said in it. A fork has the same."""
 
     model: Model
-    tools: RegisteredTools
+    tools: tuple[Any, ...]
+    """As they were given: what an ensemble has is known when it is prepared."""
     defaults: ModelRequest
     journal: Journal | Path | None
     """One that is open, the file of one, or none: then one is kept as long as the session."""
@@ -64,15 +66,25 @@ class Setup:
 class Engine:
     """One executor and one runner for one run."""
 
-    def __init__(self, setup: Setup, run: str, journal: Journal, *, own: bool, folder: Path | None) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        run: str,
+        tools: RegisteredTools,
+        journal: Journal,
+        *,
+        own: bool,
+        folder: Path | None,
+        lives: AsyncExitStack,
+    ) -> None:
         self.run_id = run
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
         self._journal = journal
         self._own = own
-        self._executor = Executor(
-            setup.tools, policy=setup.policy, approver=setup.approver, journal=journal, **setup.parts
-        )
+        self._lives = lives
+        """The ensembles that were prepared for this."""
+        self._executor = Executor(tools, policy=setup.policy, approver=setup.approver, journal=journal, **setup.parts)
         self._runner = Runner(
             setup.model,
             self._executor,
@@ -86,19 +98,11 @@ class Engine:
 
     @classmethod
     async def open(cls, setup: Setup, run: str) -> Engine:
-        given = setup.journal
-        if given is not None and not isinstance(given, Path):
-            return cls(setup, run, given, own=False, folder=None)
-        from handrail.proof.journal import SqliteJournal  # SQLite and cryptography load when they are used
-
-        async with AsyncExitStack() as undo:
-            folder = None
-            if given is None:
-                folder = Path(tempfile.mkdtemp(prefix="handrail-"))
-                undo.callback(shutil.rmtree, folder, ignore_errors=True)
-                given = folder / "journal.db"
-            journal = await undo.enter_async_context(await SqliteJournal.open(given))
-            engine = cls(setup, run, journal, own=True, folder=folder)
+        async with AsyncExitStack() as undo, AsyncExitStack() as lives:
+            tools = await lives.enter_async_context(alive(setup.tools))
+            journal, folder = await _journal(setup.journal, undo)
+            own = journal is not setup.journal
+            engine = cls(setup, run, tools, journal, own=own, folder=folder, lives=lives.pop_all())
             undo.pop_all()
         return engine
 
@@ -131,5 +135,20 @@ class Engine:
                 stack.callback(self._discard)
             if self._own:
                 stack.push_async_callback(self._journal.aclose)
+            stack.push_async_callback(self._lives.aclose)
             stack.push_async_callback(self._executor.aclose)
             await self._executor.finish(self.run_id)
+
+
+async def _journal(given: Journal | Path | None, undo: AsyncExitStack) -> tuple[Journal, Path | None]:
+    """The journal of a session, and the folder that was made for it, if one was."""
+    if given is not None and not isinstance(given, Path):
+        return given, None
+    from handrail.proof.journal import SqliteJournal  # SQLite and cryptography load when they are used
+
+    folder = None
+    if given is None:
+        folder = Path(tempfile.mkdtemp(prefix="handrail-"))
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        given = folder / "journal.db"
+    return await undo.enter_async_context(await SqliteJournal.open(given)), folder

@@ -42,6 +42,8 @@ class LLM:
         self.model = model
         self.settings = _checked(settings)
         self.portal = LazyPortal()
+        self.valid: tuple[tuple[str, ...], ...] = ()
+        """Lists of patterns, as `io:read_*`; each must cover a tool for it to be valid for this model."""
 
     @property
     def name(self) -> str:

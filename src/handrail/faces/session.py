@@ -77,11 +77,13 @@ class Session:
     ) -> None:
         self.llm = provider if isinstance(provider, LLM) else LLM(provider)
         self._provider = provider
+        items = tuple(tools)
+        registered(*items)  # what is wrong with them is said now, and not when the first prompt comes
         self._closes_model = self.llm is not provider
         """Whether the model is its to close: not one that somebody else made an `LLM` of, nor that of a fork."""
         self._setup = Setup(
             model=self.llm.model,
-            tools=registered(*tools),
+            tools=items,
             defaults=self.llm.defaults,
             journal=Path(journal) if isinstance(journal, str) else journal,
             approver=approver,
@@ -204,7 +206,7 @@ class Session:
         setup = self._setup
         forked = Session(
             self._provider,
-            tools=(setup.tools,),
+            tools=setup.tools,
             journal=setup.journal,
             approver=setup.approver,
             policy=setup.policy,

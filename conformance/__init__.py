@@ -1,0 +1,1 @@
+"""The official MCP conformance suite, run against handrail's server and client, scenario by scenario."""

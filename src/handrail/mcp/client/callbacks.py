@@ -1,0 +1,118 @@
+"""The questions of servers, from the words of the official package to ours and back.
+
+In both eras they come this way: as requests of the server up to 2025-11-25, and as
+the `input_required` rounds of a call from 2026-07-28 on. A callback never raises: it
+would take the connection with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import mcp_types
+from mcp.client.session import ClientRequestContext
+
+from handrail.core.errors import HandrailError, ToolError, describe
+from handrail.core.messages import AssistantMessage, Content, Media, Message, StopReason, SupervisorMessage, UserMessage
+from handrail.core.messages import Text as Words
+from handrail.core.model import ModelRequest
+from handrail.mcp.client.asking import Asking
+from handrail.mcp.client.content import decoded
+
+T = TypeVar("T")
+
+_REJECTED = -1
+"""What the specification gives as the code of a request that the user rejected."""
+_STOPS: dict[StopReason, str] = {"end": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
+
+
+def callbacks(asking: Asking, server: str) -> dict[str, Any]:
+    """Keyword arguments for `mcp.Client`: only for what can be answered, so that nothing else is announced."""
+    made = {
+        "elicitation": ("elicitation_callback", _elicitation(asking, server)),
+        "sampling": ("sampling_callback", _sampling(asking, server)),
+        "roots": ("list_roots_callback", _roots(asking)),
+    }
+    return dict(made[kind] for kind in sorted(asking.answers))
+
+
+def _answering(callback: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | mcp_types.ErrorData]]:
+    @wraps(callback)
+    async def answer(*given: Any) -> T | mcp_types.ErrorData:
+        try:
+            return await callback(*given)
+        except ToolError as refusal:
+            return mcp_types.ErrorData(code=_REJECTED, message=refusal.message)
+        except HandrailError as error:
+            return mcp_types.ErrorData(code=mcp_types.INVALID_PARAMS, message=str(error))
+        except Exception as error:
+            return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=describe(error))
+
+    return answer
+
+
+def _elicitation(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
+    async def elicit(
+        context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        if isinstance(params, mcp_types.ElicitRequestURLParams):
+            got = await asking.elicit(server, params.message, None, params.url)
+            return mcp_types.ElicitResult(action=got.action)
+        got = await asking.elicit(server, params.message, params.requested_schema, None)
+        return mcp_types.ElicitResult(action=got.action, content=got.values if got.action == "accept" else None)
+
+    return _answering(elicit)
+
+
+def _sampling(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
+    async def sample(
+        context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
+        if params.tools:
+            return mcp_types.ErrorData(code=mcp_types.INVALID_PARAMS, message="sampling with tools is not offered here")
+        got = await asking.sample(server, request_of(params))
+        return mcp_types.CreateMessageResult(
+            role="assistant",
+            content=mcp_types.TextContent(text=got.text),
+            model=got.model,
+            stop_reason=_STOPS.get(got.stop, got.stop),
+        )
+
+    return _answering(sample)
+
+
+def _roots(asking: Asking) -> Callable[..., Awaitable[Any]]:
+    async def roots(context: ClientRequestContext) -> mcp_types.ListRootsResult:
+        listed = [{"uri": root.absolute().as_uri(), "name": root.name} for root in asking.roots]
+        return mcp_types.ListRootsResult.model_validate({"roots": listed})
+
+    return _answering(roots)
+
+
+def request_of(params: mcp_types.CreateMessageRequestParams) -> ModelRequest:
+    """What a server would have a model asked, in our words. Its wishes about the model are not heard."""
+    system = (SupervisorMessage(params.system_prompt),) if params.system_prompt else ()
+    return ModelRequest(
+        messages=(*system, *map(_message, params.messages)),
+        max_tokens=params.max_tokens,
+        temperature=params.temperature,
+        stop=tuple(params.stop_sequences or ()),
+    )
+
+
+def _message(message: mcp_types.SamplingMessage) -> Message:
+    parts = tuple(map(_part, message.content_as_list))
+    if message.role == "user":
+        return UserMessage(parts)
+    return AssistantMessage("".join(part.text for part in parts if isinstance(part, Words)))
+
+
+def _part(block: mcp_types.SamplingMessageContentBlock) -> Content:
+    match block:
+        case mcp_types.TextContent():
+            return Words(block.text)
+        case mcp_types.ImageContent() | mcp_types.AudioContent():
+            return Media(media_type=block.mime_type, data=decoded(block.data))
+    return Words(f"({block.type} is not passed on)")

@@ -1,0 +1,129 @@
+"""One call of a remote tool: sent once, unless it may be sent twice, with the truth about what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from handrail.core.calls import Output
+from handrail.core.errors import Forbidden, InDoubt, McpError, ServerLost, ServerRefused, ToolError
+from handrail.core.invocation import Invocation
+from handrail.mcp.client.content import output_of
+from handrail.mcp.client.discover import Catalogue
+from handrail.mcp.client.patience import UnderWay
+from handrail.mcp.client.tasks import Followed, finish, following
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult
+
+    from handrail.mcp.client.connection import Connection
+
+IDEMPOTENCY_KEY = "dev.handrail/idempotency-key"
+"""Where a server finds our key in `_meta`: the same for every attempt at a call, and for no other call."""
+
+_CODES = {-32602: "invalid_params", -32002: "not_found"}
+"""What some protocol errors are called; the others are an `mcp_error`."""
+
+
+class Desk(Protocol):
+    """Where a call finds its server."""
+
+    name: str
+    under_way: UnderWay
+
+    @property
+    def connection(self) -> Connection: ...
+
+    async def current(self, client: Client) -> Catalogue:
+        """What the server has, as read over this very connection."""
+        ...
+
+
+class RemoteCall:
+    """The handler of one tool of a server."""
+
+    def __init__(self, desk: Desk, name: str, digest: str, *, reusable: bool, structured: bool) -> None:
+        self._desk = desk
+        self._name = name
+        self._digest = digest
+        self._reusable = reusable
+        """Whether it may be sent again: it changes nothing, or nothing more."""
+        self._structured = structured
+
+    async def __call__(self, invocation: Invocation) -> Output:
+        """Raises:
+        Forbidden: The tool is not what it was when it was offered.
+        InDoubt: It was sent, and nobody knows what came of it.
+        ToolError: It failed there, or on the way.
+        """
+        sending = _Sending(self._desk, self._name, self._digest, invocation)
+        try:
+            with self._desk.under_way.calling(invocation):
+                got = await self._sent(sending)
+        except McpError as error:
+            raise self._failure(error, sending.sent) from error
+        except TimeoutError as error:
+            raise self._failure(McpError(self._desk.name, "it did not answer in time"), sending.sent) from error
+        if isinstance(got, str):
+            raise Forbidden(f"{invocation.tool_name!r} is not called: {got}")
+        return output_of(got, structured=self._structured)
+
+    async def _sent(self, sending: _Sending) -> CallToolResult | str:
+        try:
+            return await self._desk.connection.use(sending, resend=self._reusable)
+        except ServerLost:
+            if sending.followed.task is None:
+                raise
+        # The server works on it as a task, which outlives the connection: it is asked for, not sent again.
+        return await self._desk.connection.use(sending, resend=True)
+
+    def _failure(self, error: McpError, sent: bool) -> ToolError:
+        if isinstance(error, ServerRefused):
+            return ToolError(_CODES.get(error.code, "mcp_error"), str(error))
+        if sent and not self._reusable and not (isinstance(error, ServerLost) and not error.sent):
+            return InDoubt(
+                f"{self._name!r} was sent to its server and no usable answer came back ({error}); whether it took "
+                "effect is not known: do not repeat it, check first, or ask a person"
+            )
+        return ToolError("network" if isinstance(error, ServerLost) else "mcp_error", str(error))
+
+
+class _Sending:
+    """What is done over the connection, perhaps twice; and whether the call itself was begun."""
+
+    def __init__(self, desk: Desk, name: str, digest: str, invocation: Invocation) -> None:
+        self._desk = desk
+        self._name = name
+        self._digest = digest
+        self._invocation = invocation
+        self.sent = False
+        self.followed = Followed(desk.name, lambda status, words: invocation.progress(stage=words or status))
+
+    async def __call__(self, client: Client) -> CallToolResult | str:
+        """The result, or why the tool may not be called."""
+        if self.followed.task is not None:
+            return await finish(client.session, self.followed)
+        self.sent = False
+        now = await self._desk.current(client)
+        if (why := now.refusal(self._name, self._digest)) is not None:
+            return why
+        self.sent = True
+        with following(self.followed):
+            return await client.call_tool(
+                self._name,
+                self._invocation.arguments,
+                progress_callback=_progress(self._invocation),
+                meta=_meta(self._invocation),
+            )
+
+
+def _progress(invocation: Invocation) -> ProgressFnT:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        invocation.progress(progress, total, message or "")
+
+    return report
+
+
+def _meta(invocation: Invocation) -> Any:
+    return {IDEMPOTENCY_KEY: invocation.idempotency_key} if invocation.idempotency_key else None

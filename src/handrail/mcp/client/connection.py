@@ -1,0 +1,331 @@
+"""A connection to an MCP server that mends itself.
+
+Each try is a `Life` in a task of its own; the one here supervises: it begins the
+next when one has ended, ever later, and says to whom it waits. Whoever uses a
+connection does so in their own task, which the loss of it can never cancel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
+
+from mcp import Client
+
+from handrail.core.errors import McpError, ServerLost, SignInFailed, UsageError
+from handrail.core.ports import Clock, SystemClock
+from handrail.core.redact import redact_text
+from handrail.mcp.client.asking import Asking
+from handrail.mcp.client.faults import ATTEMPT, Attempt, Lost, clean, translated
+from handrail.mcp.client.life import Life
+from handrail.mcp.client.notices import Notices
+from handrail.mcp.client.signin import SignIn
+from handrail.mcp.client.supervise import Patience
+from handrail.mcp.values import Bounds, Endpoint, Era, Http, ServerFacts
+
+T = TypeVar("T")
+State = Literal["new", "connecting", "ready", "lost", "closed"]
+
+_PATIENCE = 10.0
+"""Seconds for one connection to end, before it is cancelled."""
+_KEPT_ERRORS = 5
+_LAST_LINES = 20
+_PERSON = 1.0
+"""How often it is looked whether a person is still signing in, in seconds."""
+
+
+def _nobody(what: str) -> None:
+    """Nobody listens."""
+
+
+class Connection:
+    def __init__(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        *,
+        bounds: Bounds = Bounds(),
+        era: Era = "auto",
+        asking: Asking | None = None,
+        clock: Clock | None = None,
+        on_change: Callable[[str], None] = _nobody,
+        sign_in: SignIn | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`on_change` is called in the loop with `tools`, `resources`, `prompts` or `resource:<uri>`, several notices
+        taken for one, and with `lost` and `ready` when that happens; not with the `ready` that `open` waits for."""
+        self.name = name
+        self.endpoint = endpoint
+        self._bounds = bounds
+        self._era = era
+        self._asking = asking
+        self._clock = clock or SystemClock()
+        self._sign_in = sign_in
+        self._notices = Notices(bounds.settle, on_change, self._clock)
+        self._patience = Patience(bounds.failures, self._clock, chance)
+        self._errors: deque[str] = deque(maxlen=_KEPT_ERRORS)
+        self._said = ""
+        self._state: State = "new"
+        self._moved = asyncio.Event()
+        self._live: Life | None = None
+        """The one that can be used now."""
+        self._lives: set[Life] = set()
+        self._refusal: SignInFailed | None = None
+        self._facts: ServerFacts | None = None
+        self._watched: tuple[str, ...] = ()
+        self._supervising: asyncio.Task[None] | None = None
+        self._first: asyncio.Future[None] | None = None
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def facts(self) -> ServerFacts:
+        """What the server said about itself when it was last reached.
+
+        Raises:
+            McpError: It never was.
+        """
+        if self._facts is None:
+            raise McpError(self.name, "it was never reached" + _after(self._diagnosis()))
+        return self._facts
+
+    @property
+    def diagnosis(self) -> str:
+        """The last errors, and the last lines that the program said on its standard error."""
+        return self._diagnosis(_KEPT_ERRORS, _LAST_LINES)
+
+    def _diagnosis(self, errors: int = 1, lines: int = 5) -> str:
+        said = self._live.said if self._live is not None else self._said
+        last = said.splitlines()[-lines:]
+        told = [*list(self._errors)[-errors:], *(["it said:", *map(clean, last)] if last else [])]
+        return redact_text("\n".join(told))
+
+    async def open(self) -> None:
+        """Connect. If that fails it is tried again in the background all the same, until `aclose`.
+
+        Raises:
+            McpError: The first try failed, with the diagnosis.
+        """
+        if self._state != "new":
+            raise UsageError(f"the connection to MCP server {self.name!r} was opened before; make another one")
+        self._move("connecting")
+        first = self._first = asyncio.get_running_loop().create_future()
+        supervising = self._supervise(first)
+        self._supervising = asyncio.get_running_loop().create_task(supervising, name=f"handrail-mcp-{self.name}")
+        await asyncio.shield(first)
+
+    async def aclose(self) -> None:
+        """End it, and every program that was started for it. Whoever waits for an answer has an error."""
+        self._live = None
+        self._move("closed")
+        if self._supervising is not None:
+            self._supervising.cancel()
+            await asyncio.wait({self._supervising})
+        if self._first is not None:
+            _settle(self._first, McpError(self.name, "it was closed"))
+        await asyncio.gather(*(life.stop("it was closed", _PATIENCE) for life in list(self._lives)))
+        await self._notices.aclose()
+
+    async def watch(self, uri: str) -> None:
+        """Hear of changes of a resource as `resource:<uri>`, over this connection and those that come after it."""
+        if uri not in self._watched:
+            self._watched = (*self._watched, uri)
+            await self.use(self._subscribe, resend=True)
+
+    async def _subscribe(self, client: Client) -> None:
+        if self._live is not None and self._live.inbox.modern:
+            self._live.watch(self._watched)
+            return
+        import mcp_types
+
+        for uri in self._watched:
+            params = mcp_types.SubscribeRequestParams(uri=uri)
+            await client.session.send_request(mcp_types.SubscribeRequest(params=params), mcp_types.EmptyResult)
+
+    # ── use ──────────────────────────────────────────────────────────────────────────
+
+    async def use(self, work: Callable[[Client], Awaitable[T]], *, resend: bool, wait: float | None = None) -> T:
+        """Do something with the server. The loss of the connection never cancels who waits here.
+
+        What was lost before anything of it was sent is done again over the next connection; what may have been
+        sent, only with `resend`. Nothing is done more than twice.
+
+        Raises:
+            ServerLost: The connection was not there, or broke; `sent` says whether the server may have heard.
+            ServerRefused: The server answered with an error.
+            McpError: What it answered cannot be used.
+            TimeoutError: A request took longer than `work` allowed.
+        """
+        again = False
+        while True:
+            life = self._live or await self._next(self._bounds.start if wait is None else wait)
+            assert life.client is not None
+            attempt = Attempt()
+            token = ATTEMPT.set(attempt)
+            life.users += 1
+            try:
+                return await work(life.client)
+            except Exception as error:
+                raised = translated(self.name, error, over=life.inbox.over)
+                if not isinstance(raised, Lost):
+                    raise raised from (None if raised is error else error)
+                why = self._lost(life, raised.why)
+                if again or self._state == "closed" or (attempt.sent and not resend):
+                    raise ServerLost(self.name, why, sent=attempt.sent) from error
+            finally:
+                ATTEMPT.reset(token)
+                life.leave()
+            again = True
+
+    def _lost(self, life: Life, why: str) -> str:
+        life.retire(why)
+        if life is self._live:
+            self._live = None
+        return why
+
+    async def _next(self, wait: float) -> Life:
+        """The connection as soon as there is one.
+
+        Raises:
+            ServerLost: There is none in time, or nobody waits for one any more.
+        """
+        try:
+            async with asyncio.timeout(wait):
+                while self._live is None:
+                    self._refuse_to_wait()
+                    await self._moved.wait()
+        except TimeoutError:
+            raise ServerLost(
+                self.name, f"there is no connection after {wait:g} s" + _after(self._diagnosis()), sent=False
+            ) from None
+        return self._live
+
+    def _refuse_to_wait(self) -> None:
+        match self._state:
+            case "new":
+                raise UsageError(f"the connection to MCP server {self.name!r} is not open")
+            case "closed":
+                raise ServerLost(self.name, "the connection was closed", sent=False)
+        if self._refusal is not None:
+            raise self._refusal
+        if self._patience.exhausted:
+            next_try = f"the next try is in {self._patience.remaining:.0f} s" if self._patience.remaining else "trying"
+            failures = f"{self._patience.failures} connections in a row failed"
+            raise ServerLost(self.name, f"{failures}; {next_try}" + _after(self._diagnosis()), sent=False)
+
+    # ── supervision ──────────────────────────────────────────────────────────────────
+
+    async def _supervise(self, first: asyncio.Future[None]) -> None:
+        while self._refusal is None:
+            await self._once(first)
+            await self._clock.sleep(self._patience.delay())
+
+    async def _once(self, first: asyncio.Future[None]) -> None:
+        """One connection, from its try until it can be used no more."""
+        self._move("connecting")
+        life = self._begin()
+        failure = await self._reached(life)
+        if failure is not None:
+            self._patience.failed()
+            self._gone(life, failure.why)
+            if isinstance(failure, SignInFailed):
+                self._refusal = failure
+            self._move("lost")
+            _settle(first, _told(self.name, failure, self._diagnosis(1, _LAST_LINES)))
+            return
+        self._patience.began()
+        self._live, self._facts = life, life.facts
+        self._move("ready")
+        if first.done():
+            self._notices.tell("ready")
+        _settle(first, None)
+        await self._watch_again(life)
+        await life.over.wait()
+        if life.alone:
+            await asyncio.wait({life.task})
+        self._patience.broke()
+        self._gone(life, life.why)
+        self._move("lost")
+        self._notices.tell("lost")
+
+    def _begin(self) -> Life:
+        life = Life(
+            self.name,
+            self.endpoint,
+            bounds=self._bounds,
+            era=self._era,
+            asking=self._asking,
+            sign_in=self._sign_in,
+            clock=self._clock,
+            on_notice=self._notices.add,
+        )
+        self._lives.add(life)
+        life.task.add_done_callback(lambda _: self._lives.discard(life))
+        return life
+
+    async def _reached(self, life: Life) -> McpError | None:
+        """Wait until it can be used; or why it cannot. A person who signs in has all the time they need."""
+        wait = self._bounds.start
+        while True:
+            done, _ = await asyncio.wait({life.ready}, timeout=wait)
+            if done:
+                error = life.ready.exception()
+                if error is not None:
+                    await asyncio.wait({life.task}, timeout=_PATIENCE)  # then it has said all it has to say
+                return error if error is None or isinstance(error, McpError) else McpError(self.name, str(error))
+            if not self._signing_in():
+                await life.stop("", _PATIENCE)
+                return McpError(self.name, f"it was not ready within {self._bounds.start:g} s")
+            wait = _PERSON
+
+    def _signing_in(self) -> bool:
+        match self.endpoint:
+            case Http(url=url) if self._sign_in is not None:
+                return self._sign_in.waiting(url)
+        return False
+
+    async def _watch_again(self, life: Life) -> None:
+        if self._watched and not life.over.is_set():
+            try:
+                await self.use(self._subscribe, resend=False, wait=0)
+            except (McpError, TimeoutError) as error:
+                self._errors.append(str(error))
+
+    def _gone(self, life: Life, why: str) -> None:
+        if self._live is life:
+            self._live = None
+        self._said = life.said
+        if not self._errors or self._errors[-1] != why:
+            self._errors.append(why)
+
+    def _move(self, state: State) -> None:
+        if self._state != "closed":
+            self._state = state
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+
+def _settle(first: asyncio.Future[None], error: McpError | None) -> None:
+    if first.done():
+        return
+    if error is None:
+        first.set_result(None)
+    else:
+        first.set_exception(error)
+        first.exception()  # taken: who called `open` may be gone
+
+
+def _told(name: str, failure: McpError, diagnosis: str) -> McpError:
+    """The failure with all that is known about it."""
+    if isinstance(failure, SignInFailed):
+        return failure
+    return McpError(name, diagnosis or failure.why)
+
+
+def _after(diagnosis: str) -> str:
+    return f": {diagnosis}" if diagnosis else ""

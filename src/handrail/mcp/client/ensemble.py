@@ -1,0 +1,274 @@
+"""An MCP server as a group of tools: connected when it is prepared, read again when it changes.
+
+What it offers is what the server listed last and can be used. A set of tools that was
+frozen before a change goes on with the tools that are as they were; one that changed
+is refused from then on, until somebody takes the tools anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from handrail.core.errors import McpError, MissingExtra, UsageError
+from handrail.mcp.client.discover import EMPTY, Catalogue, Terms, catalogue, read_tools
+from handrail.mcp.client.patience import Patient, UnderWay
+from handrail.mcp.client.pins import Pins
+from handrail.mcp.values import (
+    Bounds,
+    Endpoint,
+    Era,
+    Http,
+    RemotePrompt,
+    RemoteResource,
+    RemoteTool,
+    ResourceBody,
+    Stdio,
+)
+from handrail.tools.definition import ToolDefinition
+from handrail.tools.ensemble import Defaults, Ensemble
+from handrail.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from handrail.core.messages import Message
+    from handrail.mcp.client.asking import Asking
+    from handrail.mcp.client.connection import Connection
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class McpEnsemble(Ensemble):
+    """The tools of one MCP server.
+
+    Where it is not `required`, a server that cannot be reached leaves the group empty;
+    `problem` says why, and the tools come when the server does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        *,
+        prefix: str = "",
+        only: tuple[str, ...] | None = None,
+        hints: bool = True,
+        required: bool = False,
+        enabled: bool = True,
+        defaults: Defaults = Defaults(),
+        bounds: Bounds = Bounds(),
+        era: Era = "auto",
+        asking: Asking | None = None,
+        pins: Pins | None = None,
+        sign_in: Any = None,
+        on_change: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(name, enabled=enabled, defaults=defaults, on_prepare=self._open, on_close=self._shut)
+        self.endpoint = endpoint
+        self.required = required
+        self.bounds = bounds
+        self.problem = ""
+        """Why the server cannot be used, or why its tools could not be read again."""
+        self.on_change = on_change
+        """Called in the loop when other tools are offered than before."""
+        self.under_way = UnderWay()
+        asking = None if asking is None else Patient(asking, self.under_way)
+        self._options: dict[str, Any] = {"bounds": bounds, "era": era, "asking": asking, "sign_in": sign_in}
+        self._terms = Terms(prefix, only, hints)
+        self._pins = pins
+        self._connection: Connection | None = None
+        self._catalogue = EMPTY
+        self._listed_over: Client | None = None
+        """The connection over which the catalogue was read, while no notice says that it is out of date."""
+        self._notices = 0
+        self._reading = asyncio.Lock()
+        self._stale = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """Raises:
+        McpError: It is not prepared, or closed.
+        """
+        if self._connection is None:
+            raise McpError(self.name, "it is not connected; prepare the ensemble first")
+        return self._connection
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """The tools that are held back, by the names that the server gives them, and why."""
+        return dict(self._catalogue.held)
+
+    @property
+    def remote(self) -> Mapping[str, RemoteTool]:
+        """The tools that are offered, as the server lists them."""
+        return dict(self._catalogue.remote)
+
+    async def refresh(self) -> None:
+        """Read its tools again, and ask again which are held back, as after a person's word.
+
+        Raises:
+            McpError: They cannot be read; what was offered before is offered still.
+        """
+        self._listed_over = None
+        await self._refresh()
+
+    # ── resources and prompts ────────────────────────────────────────────────────────
+
+    async def resources(self) -> list[RemoteResource]:
+        """Those that the server lists, templates included.
+
+        Raises:
+            McpError: They cannot be read. So for the three others.
+        """
+        from handrail.mcp.client.resources import read_resources
+
+        return await self._read(lambda client: read_resources(client, self.name, self.bounds))
+
+    async def read(self, uri: str) -> list[ResourceBody]:
+        from handrail.mcp.client.resources import read_resource
+
+        return await self._read(lambda client: read_resource(client, uri))
+
+    async def prompts(self) -> list[RemotePrompt]:
+        from handrail.mcp.client.resources import read_prompts
+
+        return await self._read(lambda client: read_prompts(client, self.name, self.bounds))
+
+    async def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> tuple[Message, ...]:
+        """A prompt of the server, filled in: messages for a conversation."""
+        from handrail.mcp.client.resources import read_prompt
+
+        return await self._read(lambda client: read_prompt(client, name, arguments or {}))
+
+    async def _read(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(self.bounds.list):
+                return await self.connection.use(work, resend=True)
+        except TimeoutError:
+            raise McpError(self.name, f"it did not answer within {self.bounds.list:g} s") from None
+        except UsageError as error:
+            raise McpError(self.name, f"what it sent cannot be read: {error}") from error
+
+    # ── life ─────────────────────────────────────────────────────────────────────────
+
+    async def _open(self) -> None:
+        connection = self._connection = self._made()
+        self._stale.clear()
+        self._watching = asyncio.create_task(self._watch(), name=f"handrail-mcp-{self.name}")
+        try:
+            await connection.open()
+            await self._refresh()
+        except McpError as error:
+            self.problem = str(error)
+            if self.required:
+                await self._shut()
+                raise
+            logger.warning("%s", error)
+        except BaseException:
+            await self._shut()
+            raise
+
+    def _made(self) -> Connection:
+        try:
+            from handrail.mcp.client.connection import Connection
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("handrail"):
+                raise
+            raise MissingExtra(f"MCP server {self.name!r}", "mcp") from error
+        return Connection(self.name, self.endpoint, on_change=self._noticed, **self._options)
+
+    async def _shut(self) -> None:
+        connection, self._connection = self._connection, None
+        watching, self._watching = self._watching, None
+        self._listed_over = None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait({watching})
+        if connection is not None:
+            await connection.aclose()
+
+    # ── what it offers ───────────────────────────────────────────────────────────────
+
+    def _noticed(self, what: str) -> None:
+        """Something about the server has changed. A new connection may lead to another server than the last."""
+        if what == "tools":
+            self._listed_over = None
+            self._notices += 1
+        if what in ("tools", "ready"):
+            self._stale.set()
+
+    async def _watch(self) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            try:
+                await self._refresh()
+            except McpError as error:
+                self.problem = str(error)
+                logger.warning("%s", error)
+            except Exception:
+                logger.exception("the tools of MCP server %r could not be read again", self.name)
+
+    async def _refresh(self) -> None:
+        await self._read(self.current)
+        self.problem = ""
+
+    async def current(self, client: Client) -> Catalogue:
+        """What the server has, as read over this very connection."""
+        if client is self._listed_over:
+            return self._catalogue
+        async with self._reading:
+            if client is not self._listed_over:
+                await self._list(client)
+        return self._catalogue
+
+    async def _list(self, client: Client) -> None:
+        notices = self._notices
+        async with asyncio.timeout(self.bounds.list):
+            listed = await read_tools(client, self.name, self.bounds)
+        # In a thread: a hostile schema is refused within its budget, and that is more than the loop should wait.
+        found = await asyncio.to_thread(
+            catalogue, listed, self._terms, self._pinned, self._tool, before=self._catalogue
+        )
+        if notices == self._notices:
+            self._listed_over = client
+        if not found.same(self._catalogue):
+            self._swap(found)
+
+    def _pinned(self, tools: Mapping[str, RemoteTool]) -> Mapping[str, str]:
+        return {} if self._pins is None else self._pins.held(self.name, tools)
+
+    def _tool(self, remote: RemoteTool, digest: str, definition: ToolDefinition) -> Tool:
+        from handrail.mcp.client.calls import RemoteCall
+
+        structured = definition.output_schema is not None
+        reusable = not definition.side_effects or definition.idempotent
+        handler = RemoteCall(self, remote.name, digest, reusable=reusable, structured=structured)
+        return self.defaults.applied(Tool(definition, handler, style="invocation"), self.name)
+
+    def _swap(self, found: Catalogue) -> None:
+        gone = {tool.name for tool in self._catalogue.tools.values()}
+        own = {name: tool for name, tool in self._tools.items() if name not in gone}
+        self._catalogue = found
+        self._tools = own | {tool.name: tool for tool in found.tools.values()}
+        for name, why in found.held.items():
+            logger.info("MCP server %r: tool %r is held back: %s", self.name, name, why)
+        if self.on_change is not None:
+            self.on_change()
+
+
+def mcp_ensemble(name: str, command_or_url: str, *args: str, **options: Any) -> McpEnsemble:
+    """The ensemble of a server by its address, or by the program that it is.
+
+    mcp_ensemble("time", "mcp-server-time", "--local-timezone", "UTC")
+    mcp_ensemble("docs", "https://docs.example/mcp", headers={"Authorization": "Bearer …"})
+    """
+    kind = Http if command_or_url.startswith(("http://", "https://")) else Stdio
+    facts = {key: options.pop(key) for key in ("env", "cwd", "headers", "oauth") if key in options}
+    given = {"url": command_or_url} if kind is Http else {"command": command_or_url, "args": args}
+    return McpEnsemble(name, kind(**given, **facts), **options)

@@ -1,0 +1,194 @@
+"""Everything a server says, before the SDK sees it, whichever way it came.
+
+Notices of changed lists end here: a storm of them is one flag that is set often,
+and not a task of the SDK's for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import anyio
+from mcp.client._transport import ReadStream
+from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCResponse
+
+from handrail.mcp.client.faults import Fault
+from handrail.mcp.client.wire import too_many_items, unusable
+
+Item = SessionMessage | Exception
+
+_NOTICES = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/resources/list_changed": "resources",
+    "notifications/prompts/list_changed": "prompts",
+}
+_AT_ONCE = 32
+"""Messages that are given out before others in the loop have their turn."""
+
+
+class Inbox:
+    def __init__(self, on_notice: Callable[[str], None]) -> None:
+        self._on_notice = on_notice
+        self._marks: dict[str, Fault] = {}
+        self.modern = False
+        """Whether every result has a `resultType`, or would have if the server kept to the protocol."""
+        self.over = False
+        """Whether the SDK has stopped reading, and so every request is answered with an error."""
+
+    def mark(self, mark: str, fault: Fault) -> None:
+        """Let an error message with this `data` stand for a fault. Nobody else can know the mark."""
+        self._marks[mark] = fault
+
+    def take(self, message: JSONRPCMessage) -> JSONRPCMessage | None:
+        """The message as the SDK should have it, or None if it should not."""
+        match message:
+            case JSONRPCResponse(id=id, result=result):
+                if (why := too_many_items(result)) is not None:
+                    return unusable(id, why)
+                if "resultType" not in result and (self.modern or "supportedVersions" in result):
+                    result["resultType"] = "complete"
+            case JSONRPCNotification(method=method) if (kind := self._kind(method, message)) is not None:
+                self._on_notice(kind)
+                return None
+            case JSONRPCError(error=error) if isinstance(error.data, str) and error.data in self._marks:
+                error.data = self._marks.pop(error.data)
+        return message
+
+    def _kind(self, method: str, message: JSONRPCNotification) -> str | None:
+        if method == "notifications/resources/updated":
+            uri = (message.params or {}).get("uri")
+            return f"resource:{uri}" if isinstance(uri, str) else None
+        return _NOTICES.get(method)
+
+
+class Queue:
+    """A `ReadStream` of the SDK's that is filled from a callback: no task, and no second hand that passes on."""
+
+    def __init__(self, inbox: Inbox, on_room: Callable[[], None]) -> None:
+        self._inbox = inbox
+        self._on_room = on_room
+        self._items: deque[SessionMessage] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._given = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, message: JSONRPCMessage) -> None:
+        taken = self._inbox.take(message)
+        if taken is not None and not self._ended:
+            self._items.append(SessionMessage(taken))
+            self._wake()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def receive(self) -> Item:
+        try:
+            return await self._next()
+        except BaseException:
+            self._inbox.over = True
+            raise
+
+    async def _next(self) -> Item:
+        self._given += 1
+        if self._given % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        while not self._items:
+            if self._ended:
+                raise anyio.EndOfStream
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        item = self._items.popleft()
+        self._on_room()
+        return item
+
+    async def aclose(self) -> None:
+        self._inbox.over = True
+        self.end()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self.aclose()
+        return None
+
+
+class Watched:
+    """The `ReadStream` of one of the SDK's transports, with the inbox before it."""
+
+    def __init__(self, inner: ReadStream[Item], inbox: Inbox) -> None:
+        self._inner = inner
+        self._inbox = inbox
+
+    @property
+    def last_context(self) -> contextvars.Context | None:
+        """In which the request was made that the last message belongs to: the SDK runs callbacks in it."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> Item:
+        try:
+            while True:
+                item = await self._inner.receive()
+                # An exception here is a message that nobody can read and nobody waits for.
+                if isinstance(item, SessionMessage) and (taken := self._inbox.take(_told(item.message))) is not None:
+                    item.message = taken
+                    return item
+        except BaseException:
+            self._inbox.over = True
+            raise
+
+    async def aclose(self) -> None:
+        self._inbox.over = True
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self.aclose()
+        return None
+
+
+def _told(message: JSONRPCMessage) -> JSONRPCMessage:
+    """The SDK answers a request itself when its stream breaks off, in the same way as a server would."""
+    match message:
+        case JSONRPCError(error=error) if error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream"):
+            error.data = Fault("lost", "the stream of the answer broke off")
+    return message

@@ -1,0 +1,113 @@
+"""The resources and prompts of a server, in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import mcp_types
+
+from handrail.core.messages import AssistantMessage, Content, Media, Message, Text, UserMessage
+from handrail.mcp.client.content import decoded, link_text
+from handrail.mcp.client.discover import every
+from handrail.mcp.values import Bounds, RemotePrompt, RemoteResource, ResourceBody
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+
+async def read_resources(client: Client, server: str, bounds: Bounds) -> list[RemoteResource]:
+    """Every resource that a server lists, then every template."""
+    if client.server_capabilities.resources is None:
+        return []
+    plain = await every(
+        "resources",
+        server,
+        bounds,
+        lambda cursor: client.list_resources(cursor=cursor, cache_mode="bypass"),
+        lambda page: map(_resource, page.resources),
+    )
+    templates = await every(
+        "resource templates",
+        server,
+        bounds,
+        lambda cursor: client.list_resource_templates(cursor=cursor, cache_mode="bypass"),
+        lambda page: map(_template, page.resource_templates),
+    )
+    return plain + templates
+
+
+async def read_resource(client: Client, uri: str) -> list[ResourceBody]:
+    got = await client.read_resource(uri, cache_mode="bypass")
+    return [_body(each) for each in got.contents]
+
+
+async def read_prompts(client: Client, server: str, bounds: Bounds) -> list[RemotePrompt]:
+    if client.server_capabilities.prompts is None:
+        return []
+    return await every(
+        "prompts",
+        server,
+        bounds,
+        lambda cursor: client.list_prompts(cursor=cursor, cache_mode="bypass"),
+        lambda page: map(_prompt, page.prompts),
+    )
+
+
+async def read_prompt(client: Client, name: str, arguments: Mapping[str, str]) -> tuple[Message, ...]:
+    """A prompt, filled in, as messages of a conversation."""
+    got = await client.get_prompt(name, dict(arguments) or None)
+    return tuple(map(_message, got.messages))
+
+
+def _resource(each: mcp_types.Resource) -> RemoteResource:
+    return RemoteResource(
+        uri=each.uri,
+        name=each.title or each.name,
+        description=each.description or "",
+        media_type=each.mime_type or "",
+        size=each.size,
+    )
+
+
+def _template(each: mcp_types.ResourceTemplate) -> RemoteResource:
+    return RemoteResource(
+        uri=each.uri_template,
+        name=each.title or each.name,
+        description=each.description or "",
+        media_type=each.mime_type or "",
+        template=True,
+    )
+
+
+def _body(each: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> ResourceBody:
+    kind = each.mime_type or ""
+    if isinstance(each, mcp_types.TextResourceContents):
+        return ResourceBody(uri=each.uri, media_type=kind, text=each.text)
+    return ResourceBody(uri=each.uri, media_type=kind, data=decoded(each.blob))
+
+
+def _prompt(each: mcp_types.Prompt) -> RemotePrompt:
+    arguments = tuple((part.name, part.description or "", bool(part.required)) for part in each.arguments or ())
+    return RemotePrompt(name=each.name, description=each.description or each.title or "", arguments=arguments)
+
+
+def _message(message: mcp_types.PromptMessage) -> Message:
+    part = _content(message.content)
+    if message.role == "user":
+        return UserMessage((part,))
+    return AssistantMessage(part.text if isinstance(part, Text) else f"({part.media_type} {part.name})".strip())
+
+
+def _content(block: mcp_types.ContentBlock) -> Content:
+    match block:
+        case mcp_types.TextContent():
+            return Text(block.text)
+        case mcp_types.ImageContent() | mcp_types.AudioContent():
+            return Media(media_type=block.mime_type, data=decoded(block.data))
+        case mcp_types.ResourceLink():
+            return Text(link_text(block))
+        case mcp_types.EmbeddedResource(resource=mcp_types.TextResourceContents() as inner):
+            return Text(f"[resource {inner.uri}]\n{inner.text}")
+    body = _body(block.resource)
+    return Media(media_type=body.media_type or "application/octet-stream", data=body.data, name=body.uri)

@@ -1,0 +1,70 @@
+"""Streams of server-sent events, cut so that no event is too large or too dense for who reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+
+from handrail.mcp.client.faults import Fault
+from handrail.mcp.client.wire import Unreadable, readable, too_many_values
+
+_BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
+_LONGEST_BOUNDARY = 4
+_DATA = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
+
+
+class Events(httpx2.AsyncByteStream):
+    """Passes a stream on event by event. One that cannot be passed on is replaced, and is the last."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, replace: Callable[[Fault], bytes]) -> None:
+        self._inner = inner
+        self._limit = limit
+        self._replace = replace
+        """A message that says why, as JSON."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pending, searched = bytearray(), 0
+        async for chunk in self._inner:
+            pending += chunk
+            passed = 0
+            while (found := _BOUNDARY.search(pending, max(searched, passed))) is not None:
+                event = self._passed(bytes(pending[passed : found.end()]))
+                if isinstance(event, Fault):
+                    yield self._last(event)
+                    return
+                if event:
+                    yield event
+                passed = searched = found.end()
+            del pending[:passed]
+            searched = max(0, len(pending) - _LONGEST_BOUNDARY + 1)
+            if len(pending) > self._limit:
+                yield self._last(self._too_large())
+                return
+        if pending:
+            yield bytes(pending)
+
+    def _passed(self, event: bytes) -> bytes | Fault:
+        if len(event) > self._limit:
+            return self._too_large()
+        data = _DATA.findall(event)
+        if len(data) != 1 or not data[0]:
+            return Fault("unusable", "it sent an answer with too many values") if too_many_values(event) else event
+        try:
+            read = readable(data[0])
+        except Unreadable:
+            return b""  # nobody waits for it
+        if isinstance(read, Fault):
+            return read
+        return event if read is data[0] else event.replace(data[0], read)
+
+    def _too_large(self) -> Fault:
+        why = f"it sent an answer of more than {self._limit} bytes; ask for less, or raise `max_message`"
+        return Fault("unusable", why)
+
+    def _last(self, fault: Fault) -> bytes:
+        return b"event: message\ndata: " + self._replace(fault) + b"\n\n"
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

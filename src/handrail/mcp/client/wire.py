@@ -1,0 +1,163 @@
+"""One message of a server, from bytes to what the SDK takes. Nothing here waits.
+
+The SDK reads every message four times over and drops what it cannot read, which
+leaves the caller waiting. Here it is read once, its number of values is bounded
+(one that parses for a second blocks everybody else in the loop), text that is not
+Unicode is mended, and what cannot be read still answers its request with an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+
+from handrail.core.jsontext import JSONTextError, parse_lightly
+from handrail.mcp.client.faults import Fault
+from handrail.mcp.client.lines import TooLong, answered_id, asks
+
+MOST_VALUES = 100_000
+"""In one message."""
+MOST_ITEMS = 5_000
+"""In one list of a result: each becomes an object of the SDK's, which takes its time."""
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+
+
+class Unreadable(Exception):
+    """A line that is no message and answers nobody: a server that prints where it should not."""
+
+
+def read_message(line: bytes) -> JSONRPCMessage | None:
+    """The message of a line; None for an empty one.
+
+    Raises:
+        Unreadable: It is none, and nobody is waiting for it.
+    """
+    if not line or line.isspace():
+        return None
+    if too_many_values(line):
+        return _given_up(line, f"it sent an answer with more than {MOST_VALUES} values; ask for less")
+    try:
+        return _message(parse_lightly(line))
+    except JSONTextError as error:
+        return _mended(line, error)
+
+
+def readable(body: bytes) -> bytes | Fault:
+    """A message as one that the SDK can read: the same bytes, mended ones, or why there are none.
+
+    Raises:
+        Unreadable: As `read_message`.
+    """
+    if too_many_values(body):
+        return Fault("unusable", f"it sent an answer with more than {MOST_VALUES} values; ask for less")
+    try:
+        _message(parse_lightly(body))
+        return body
+    except JSONTextError as error:
+        message = _mended(body, error)
+    match message:
+        case JSONRPCError(error=ErrorData(data=Fault() as fault)):
+            return fault
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+def refusal_of(line: TooLong, limit: int) -> JSONRPCError | None:
+    """What a line that was too long is answered with; None for one that nobody waits for.
+
+    Raises:
+        Unreadable: Somebody may wait for it, and it cannot be told who.
+    """
+    if asks(line):
+        return None
+    id = answered_id(line)
+    if id is None:
+        raise Unreadable(f"a message of more than {limit} bytes that answers no known request; raise `max_message`")
+    return unusable(id, f"it sent an answer of more than {limit} bytes; ask for less, or raise `max_message`")
+
+
+def unusable(id: int | str | None, why: str) -> JSONRPCError:
+    error = ErrorData.model_construct(code=PARSE_ERROR, message=why, data=Fault("unusable", why))
+    return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=error)
+
+
+def too_many_values(line: bytes) -> bool:
+    if line.count(b",") <= MOST_VALUES:
+        return False
+    return _STRINGS.sub(b"", line).count(b",") > MOST_VALUES
+
+
+def too_many_items(result: dict[str, Any]) -> str | None:
+    for name, value in result.items():
+        if isinstance(value, list) and len(value) > MOST_ITEMS:
+            return f"its answer has {len(value)} {name} at once, and at most {MOST_ITEMS} are read; ask for less"
+    return None
+
+
+def _message(value: Any) -> JSONRPCMessage:
+    match value:
+        case {"id": int() | str() as id, "result": dict() as result} if not isinstance(id, bool):
+            if (why := too_many_items(result)) is not None:
+                return unusable(id, why)
+            return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result)
+        case {"method": str() as method, **rest} if isinstance(params := rest.get("params"), dict | None):
+            return _asked(method, rest.get("id"), params)
+        case {"id": int() | str() | None as id, "error": {"code": int() as code, "message": str() as message, **more}}:
+            said = ErrorData.model_construct(code=code, message=message, data=more.get("data"))
+            return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=said)
+        case {"id": int() | str() as id} if not isinstance(id, bool):
+            return unusable(id, "it answered with something that is neither a result nor an error")
+    raise Unreadable("a line of JSON that is no message")
+
+
+def _asked(method: str, id: Any, params: dict[str, Any] | None) -> JSONRPCMessage:
+    # Left out when there are none: written again, an explicit null would not be JSON-RPC.
+    given: dict[str, Any] = {} if params is None else {"params": params}
+    if isinstance(id, int | str) and not isinstance(id, bool):
+        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, **given)
+    return JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, **given)
+
+
+def _mended(line: bytes, error: JSONTextError) -> JSONRPCMessage:
+    """Read again, with what is no Unicode replaced; halves of surrogate pairs are how JavaScript cuts text."""
+    try:
+        value = json.loads(line.decode("utf-8", "replace"), parse_constant=_refuse)
+        return _message(_without_halves(value, 0))
+    except (ValueError, RecursionError):
+        return _given_up(line, f"its answer cannot be read: {error}")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _without_halves(value: Any, depth: int) -> Any:
+    if depth > 100:
+        raise ValueError("nested too deeply")
+    match value:
+        case str():
+            return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_without_halves(item, depth + 1) for item in value]
+        case dict():
+            return {_without_halves(key, 0): _without_halves(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _given_up(line: bytes, why: str) -> JSONRPCError:
+    ends = TooLong(line[:4096], line[-1024:])
+    id = answered_id(ends)
+    if id is None:
+        raise Unreadable(why)
+    return unusable(id, why)

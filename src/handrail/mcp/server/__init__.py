@@ -1,0 +1,1 @@
+"""Being an MCP server: tools, resources and prompts for any client."""

@@ -1,0 +1,68 @@
+"""Reads off a request who sent it and what can be done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from handrail.core.context import Context, Principal
+from handrail.mcp.server.served import Caller, Served
+
+Request = ServerRequestContext[Any, Any]
+
+CALL_KEY = "dev.handrail/idempotency-key"
+"""In `_meta` of a call: the same for every sending of one call, and for no other."""
+
+
+def is_modern(request: Request) -> bool:
+    return request.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def connection_of(request: Request) -> Connection:
+    """The connection behind a request. The library shows it to no handler, but it alone knows session and life."""
+    return request.session._connection
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sent it, as far as the wire tells."""
+    params = request.session.client_params
+    token = get_access_token()
+    headers = getattr(request.request, "headers", None)
+    return Caller(
+        protocol=request.protocol_version,
+        client="" if params is None else params.client_info.name,
+        version="" if params is None else params.client_info.version,
+        session=connection_of(request).session_id,
+        subject=None if token is None else token.subject or token.client_id,
+        headers={} if headers is None else dict(headers),
+        local=request.request is None,
+    )
+
+
+def principal_of(served: Served, request: Request) -> Principal:
+    return served.principal(caller_of(request))
+
+
+def owner_of(served: Served, request: Request) -> str:
+    """Who alone may take up what was begun in a request: the principal, and the holder of its token."""
+    caller = caller_of(request)
+    return f"{served.principal(caller).id}\n{caller.subject or ''}"
+
+
+def may(principal: Principal, *names: str) -> bool:
+    """Whether its scopes cover the thing that goes by these names."""
+    return Context(principal=principal).allows(*names)
+
+
+def asks_by_form(request: Request) -> bool:
+    """Whether the client says that it can put a form to a person."""
+    capabilities = request.session.client_capabilities
+    elicitation = None if capabilities is None else capabilities.elicitation
+    if elicitation is None:
+        return False
+    # Before forms had a name of their own, the empty object meant them.
+    return elicitation.form is not None or elicitation.url is None

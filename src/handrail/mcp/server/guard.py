@@ -1,0 +1,228 @@
+"""Who may speak to the HTTP server at all, before a word of the protocol is read.
+
+Host and Origin keep web pages out: a page that got a name of its own to point at this
+machine sends that name. A token keeps other people out. Size and time keep those out
+who only want to keep the server busy. It is plain ASGI and knows no MCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import ipaddress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.errors import UsageError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
+_CLOSE = (b"connection", b"close")
+"""Else who is refused could go on sending, and be read, for ever."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach it."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Doors(Struct, frozen=True, kw_only=True):
+    """What a request must have on it to be let in."""
+
+    hosts: frozenset[str]
+    """Names that the server goes by; with a port they are good for that one only."""
+    origins: frozenset[str]
+    """Pages that may use it, as `https://app.example`."""
+    pages: frozenset[str] = frozenset()
+    """Names whose pages may use it on any port."""
+
+    @classmethod
+    def of(cls, host: str, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> Doors:
+        """Loopback names and the bound host; and what was named besides."""
+        local = (*_LOOPBACK, *(() if host in _EVERYWHERE else (bracketed(host),)))
+        return cls(
+            hosts=frozenset(map(str.lower, (*local, *hosts))),
+            origins=frozenset(origin.rstrip("/").lower() for origin in origins),
+            pages=frozenset(map(str.lower, local)),
+        )
+
+    def knows_host(self, header: str | None) -> bool:
+        return header is not None and _named(header.lower(), self.hosts)
+
+    def knows_origin(self, header: str | None) -> bool:
+        """A program sends none; a page cannot help sending its own."""
+        if header is None:
+            return True
+        origin = header.lower()
+        scheme, _, authority = origin.partition("://")
+        return origin in self.origins or (scheme in ("http", "https") and _named(authority, self.pages))
+
+
+def bracketed(host: str) -> str:
+    """As it stands in an address."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def _named(authority: str, names: frozenset[str]) -> bool:
+    name, colon, port = authority.rpartition(":")
+    if not colon or not port.isdecimal():
+        return authority in names
+    return authority in names or name in names
+
+
+class Keys:
+    """Who holds which token. Every one is compared in full, so that time tells nothing."""
+
+    def __init__(self, tokens: str | Mapping[str, str] | None) -> None:
+        given = {"token": tokens} if isinstance(tokens, str) else dict(tokens or {})
+        if not all(token.strip() for token in given.values()):
+            raise UsageError("an empty token lets everybody in; give one that nobody can guess, or none")
+        self._tokens = {name: token.encode() for name, token in given.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens)
+
+    def holder(self, header: str | None) -> str | None:
+        """Whose token is in an Authorization header, or None."""
+        scheme, _, token = (header or "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        said = token.strip().encode()
+        found = [name for name, known in self._tokens.items() if hmac.compare_digest(known, said)]
+        return found[0] if found else None
+
+
+class Checked:
+    """Lets requests through that come to one of our names, from no foreign page."""
+
+    def __init__(self, app: App, doors: Doors) -> None:
+        self._app = app
+        self._doors = doors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        if not self._doors.knows_host(header(scope, b"host")):
+            return await refuse(send, 421, "this server does not go by that name; add it to its hosts if it should")
+        if not self._doors.knows_origin(header(scope, b"origin")):
+            return await refuse(send, 403, "pages of that origin may not use this server; add it to its origins")
+        return await self._app(scope, receive, send)
+
+
+class Bounded:
+    """Reads a body within its time and size, and only then passes the request on."""
+
+    def __init__(self, app: App, *, size: int, seconds: float) -> None:
+        self._app = app
+        self._size = size
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        declared = header(scope, b"content-length")
+        if declared is not None and declared.isdecimal() and int(declared) > self._size:
+            return await self._too_large(send)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return None  # the client went away before it had asked for anything
+                    body += message.get("body", b"")
+                    if len(body) > self._size:
+                        return await self._too_large(send)
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            return await refuse(send, 408, f"the request did not arrive within {self._seconds:g} seconds", _CLOSE)
+        return await self._app(scope, _again(bytes(body), receive), send)
+
+    async def _too_large(self, send: Send) -> None:
+        await refuse(send, 413, f"a request may have {self._size:,} bytes", _CLOSE)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body as one message, and then what comes."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return left.pop() if left else await receive()
+
+    return replay
+
+
+class Ending:
+    """Lets the server end: requests are answered first, and streams that stay open are told their client is gone."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._over = asyncio.Event()
+        self._answering = 0
+        self._answered = asyncio.Event()
+        self._answered.set()
+
+    async def end(self, grace: float) -> None:
+        """Give answers so many seconds to be written, and end the rest."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._answered.wait()
+        self._over.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_stream(scope):
+            return await self._app(scope, self._or_over(receive), send)
+        self._answering += 1
+        self._answered.clear()
+        try:
+            return await self._app(scope, self._or_over(receive), send)
+        finally:
+            self._answering -= 1
+            if not self._answering:
+                self._answered.set()
+
+    def _or_over(self, receive: Receive) -> Receive:
+        async def or_over() -> Message:
+            came = asyncio.ensure_future(receive())
+            over = asyncio.ensure_future(self._over.wait())
+            try:
+                await asyncio.wait((came, over), return_when=asyncio.FIRST_COMPLETED)
+                return came.result() if came.done() else {"type": "http.disconnect"}
+            finally:
+                came.cancel()
+                over.cancel()
+
+        return or_over
+
+
+def is_stream(scope: Scope) -> bool:
+    """Whether a request stays open for as long as somebody listens, and is not waiting for an answer."""
+    return scope["method"] == "GET" or header(scope, b"mcp-method") == "subscriptions/listen"
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The one value of a header; of several, none that anybody could rely on."""
+    values = [value for key, value in scope["headers"] if key == name]
+    return values[0].decode("latin-1") if len(values) == 1 else ("" if values else None)
+
+
+async def refuse(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
+    body = f"{why}\n".encode()
+    fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*fields, *headers]})
+    await send({"type": "http.response.body", "body": body})

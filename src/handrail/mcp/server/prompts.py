@@ -1,0 +1,99 @@
+"""prompts/* and completion: prompts with their arguments checked, and what arguments may become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from handrail.core.errors import HandrailError
+from handrail.mcp.server.caller import Request, may, principal_of
+from handrail.mcp.server.interview import rendered
+from handrail.mcp.server.pages import page
+from handrail.mcp.server.resources import Resources
+from handrail.mcp.server.results import block
+from handrail.mcp.server.sayable import sayable
+from handrail.mcp.server.served import PromptSaid, Served, ServedPrompt
+
+_MOST_VALUES = 100
+"""Of a completion, as the protocol has it."""
+
+
+class Prompts:
+    def __init__(self, served: Served, resources: Resources) -> None:
+        self._served = served
+        self._resources = resources
+
+    async def listed(self, request: Request, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        shown, more = page(self._offered(request), params)
+        return types.ListPromptsResult(prompts=[_listed(prompt) for prompt in shown], next_cursor=more)
+
+    async def get(
+        self, request: Request, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult | types.InputRequiredResult:
+        prompt = self._find(request, params.name)
+        arguments = params.arguments or {}
+        if problems := _problems(prompt, arguments):
+            raise MCPError(types.INVALID_PARAMS, sayable(f"prompt {prompt.name!r}: {'; '.join(problems)}"))
+        try:
+            said = await rendered(request, params, prompt, arguments)
+        except HandrailError as error:
+            raise MCPError(types.INTERNAL_ERROR, sayable(str(error))) from error
+        if isinstance(said, types.InputRequiredResult):
+            return said
+        messages = [_message(each, prompt.name) for each in said]
+        return types.GetPromptResult(description=prompt.description or None, messages=messages)
+
+    async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
+        values = await self._values(request, params)
+        shown = [sayable(value) for value in values[:_MOST_VALUES]]
+        return types.CompleteResult(
+            completion=types.Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
+        )
+
+    async def _values(self, request: Request, params: types.CompleteRequestParams) -> list[str]:
+        name, value = params.argument.name, params.argument.value
+        if isinstance(params.ref, types.ResourceTemplateReference):
+            allowed = may(principal_of(self._served, request), f"resource:{params.ref.uri}")
+            return await self._resources.complete(params.ref.uri, name, value) if allowed else []
+        prompt = self._find(request, params.ref.name)
+        others = (params.context.arguments if params.context else None) or {}
+        return [] if prompt.complete is None else list(await prompt.complete(name, value, others))
+
+    def _find(self, request: Request, name: str) -> ServedPrompt:
+        for prompt in self._offered(request):
+            if prompt.name == name:
+                return prompt
+        raise MCPError(types.INVALID_PARAMS, sayable(f"Unknown prompt: {name}"))
+
+    def _offered(self, request: Request) -> tuple[ServedPrompt, ...]:
+        principal = principal_of(self._served, request)
+        return tuple(prompt for prompt in self._served.prompts if may(principal, f"prompt:{prompt.name}"))
+
+
+def _listed(prompt: ServedPrompt) -> types.Prompt:
+    arguments = [
+        types.PromptArgument(name=each.name, description=each.description or None, required=each.required)
+        for each in prompt.arguments
+    ]
+    return types.Prompt(name=prompt.name, description=prompt.description or None, arguments=arguments)
+
+
+def _problems(prompt: ServedPrompt, given: Mapping[str, str]) -> list[str]:
+    known = {each.name for each in prompt.arguments}
+    missing = [each.name for each in prompt.arguments if each.required and each.name not in given]
+    unknown = sorted(given.keys() - known)
+    return [
+        *(f"the argument {name!r} is missing" for name in missing),
+        *(f"it has no argument {name!r}; it has {', '.join(sorted(known)) or 'none'}" for name in unknown),
+    ]
+
+
+def _message(said: PromptSaid, name: str) -> types.PromptMessage:
+    content: types.ContentBlock
+    if isinstance(said.content, str):
+        content = types.TextContent(text=sayable(said.content))
+    else:
+        content = block(said.content, name)
+    return types.PromptMessage(role=said.role, content=content)

@@ -1,0 +1,118 @@
+"""resources/*: what can be read, listed and read from the sources that are served, and told of when it changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from handrail.core.errors import HandrailError, describe
+from handrail.mcp.server.caller import Request, connection_of, is_modern, may, principal_of
+from handrail.mcp.server.pages import page
+from handrail.mcp.server.results import contents
+from handrail.mcp.server.sayable import sayable
+from handrail.mcp.server.served import Completes, ResourceSource, Served
+from handrail.mcp.values import RemoteResource, ResourceBody
+
+NOT_FOUND = -32002
+"""What handshake-era clients know an unknown address by; the modern era calls it an invalid parameter."""
+_MOST_WATCHED = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+class Resources:
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    async def listed(self, request: Request, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        shown, more = page(await self._all(request, template=False), params)
+        listed = [
+            types.Resource(
+                uri=each.uri,
+                name=each.name or each.uri,
+                description=each.description or None,
+                mime_type=each.media_type or None,
+                size=each.size,
+            )
+            for each in shown
+        ]
+        return types.ListResourcesResult(resources=listed, next_cursor=more)
+
+    async def templates(
+        self, request: Request, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        shown, more = page(await self._all(request, template=True), params)
+        listed = [
+            types.ResourceTemplate(
+                uri_template=each.uri,
+                name=each.name or each.uri,
+                description=each.description or None,
+                mime_type=each.media_type or None,
+            )
+            for each in shown
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=listed, next_cursor=more)
+
+    async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        principal = principal_of(self._served, request)
+        uri = params.uri
+        if may(principal, f"resource:{uri}"):
+            for source in self._served.resources:
+                if (bodies := await _read(source, uri)) is not None:
+                    return types.ReadResourceResult(contents=[contents(body) for body in bodies])
+        code = types.INVALID_PARAMS if is_modern(request) else NOT_FOUND
+        raise MCPError(code, "Resource not found", {"uri": uri})
+
+    async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        watched = watched_by(request)
+        if len(watched) >= _MOST_WATCHED:
+            raise MCPError(types.INVALID_PARAMS, f"no more than {_MOST_WATCHED} resources can be watched at once")
+        watched.add(params.uri)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, request: Request, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        watched_by(request).discard(params.uri)
+        return types.EmptyResult()
+
+    async def complete(self, template: str, argument: str, value: str) -> list[str]:
+        """What may stand for a name in a template."""
+        for source in self._served.resources:
+            if isinstance(source, Completes):
+                found = await source.complete(template, argument, value)
+                if found is not None:
+                    return list(found)
+        return []
+
+    async def _all(self, request: Request, *, template: bool) -> list[RemoteResource]:
+        principal = principal_of(self._served, request)
+        found: dict[str, RemoteResource] = {}
+        for source in self._served.resources:
+            for each in await _listed(source):
+                if each.template is template and may(principal, f"resource:{each.uri}"):
+                    found.setdefault(each.uri, each)
+        return list(found.values())
+
+
+def watched_by(request: Request) -> set[str]:
+    """The addresses that a client of the handshake era wants to hear of."""
+    watched: set[str] = connection_of(request).state.setdefault("handrail.watched", set())
+    return watched
+
+
+async def _listed(source: ResourceSource) -> Sequence[RemoteResource]:
+    """One source that fails does not hide the others."""
+    try:
+        return await source.list()
+    except (HandrailError, OSError) as error:
+        logger.warning("a source of resources cannot be listed: %s", describe(error))
+        return []
+
+
+async def _read(source: ResourceSource, uri: str) -> Sequence[ResourceBody] | None:
+    try:
+        return await source.read(uri)
+    except (HandrailError, OSError) as error:
+        raise MCPError(types.INTERNAL_ERROR, sayable(f"{uri} cannot be read: {describe(error)}")) from error

@@ -1,0 +1,204 @@
+"""Serving over standard input and output.
+
+Nothing but the protocol gets to standard output: while it serves, a `print` of a tool, or of a program that a
+tool starts, goes to standard error, and reading standard input gives nothing. Input and output are waited for in
+threads of our own, which nobody has to join: a client that neither writes nor reads cannot hold up the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from handrail.core.errors import MissingExtra
+from handrail.mcp.server.served import Served
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.shared.message import SessionMessage
+
+LONGEST = 64 * 1024 * 1024
+"""Bytes of one message of a client."""
+_CHUNK = 64 * 1024
+_ENDS = (signal.SIGTERM,)
+
+
+async def serve_stdio(served: Served) -> None:
+    """Serve until standard input ends, or SIGTERM comes; calls under way are cancelled then.
+
+    Raises:
+        MissingExtra: The MCP library is not installed.
+    """
+    if find_spec("mcp") is None:
+        raise MissingExtra("serving MCP", "mcp")
+    import anyio
+
+    from handrail.mcp.server.build import build
+    from handrail.mcp.server.tasks.store import Tasks
+
+    server = build(served, tasks=Tasks())
+    with _wire() as (source, sink), anyio.CancelScope() as scope, _ended_by_signal(scope.cancel):
+        incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+        outgoing, to_send = anyio.create_memory_object_stream["SessionMessage"](0)
+        writer = _Writer(sink)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_receive, source, incoming, writer)
+            group.start_soon(_send, to_send, writer)
+            await server.run(received, outgoing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+
+async def _receive(source: int, incoming: MemoryObjectSendStream[SessionMessage | Exception], writer: _Writer) -> None:
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=_read, args=(source, loop, lines), name="mcp-stdin", daemon=True).start()
+    async with incoming:
+        while (line := await lines.get()) is not None:
+            if not line.strip():
+                continue
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                await writer.write(_not_understood(line))
+                continue
+            await incoming.send(SessionMessage(message))
+
+
+async def _send(to_send: MemoryObjectReceiveStream[SessionMessage], writer: _Writer) -> None:
+    async with to_send:
+        async for each in to_send:
+            await writer.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+
+
+def _read(source: int, loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None]) -> None:
+    """In a thread: whole lines to the loop, each when the one before was taken. None is the end."""
+    for line in _lines(source):
+        if not _hand_over(loop, lines, line):
+            return
+    _hand_over(loop, lines, None)
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None], line: bytes | None) -> bool:
+    putting = lines.put(line)
+    try:
+        asyncio.run_coroutine_threadsafe(putting, loop).result()
+    except (RuntimeError, CancelledError):  # the loop is closed: nobody listens any more
+        putting.close()
+        return False
+    return True
+
+
+def _lines(source: int) -> Iterator[bytes]:
+    """Each byte is looked at once, so that a long message costs what it is long. One too long ends the input."""
+    parts: list[bytes] = []
+    size = 0
+    while chunk := _chunk(source):
+        head, *rest = chunk.split(b"\n")
+        parts.append(head)
+        size += len(head)
+        for piece in rest:
+            yield b"".join(parts)
+            parts, size = [piece], len(piece)
+        if size > LONGEST:
+            return
+    if size:
+        yield b"".join(parts)
+
+
+def _chunk(source: int) -> bytes:
+    try:
+        return os.read(source, _CHUNK)
+    except OSError:
+        return b""
+
+
+class _Writer:
+    """Writes whole lines, one after the other, in a thread that may wait for the reader as long as it likes."""
+
+    def __init__(self, sink: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, args=(sink,), name="mcp-stdout", daemon=True).start()
+
+    async def write(self, line: bytes) -> None:
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._jobs.put((line + b"\n", done))
+        await done
+
+    def _work(self, sink: int) -> None:
+        broken = False
+        while True:
+            line, done = self._jobs.get()
+            rest = memoryview(line)
+            while rest and not broken:
+                try:
+                    rest = rest[os.write(sink, rest) :]
+                except OSError:  # the client is gone; its input ends too, and that ends the serving
+                    broken = True
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(_finish, done)
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def _not_understood(line: bytes) -> bytes:
+    """A protocol error for what is no message, under its id if it has one that can be read."""
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        read = None
+    id = read.get("id") if isinstance(read, dict) else None
+    usable = isinstance(id, int | str) and not isinstance(id, bool)
+    error = {"code": -32700 if read is None else -32600, "message": "this is not a message of the protocol"}
+    return json.dumps({"jsonrpc": "2.0", "id": id if usable else None, "error": error}).encode()
+
+
+@contextmanager
+def _wire() -> Iterator[tuple[int, int]]:
+    """Standard input and output for us alone. The copies stay open: a thread may still wait on them."""
+    source, sink = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
+    sys.stdout.flush()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    try:
+        yield source, sink
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os.dup2(source, 0)
+        os.dup2(sink, 1)
+
+
+@contextmanager
+def _ended_by_signal(end: Callable[[], None]) -> Iterator[None]:
+    """Where a program may say what its signals do: in its main thread."""
+    loop = asyncio.get_running_loop()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    for number in _ENDS:
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in _ENDS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,135 @@
+"""The methods of the tasks extension, and how a task looks on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY as SUBSCRIPTION
+from mcp_types import HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
+from pydantic import BaseModel, Field
+
+from handrail.mcp.server.ask_wire import EXTENSION, asked, declared
+from handrail.mcp.server.caller import Request, is_modern, owner_of
+from handrail.mcp.server.sayable import mended, sayable
+from handrail.mcp.server.served import Served
+from handrail.mcp.server.tasks.store import Task, Tasks, stamp
+
+
+class TaskParams(types.RequestParams):
+    task_id: str
+
+
+class UpdateParams(TaskParams):
+    input_responses: dict[str, Any] = Field(default_factory=dict)
+
+
+class TaskNotification(BaseModel):
+    """`notifications/tasks`, which the SDK does not know."""
+
+    method: str = "notifications/tasks"
+    params: dict[str, Any]
+
+
+def install(server: Server[Any], served: Served, tasks: Tasks) -> None:
+    """Let a server answer for tasks, and say that it does."""
+
+    def bound(act: Callable[[Task, Any], dict[str, Any]]) -> Callable[[Request, Any], Awaitable[dict[str, Any]]]:
+        async def handle(request: Request, params: TaskParams) -> dict[str, Any]:
+            require_tasks(request)
+            check_name(request, params.task_id)
+            task = tasks.find(params.task_id, owner_of(served, request))
+            if task is None:
+                raise MCPError(INVALID_PARAMS, "Failed to retrieve task: there is no such task, or not any more")
+            return act(task, params)
+
+        return handle
+
+    for method, params, act in (
+        ("tasks/get", TaskParams, lambda task, params: detailed(task)),
+        ("tasks/update", UpdateParams, _update),
+        ("tasks/cancel", TaskParams, _cancel),
+    ):
+        server.add_request_handler(method, params, bound(act))
+    server.extensions = {**(server.extensions or {}), EXTENSION: {}}
+
+
+def _update(task: Task, params: UpdateParams) -> dict[str, Any]:
+    task.give(params.input_responses)
+    return {"resultType": "complete"}
+
+
+def _cancel(task: Task, params: TaskParams) -> dict[str, Any]:
+    task.cancel()
+    return {"resultType": "complete"}
+
+
+def require_tasks(request: Request) -> None:
+    """Only for clients that say they know what tasks are, in the request itself."""
+    if not is_modern(request):
+        raise MCPError(METHOD_NOT_FOUND, "Method not found")
+    if "tasks" not in declared(request):
+        raise missing()
+
+
+def missing() -> MCPError:
+    return MCPError(
+        MISSING_REQUIRED_CLIENT_CAPABILITY,
+        f"this needs a client that declares the extension {EXTENSION}",
+        {"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
+    )
+
+
+def check_name(request: Request, task_id: str) -> None:
+    """The header by which requests for one task find the way to one server says the same as the body."""
+    headers = getattr(request.request, "headers", None)
+    said = None if headers is None else headers.get(MCP_NAME_HEADER)
+    if said is not None and decode_header_value(said) != task_id:
+        raise MCPError(HEADER_MISMATCH, "Mcp-Name and params.taskId are not the same")
+
+
+def created(task: Task) -> dict[str, Any]:
+    """In place of the result of the call that became a task."""
+    return {"resultType": "task", **_common(task)}
+
+
+def detailed(task: Task) -> dict[str, Any]:
+    """All that is known of it."""
+    return {"resultType": "complete", **_common(task), **_by_status(task)}
+
+
+def _common(task: Task) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "taskId": task.id,
+        "status": task.status,
+        "createdAt": stamp(task.created),
+        "lastUpdatedAt": stamp(task.updated),
+        "ttlMs": task.ttl_ms,
+        "pollIntervalMs": task.poll_ms,
+    }
+    return {**said, "statusMessage": sayable(task.note)} if task.note else said
+
+
+def _by_status(task: Task) -> dict[str, Any]:
+    if task.open:
+        requests = asked(task.open)
+        return {
+            "inputRequests": {
+                key: request.model_dump(by_alias=True, mode="json", exclude_none=True)
+                for key, request in requests.items()
+            }
+        }
+    if task.ended is None or task.ended.cancelled:
+        return {}
+    if task.ended.error is not None:
+        return {"error": mended(task.ended.error)}
+    return {"result": mended(task.ended.result or {})}
+
+
+def notification(task: Task, subscription: Any) -> TaskNotification:
+    told = {key: value for key, value in detailed(task).items() if key != "resultType"}
+    return TaskNotification(params={**told, "_meta": {SUBSCRIPTION: subscription}})

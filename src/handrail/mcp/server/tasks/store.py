@@ -1,0 +1,183 @@
+"""Tasks: calls that go on without a request that waits for them, and what became of them, for a while.
+
+They are in memory and bounded: what a call did is in the journal, and a task is only the
+client's way to hear of it. An id cannot be guessed, and is good only for who began it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from handrail.core.errors import UsageError
+from handrail.core.events import CallProgress, Event
+from handrail.core.ports import Clock, SystemClock
+from handrail.mcp.server.asks import Question
+from handrail.mcp.server.under_way import Going
+
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+LONG = "long"
+"""The tag of a tool whose calls become tasks where the client can have them."""
+ONLY = "long-only"
+"""The tag of a tool that a client without tasks cannot call."""
+
+
+class TaskLimits(Struct, frozen=True, kw_only=True):
+    """How many tasks there may be, and for how long."""
+
+    most: int = 1_000
+    each: int = 100
+    """Of one caller."""
+    keep: float = 3_600.0
+    """Seconds that a task is known after it was begun; longer by the timeout of its tool."""
+    poll: float = 1.0
+    """Seconds after which it is worth asking again."""
+    after: float = 120.0
+    """A tool that may take longer than this is long, without saying so."""
+
+
+class Ended(Struct, frozen=True):
+    """How a task ended: the result of its call, or the protocol error that it would have been answered with."""
+
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    cancelled: bool = False
+    note: str = ""
+
+
+class Task:
+    """One call that goes on by itself."""
+
+    def __init__(self, id: str, owner: str, going: Going, *, ttl: float, poll: float, clock: Clock) -> None:
+        self.id = id
+        self.owner = owner
+        self.ttl_ms = round(ttl * 1000)
+        self.poll_ms = round(poll * 1000)
+        self.ended: Ended | None = None
+        self.note = ""
+        self.created = self.updated = clock.now()
+        self.until = clock.monotonic() + ttl
+        self._clock = clock
+        self._going = going
+        self._watchers: dict[object, Callable[[], None]] = {}
+        going.tell = self._hear
+        if going.line is not None:
+            going.line.on_change = self.changed
+
+    @property
+    def open(self) -> Mapping[str, Question]:
+        """What it waits to be told."""
+        return {} if self._going.line is None or self.ended is not None else self._going.line.open
+
+    @property
+    def status(self) -> Status:
+        match self.ended:
+            case None:
+                return "input_required" if self.open else "working"
+            case Ended(cancelled=True):
+                return "cancelled"
+            case Ended(error=dict()):
+                return "failed"
+        return "completed"
+
+    def give(self, responses: Mapping[str, Any]) -> None:
+        """Answers to what is open; anything else is not for it."""
+        if self._going.line is not None and self.ended is None:
+            self._going.line.give(responses)
+
+    def cancel(self) -> None:
+        """Ask it to stop. One that has ended stays as it ended."""
+        if self.ended is None:
+            self._going.cancel()
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` whenever it is another than before; what is returned ends that."""
+        key = object()
+        self._watchers[key] = changed
+        return lambda: self._watchers.pop(key, None) and None
+
+    def changed(self) -> None:
+        self.updated = max(self._clock.now(), self.updated)
+        for each in tuple(self._watchers.values()):
+            each()
+
+    def end(self, how: Ended) -> None:
+        self.ended, self.note = how, how.note
+        self.changed()
+
+    async def _hear(self, event: Event) -> None:
+        if isinstance(event, CallProgress) and event.call_id == self._going.call.id and self.ended is None:
+            self.note = event.stage or self.note
+            self.changed()
+
+
+class Tasks:
+    """The tasks of a server."""
+
+    def __init__(
+        self,
+        limits: TaskLimits = TaskLimits(),
+        *,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] = lambda: secrets.token_urlsafe(32),
+    ) -> None:
+        self.limits = limits
+        self._clock = clock or SystemClock()
+        self._new_id = new_id
+        self._tasks: dict[str, Task] = {}
+        self._endings: set[asyncio.Task[None]] = set()
+
+    def has_room(self, owner: str) -> bool:
+        self._sweep()
+        own = sum(task.owner == owner for task in self._tasks.values())
+        return len(self._tasks) < self.limits.most and own < self.limits.each
+
+    def adopt(self, going: Going, timeout: float, ending: Callable[[], Awaitable[Ended]]) -> Task:
+        """Make a task of a call that is under way; `ending` gives how it ended once it has.
+
+        Raises:
+            UsageError: There are too many. Ask `has_room` before.
+        """
+        if not self.has_room(going.owner):
+            raise UsageError("there are too many tasks; let some of them end first")
+        task = Task(
+            self._new_id(),
+            going.owner,
+            going,
+            ttl=self.limits.keep + timeout,
+            poll=self.limits.poll,
+            clock=self._clock,
+        )
+        self._tasks[task.id] = task
+        follow = asyncio.create_task(_follow(task, going, ending))
+        self._endings.add(follow)
+        follow.add_done_callback(self._endings.discard)
+        return task
+
+    def find(self, id: str, owner: str) -> Task | None:
+        """The task of this id, if it is this caller's. Of another's nobody learns that it is there."""
+        self._sweep()
+        task = self._tasks.get(id)
+        return task if task is not None and secrets.compare_digest(task.owner.encode(), owner.encode()) else None
+
+    def _sweep(self) -> None:
+        now = self._clock.monotonic()
+        for task in [task for task in self._tasks.values() if task.until <= now]:
+            del self._tasks[task.id]
+            task.cancel()
+
+
+async def _follow(task: Task, going: Going, ending: Callable[[], Awaitable[Ended]]) -> None:
+    await going.wait()
+    task.end(await ending())
+
+
+def stamp(at: int) -> str:
+    """Milliseconds since 1970 as the protocol writes times."""
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,134 @@
+"""What handrail says about MCP servers, in values of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from handrail.core.canonical import digest
+
+Era = Literal["auto", "legacy", "modern"]
+"""`legacy` shakes hands and keeps a session (up to 2025-11-25), `modern` does neither (2026-07-28)."""
+
+
+class Stdio(Struct, frozen=True, kw_only=True):
+    """A server that is a program on this machine, spoken to over its standard input and output. There is no shell."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Beside the few variables that every program needs. Nothing else is passed on."""
+    cwd: str | None = None
+
+    @property
+    def approval(self) -> str:
+        """What a person's word is good for: exactly this program, with these arguments and names of variables."""
+        asked = {"command": self.command, "args": list(self.args), "env": sorted(self.env), "cwd": self.cwd}
+        return digest(asked)
+
+
+class OAuth(Struct, frozen=True, kw_only=True):
+    """How to sign in to a server that wants it."""
+
+    client_id: str | None = None
+    """None registers a client with the service, or names `metadata_url`."""
+    client_secret: str | None = None
+    metadata_url: str | None = None
+    scopes: tuple[str, ...] = ()
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    issuer: str | None = None
+    """The authorization server that knows `client_id`. None: the first one that it was used with, and no other."""
+    redirect_port: int = 0
+    """Where this machine waits for the browser; 0 takes a free port."""
+
+
+class Http(Struct, frozen=True, kw_only=True):
+    """A server at an address, spoken to over streamable HTTP."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    oauth: OAuth | None = None
+    proxy: str | None = None
+    """The address of one to go through. Those of the environment are not used by themselves."""
+
+
+Endpoint = Stdio | Http
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How much a server may ask of the host. One that asks for more is refused, not served slowly."""
+
+    start: float = 30.0
+    """Seconds until it must be ready."""
+    list: float = 30.0
+    """Seconds for one listing of tools, resources or prompts."""
+    message: int = 4 * 1024 * 1024
+    """Bytes of one message."""
+    tools: int = 1_000
+    pages: int = 100
+    stderr: int = 64 * 1024
+    """Bytes of what a program says on its standard error that are kept for diagnosis: the last ones."""
+    rounds: int = 10
+    """How often one call may ask for more input."""
+    failures: int = 5
+    """Connections that fail in a row until nobody waits for the next any more."""
+    settle: float = 0.2
+    """Seconds in which several notices of changed lists are taken for one."""
+
+
+class ServerFacts(Struct, frozen=True, kw_only=True):
+    """What a server says about itself."""
+
+    name: str
+    version: str
+    protocol: str
+    instructions: str = ""
+    capabilities: frozenset[str] = frozenset()
+    """As `tools`, `resources`, `prompts`, `completions`, `tasks`."""
+
+
+class RemoteTool(Struct, frozen=True, kw_only=True):
+    """A tool as a server lists it, read and bounded, not yet trusted."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    """None: it does not say."""
+
+    @property
+    def digest(self) -> str:
+        return digest({name: getattr(self, name) for name in self.__struct_fields__})
+
+
+class RemoteResource(Struct, frozen=True, kw_only=True):
+    uri: str
+    """Of a template: with `{names}` to fill in."""
+    name: str = ""
+    description: str = ""
+    media_type: str = ""
+    size: int | None = None
+    template: bool = False
+
+
+class ResourceBody(Struct, frozen=True, kw_only=True):
+    """What stands at an address: text, or else bytes."""
+
+    uri: str
+    media_type: str = ""
+    text: str | None = None
+    data: bytes | None = None
+
+
+class RemotePrompt(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    arguments: tuple[tuple[str, str, bool], ...] = ()
+    """Name, description and whether it is required."""

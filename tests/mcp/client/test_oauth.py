@@ -1,0 +1,429 @@
+"""Signing in: once, kept safely, renewed by itself, and refused where it should be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from handrail.core.errors import McpError, SignInFailed
+from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.mcp.client.oauth import SignIn, authorised
+from handrail.mcp.client.redirect import listening
+from handrail.mcp.values import Http, OAuth
+from handrail.testing.clock import FixedClock
+from tests.mcp.client.authorization import Person, Service, return_of, serving
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with serving(Service()) as started:
+        yield started
+
+
+def sign_in(folder: Path, show: Any = None, patience: float = 20) -> SignIn:
+    return SignIn(store=folder / "tokens", show=show or Person(), patience=patience)
+
+
+async def ask(service: Service, how: SignIn, oauth: OAuth | None = None, times: int = 1) -> list[int]:
+    """Ask the protected server, as one process would; the answers' status codes."""
+    endpoint = Http(url=service.url, oauth=oauth or OAuth())
+    async with httpx2.AsyncClient(auth=authorised(endpoint, how), timeout=20) as client:
+        return [(await client.get(service.url)).status_code for _ in range(times)]
+
+
+def kept(how: SignIn, service: Service) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(how.file(service.url).path.read_bytes())
+    return read
+
+
+def change(how: SignIn, service: Service, **changes: Any) -> None:
+    how.file(service.url).path.write_text(json.dumps(kept(how, service) | changes))
+
+
+async def test_a_person_signs_in_once_and_every_request_after_that_is_theirs(service: Service, tmp_path: Path) -> None:
+    person = Person()
+    assert await ask(service, sign_in(tmp_path, person), times=3) == [200, 200, 200]
+    assert len(person.shown) == 1
+    assert person.pages == [200]
+    assert [form["grant_type"] for form in service.asked] == ["authorization_code"]
+    assert service.asked[0]["resource"] == service.url
+
+
+async def test_another_process_uses_what_was_kept_and_asks_nobody(service: Service, tmp_path: Path) -> None:
+    await ask(service, sign_in(tmp_path))
+    later = Person()
+    assert await ask(service, sign_in(tmp_path, later)) == [200]
+    assert later.shown == []
+    assert len(service.registered) == 1
+
+
+async def test_what_is_kept_can_be_read_by_its_owner_only(service: Service, tmp_path: Path) -> None:
+    how = sign_in(tmp_path)
+    await ask(service, how)
+    path = how.file(service.url).path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+async def test_a_token_that_ended_while_nobody_looked_is_renewed_without_asking(
+    service: Service, tmp_path: Path
+) -> None:
+    how = sign_in(tmp_path)
+    await ask(service, how)
+    change(how, service, expires=1.0)
+    service.access.clear()
+    later = Person()
+    assert await ask(service, sign_in(tmp_path, later)) == [200]
+    assert later.shown == []
+    assert [form["grant_type"] for form in service.asked] == ["authorization_code", "refresh_token"]
+    assert service.asked[1]["resource"] == service.url
+
+
+async def test_two_processes_renew_with_the_newest_refresh_token(service: Service, tmp_path: Path) -> None:
+    """A refresh token is good for one use: the second process must take what the first was given."""
+    how = sign_in(tmp_path)
+    one, two = (authorised(Http(url=service.url), how) for _ in range(2))
+    for process in (one, two, one, two):
+        async with httpx2.AsyncClient(auth=process, timeout=20) as client:
+            assert (await client.get(service.url)).status_code == 200
+        cast(Any, process).context.token_expiry_time = 1.0
+        change(how, service, expires=1.0)
+    assert [form["grant_type"] for form in service.asked] == ["authorization_code", *3 * ["refresh_token"]]
+
+
+async def test_a_refresh_that_is_refused_leads_to_the_person(service: Service, tmp_path: Path) -> None:
+    how = sign_in(tmp_path)
+    await ask(service, how)
+    change(how, service, expires=1.0)
+    service.access.clear()
+    service.refresh.clear()
+    later = Person()
+    assert await ask(service, sign_in(tmp_path, later), times=2) == [200, 200]
+    assert len(later.shown) == 1
+
+
+async def test_a_service_that_is_out_of_order_costs_nobody_their_sign_in(service: Service, tmp_path: Path) -> None:
+    how = sign_in(tmp_path)
+    await ask(service, how)
+    change(how, service, expires=1.0)
+    service.access.clear()
+    service.token_status = 503
+    later = Person()
+    with pytest.raises(McpError, match="out of order") as raised:
+        await ask(service, sign_in(tmp_path, later))
+    assert not isinstance(raised.value, SignInFailed)  # trying again later does help
+    assert later.shown == []
+    service.token_status = 200
+    assert await ask(service, sign_in(tmp_path, later)) == [200]
+    assert later.shown == []
+
+
+async def test_a_browser_that_comes_with_another_state_changes_nothing(service: Service, tmp_path: Path) -> None:
+    pages: list[int] = []
+
+    async def attacked(address: str) -> None:
+        place = return_of(address)
+        async with httpx2.AsyncClient(timeout=10) as browser:
+            for forged in (f"{place}?code=stolen&state=guessed", f"{place}?code=stolen", f"{place}?error=no&state="):
+                pages.append((await browser.get(forged)).status_code)
+        await Person()(address)
+
+    assert await ask(service, sign_in(tmp_path, attacked)) == [200]
+    assert pages == [400, 400, 400]
+
+
+async def test_a_person_who_says_no_ends_it_with_their_words_and_no_traceback(
+    service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.refuses = "access_denied"
+    with pytest.raises(SignInFailed, match="access_denied the person said no"):
+        await ask(service, sign_in(tmp_path))
+    assert service.asked == []
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_person_who_said_no_is_not_asked_again_at_once(service: Service, tmp_path: Path) -> None:
+    service.refuses = "access_denied"
+    person, clock = Person(), FixedClock()
+    how = SignIn(store=tmp_path, show=person, pause=60, clock=clock)
+    async with httpx2.AsyncClient(auth=authorised(Http(url=service.url), how), timeout=20) as client:
+        for _ in range(3):
+            with pytest.raises(SignInFailed, match="access_denied"):
+                await client.get(service.url)
+        assert len(person.shown) == 1
+        clock.advance(61)
+        service.refuses = ""
+        assert (await client.get(service.url)).status_code == 200
+    assert len(person.shown) == 2
+
+
+async def test_a_server_to_which_nobody_signs_in_asks_once_and_says_why(service: Service, tmp_path: Path) -> None:
+    """Whatever is tried on the way: the newer revision, the older one, another connection."""
+    service.refuses = "access_denied"
+    person = Person()
+    far = McpEnsemble("far", Http(url=service.url, oauth=OAuth()), required=True, sign_in=sign_in(tmp_path, person))
+    with pytest.raises(SignInFailed, match="access_denied"):
+        await far.prepare()
+    assert len(person.shown) == 1
+
+
+async def test_an_answer_in_the_name_of_another_service_is_refused(service: Service, tmp_path: Path) -> None:
+    service.stamps = "https://attacker.example"
+    with pytest.raises(SignInFailed, match=r"attacker\.example"):
+        await ask(service, sign_in(tmp_path))
+    assert service.asked == []
+
+
+async def test_a_description_in_the_name_of_another_service_is_refused(service: Service, tmp_path: Path) -> None:
+    service.describes = {"issuer": "https://attacker.example"}
+    person = Person()
+    with pytest.raises(SignInFailed, match="issuer"):
+        await ask(service, sign_in(tmp_path, person))
+    assert person.shown == []
+
+
+@pytest.mark.parametrize(
+    ("described", "why"),
+    [
+        ({"token_endpoint": "http://auth.example/token"}, "without encryption"),
+        ({"authorization_endpoint": "http://auth.example/authorize"}, "without encryption"),
+        ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+        ({"code_challenge_methods_supported": None}, "PKCE"),
+    ],
+)
+async def test_a_service_to_which_a_code_would_be_lost_is_never_shown(
+    service: Service, tmp_path: Path, described: dict[str, Any], why: str
+) -> None:
+    service.describes = described
+    person = Person()
+    with pytest.raises(SignInFailed, match=why):
+        await ask(service, sign_in(tmp_path, person))
+    assert person.shown == []
+
+
+async def test_nobody_is_waited_for_for_ever(service: Service, tmp_path: Path) -> None:
+    shown: list[str] = []
+    how = sign_in(tmp_path, shown.append, patience=0.05)
+    with pytest.raises(SignInFailed, match="nobody signed in"):
+        await ask(service, how)
+    assert not how.waiting(service.url)
+    await free(return_of(shown[0]))
+
+
+async def test_whoever_gives_up_leaves_no_open_port(service: Service, tmp_path: Path) -> None:
+    shown: asyncio.Queue[str] = asyncio.Queue()
+    how = sign_in(tmp_path, shown.put_nowait)
+    asking = asyncio.create_task(ask(service, how))
+    address = await asyncio.wait_for(shown.get(), 20)
+    assert how.waiting(service.url)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert not how.waiting(service.url)
+    await free(return_of(address))
+
+
+async def free(address: str) -> None:
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", urlsplit(address).port)
+
+
+async def test_a_port_that_somebody_else_has_is_named(service: Service, tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(SignInFailed, match=f"127.0.0.1:{port}.*redirect_port"):
+            await ask(service, sign_in(tmp_path), OAuth(redirect_port=port))
+
+
+async def test_a_later_sign_in_comes_back_to_the_port_that_was_registered(service: Service, tmp_path: Path) -> None:
+    first, later = Person(), Person()
+    await ask(service, sign_in(tmp_path, first))
+    service.access.clear()
+    service.refresh.clear()
+    assert await ask(service, sign_in(tmp_path, later)) == [200]
+    assert return_of(later.shown[0]) == return_of(first.shown[0])
+    assert len(service.registered) == 1
+
+
+async def test_a_client_that_was_registered_beforehand_registers_nothing_and_its_secret_stays_in_the_settings(
+    service: Service, tmp_path: Path
+) -> None:
+    how = sign_in(tmp_path)
+    assert await ask(service, how, OAuth(client_id="known", client_secret="hush-hush")) == [200]
+    assert service.registered == []
+    assert service.asked[0]["authorization"].startswith("Basic ")
+    assert b"hush-hush" not in how.file(service.url).path.read_bytes()
+
+
+async def test_the_secret_of_a_client_goes_to_the_service_it_was_first_used_with_and_no_other(
+    service: Service, tmp_path: Path
+) -> None:
+    client = OAuth(client_id="known", client_secret="hush-hush")
+    await ask(service, sign_in(tmp_path), client)
+    async with serving(Service()) as thief:
+        service.names = thief.origin
+        service.access.clear()
+        service.refresh.clear()
+        with pytest.raises(SignInFailed, match="belongs to"):
+            await ask(service, sign_in(tmp_path), client)
+        assert thief.asked == []
+
+
+async def test_the_service_of_a_client_can_be_named_from_the_start(service: Service, tmp_path: Path) -> None:
+    client = OAuth(client_id="known", client_secret="hush-hush", issuer="https://auth.example")
+    with pytest.raises(SignInFailed, match=r"auth\.example"):
+        await ask(service, sign_in(tmp_path), client)
+    assert service.asked == []
+
+
+async def test_another_client_id_does_not_get_the_tokens_of_the_last(service: Service, tmp_path: Path) -> None:
+    await ask(service, sign_in(tmp_path), OAuth(client_id="one"))
+    person = Person()
+    await ask(service, sign_in(tmp_path, person), OAuth(client_id="two"))
+    assert len(person.shown) == 1
+
+
+async def test_a_program_signs_in_with_its_own_credentials(service: Service, tmp_path: Path) -> None:
+    service.secrets["robot"] = "hush-hush"
+    person = Person()
+    client = OAuth(client_id="robot", client_secret="hush-hush", grant="client_credentials", scopes=("read",))
+    assert await ask(service, sign_in(tmp_path, person), client, times=2) == [200, 200]
+    assert person.shown == []
+    assert [(form["grant_type"], form["scope"]) for form in service.asked] == [("client_credentials", "read")]
+
+
+async def test_a_program_without_a_secret_is_told_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(SignInFailed, match="client_secret"):
+        authorised(
+            Http(url="https://mcp.example", oauth=OAuth(client_id="robot", grant="client_credentials")),
+            sign_in(tmp_path),
+        )
+
+
+async def test_more_rights_are_asked_for_beside_those_that_were_given(service: Service, tmp_path: Path) -> None:
+    person = Person()
+    oauth = OAuth(scopes=("read",))
+    how = sign_in(tmp_path, person)
+    await ask(service, how, oauth)
+    service.wants = "write"
+    assert await ask(service, how, oauth) == [200]
+    assert [given.get("scope") for given in service.authorised] == ["read", "read write"]
+
+
+async def test_a_server_that_never_has_enough_is_asked_no_more_than_twice(service: Service, tmp_path: Path) -> None:
+    service.wants = "more"
+    person = Person()
+
+    async def greedy(address: str) -> None:
+        await person(address)
+        service.wants += " and more"
+
+    assert await ask(service, sign_in(tmp_path, greedy)) in ([403], [401])
+    assert len(person.shown) <= 2
+
+
+async def test_no_secret_is_ever_logged(service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    how = sign_in(tmp_path)
+    client = OAuth(client_id="known", client_secret="hush-hush")
+    await ask(service, how, client)
+    change(how, service, expires=1.0)
+    await ask(service, how, client)
+    service.refuses = "access_denied"
+    service.access.clear()
+    service.refresh.clear()
+    with pytest.raises(SignInFailed):
+        await ask(service, how, client)
+    never = {"hush-hush", *service.access, *service.refresh}
+    never |= {form[name] for form in service.asked for name in ("code_verifier", "refresh_token") if name in form}
+    ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("uvicorn"))
+    assert not [secret for secret in never if secret in ours]
+
+
+@pytest.mark.parametrize("written", ["", "{", "[]", '{"server": 1}', "\x00", '{"server": "https://other.example"}'])
+async def test_a_file_that_nobody_understands_means_signing_in_again(
+    service: Service, tmp_path: Path, written: str
+) -> None:
+    how = sign_in(tmp_path)
+    path = how.file(service.url).path
+    path.parent.mkdir()
+    path.write_text(written)
+    assert await ask(service, how) == [200]
+    assert kept(how, service)["server"] == service.url
+
+
+async def test_signing_out_forgets_the_server_and_only_it(service: Service, tmp_path: Path) -> None:
+    person = Person()
+    how = sign_in(tmp_path, person)
+    await ask(service, how)
+    assert not how.forget("https://other.example")
+    assert how.forget(service.url)
+    assert not how.forget(service.url)
+    await ask(service, how)
+    assert len(person.shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"GET /callback?code=1&state=secret HTTP/1.1\r\n\r\n", b"200"),
+        (b"GET /callback?code=1&state=Secret HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /callback?code=1&state=%ff%00 HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /favicon.ico HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /callback?code=1&state=secret HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /callback?" + b"a&=" * 100 + b" HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET http://[/callback HTTP/1.1\r\n\r\n", b"400"),
+        (b"\xff\xfe\r\n\r\n", b"400"),
+        (b"\r\n\r\n", b"400"),
+    ],
+)
+async def test_only_the_one_request_counts_at_the_place_to_return_to(said: bytes, status: bytes) -> None:
+    port = unused()
+    async with listening(port, "secret") as answer:
+        assert (await say(port, said)).split(b" ")[1] == status
+        assert answer.done() is (status == b"200")
+
+
+async def test_an_answer_is_taken_once(tmp_path: Path) -> None:
+    port = unused()
+    async with listening(port, "secret") as answer:
+        assert b"200 OK" in await say(port, b"GET /callback?code=first&state=secret HTTP/1.1\r\n\r\n")
+        assert b"409 Conflict" in await say(port, b"GET /callback?code=second&state=secret HTTP/1.1\r\n\r\n")
+        assert (await answer)["code"] == "first"
+
+
+async def test_whoever_says_nothing_does_not_keep_the_place_open() -> None:
+    port = unused()
+    async with asyncio.timeout(5):
+        async with listening(port, "secret"):
+            _, silent = await asyncio.open_connection("127.0.0.1", port)
+            assert b"404" in await say(port, b"GET / HTTP/1.1\r\n\r\n")
+        silent.close()
+
+
+def unused() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port: int = place.getsockname()[1]
+        return port
+
+
+async def say(port: int, said: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(said)
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    return answer
