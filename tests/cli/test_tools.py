@@ -84,7 +84,7 @@ def test_files_are_checked_one_by_one_and_what_is_wrong_has_its_place(folder: Pa
     configured, named = run("tools", "check"), run("tools", "check", "box.toml", "bad.toml", "broken.py", "--json")
 
     good, bad, broken = lines(named)
-    assert (configured.exit_code, configured.stdout.splitlines()[1].split()[1:]) == (0, ["ok", "2", "-"])
+    assert (configured.exit_code, configured.stdout.splitlines()[2].split()[1:]) == (0, ["ok", "2", "-"])
     assert (named.exit_code, good["ok"], good["tools"]) == (1, True, 2)
     assert "bad.toml:3: invoker.pyhton: there is no such key; did you mean 'python'?" in bad["problem"]
     assert "No module named 'nothing_of_that_name'" in broken["problem"]

@@ -5,6 +5,7 @@ This file is its door and imports nothing but what tells people how to install t
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from handrail.core.errors import MissingExtra
@@ -22,5 +23,7 @@ def main() -> int:
         return 1
     from handrail.cli.root import root
 
+    # What goes wrong with a server is told where it matters; once more in the log would be noise on a terminal.
+    logging.getLogger("handrail.mcp").addHandler(logging.NullHandler())
     root(prog_name="handrail")  # raises SystemExit, as click does
     return 0

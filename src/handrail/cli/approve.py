@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import Any
 
 import click
 
 from handrail.cli import text
+from handrail.cli.forms import fill_form
+from handrail.cli.lines import read_line
 from handrail.cli.view import tell
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.redact import MASK, mask_fields
 from handrail.tools.registry import RegisteredTools
-
-_LONGEST_LINE = 1 << 20
 
 
 class TerminalApprover:
@@ -29,6 +28,10 @@ class TerminalApprover:
 
     async def decide(self, question: Confirmation) -> Decision:
         async with self._one_at_a_time:
+            if question.form is not None:
+                return await fill_form(question, self._by)
+            if question.tool not in self._tools:
+                return await _of_server(question, self._by)
             shown = mask_fields(question.arguments, self._tools.find(question.tool).secrets)
             tell()
             tell(f"{text.visible(question.tool)} asks to run with these arguments:")
@@ -36,7 +39,7 @@ class TerminalApprover:
             if question.why:
                 tell(f"You are asked because {text.visible(question.why)}.")
             while True:
-                match (await _line("Allow it? [y/N/e(dit)/l(ater)] ")).lower():
+                match (await read_line("Allow it? [y/N/e(dit)/l(ater)] ")).lower():
                     case "y" | "yes":
                         return Allow(self._by)
                     case "e" | "edit":
@@ -46,7 +49,7 @@ class TerminalApprover:
                     case "l" | "later":
                         return Defer()
                     case _:
-                        return Deny(self._by, await _line("Why? (the model reads it; may be empty) "))
+                        return Deny(self._by, await read_line("Why? (the model reads it; may be empty) "))
 
     async def _edit(self, question: Confirmation, shown: dict[str, Any]) -> dict[str, Any] | None:
         """Other arguments that fit the tool, or None to ask again."""
@@ -69,6 +72,21 @@ class TerminalApprover:
         return None if problems else edited
 
 
+async def _of_server(question: Confirmation, by: str) -> Decision:
+    """A question that is about no tool: a server asks for a word."""
+    tell()
+    tell(text.block(question.description))
+    _show(question.arguments)
+    if question.why:
+        tell(f"You are asked because {text.visible(question.why)}.")
+    match (await read_line("Allow it? [y/N/l(ater)] ")).lower():
+        case "y" | "yes":
+            return Allow(by)
+        case "l" | "later":
+            return Defer()
+    return Deny(by)
+
+
 def _show(arguments: dict[str, Any]) -> None:
     for line in text.spread(arguments).split("\n"):
         tell(f"  {line}")
@@ -79,16 +97,4 @@ async def _written(shown: dict[str, Any]) -> str:
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         written = await asyncio.to_thread(click.edit, text.spread(shown), extension=".json")
         return (written or "").strip()
-    return await _line("Other arguments, as JSON on one line: ")
-
-
-async def _line(prompt: str) -> str:
-    """A line from the terminal, while the event loop goes on; an end of file is an empty one."""
-    click.echo(prompt, nl=False, err=True)
-    loop, typed, handle = asyncio.get_running_loop(), asyncio.Event(), sys.stdin.fileno()
-    loop.add_reader(handle, typed.set)
-    try:
-        await typed.wait()
-    finally:
-        loop.remove_reader(handle)
-    return os.read(handle, _LONGEST_LINE).decode(errors="replace").strip()
+    return await read_line("Other arguments, as JSON on one line: ")

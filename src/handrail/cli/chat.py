@@ -60,7 +60,8 @@ def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -
 async def _open(stack: AsyncExitStack, setup: Setup, chosen: Chosen, run: str, conversation: Conversation) -> Chat:
     llm = await stack.enter_async_context(open_model(setup.config, chosen.model, chosen.fallback))
     wanted, ask = chosen.wanted(setup.config), chosen.ask()
-    app = await stack.enter_async_context(open_app(setup.config, setup.journal, wanted, ask))
+    opening = open_app(setup.config, setup.journal, wanted, ask, chosen.person(), adjust=setup.adjust)
+    app = await stack.enter_async_context(opening)
     return Chat(
         app,
         llm,

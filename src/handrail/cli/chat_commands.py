@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,14 @@ from msgspec import Struct
 
 from handrail.app import model_names
 from handrail.cli import text
+from handrail.cli.resources import all_prompts, all_resources, arguments_of, prompt_anywhere, read_anywhere
 from handrail.cli.timeline import timeline
 from handrail.cli.tools_list import effects
 from handrail.cli.view import tell
+from handrail.core.errors import UsageError
 from handrail.core.ids import new_id
+from handrail.core.messages import DocumentMessage, UserMessage
+from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.proof.audit import audit
 from handrail.store.conversations import ConversationStore
 from handrail.tools.finder import one_line
@@ -96,6 +101,90 @@ def _save(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
     tell(f"Saved as {text.visible(saved.id)} ({text.visible(saved.title)}) in {text.visible(str(folder))}")
 
 
+def _servers(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
+    for name, server in chat.app.servers.items():
+        ensemble = server.ensemble
+        state = text.visible(ensemble.problem) if ensemble.problem else text.count(len(ensemble.tools), "tool")
+        tell(f"  {text.visible(name)}: {state}")
+        for tool, why in ensemble.held.items():
+            tell(f"    {text.visible(tool)} is held back: {text.visible(why)}")
+    if not chat.app.servers:
+        tell("  There are none; handrail mcp list says why, if some are configured.")
+
+
+def _resources(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
+    for name, found in loop.run(all_resources(_ensembles(chat))).items():
+        if isinstance(found, str):
+            tell(f"  {text.visible(name)}: {text.visible(found)}")
+            continue
+        for each in found:
+            tell(f"  {text.visible(each.uri)} {text.visible(text.short(each.description or each.name))}")
+
+
+def _read(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
+    """Give the model what stands at an address, as a document before the next words."""
+    if not rest:
+        tell("Which? /read URI; /resources lists them.")
+        return
+    for body in loop.run(read_anywhere(_ensembles(chat), rest)):
+        if body.text is None:
+            tell(f"  {text.visible(body.uri)} is no text ({text.visible(body.media_type)}), and was not taken.")
+            continue
+        document = DocumentMessage(body.uri, body.text, chat.app.executor.now())
+        chat.conversation = chat.conversation.add(document)
+        tell(f"  {text.visible(body.uri)}: {text.count(len(body.text), 'character')}, for the model to work with")
+
+
+def _prompts(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
+    for name, found in loop.run(all_prompts(_ensembles(chat))).items():
+        if isinstance(found, str):
+            tell(f"  {text.visible(name)}: {text.visible(found)}")
+            continue
+        for each in found:
+            needs = " ".join(f"{argument}=" for argument, _, _ in each.arguments)
+            tell(
+                f"  {text.visible(f'{name}:{each.name} {needs}'.rstrip())} {text.visible(text.short(each.description))}"
+            )
+
+
+def _prompt(chat: Chat, loop: asyncio.Runner, rest: str) -> str | None:
+    """The messages of a prompt; what the user says last in it is said now."""
+    words = _words(rest)
+    if not words:
+        tell("Which? /prompt NAME KEY=VALUE; /prompts lists them.")
+        return None
+    messages = loop.run(prompt_anywhere(_ensembles(chat), words[0], arguments_of(words[1:])))
+    chat.conversation = chat.conversation.add(*messages)
+    if messages and isinstance(messages[-1], UserMessage):
+        chat.answer(loop)
+    return None
+
+
+def _reload(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
+    """Files and servers are asked anew; a run keeps its tools, so with other ones another begins."""
+    if not loop.run(chat.app.reload()) and chat.app.executor.tools_of(chat.run) is chat.app.tools:
+        tell("Nothing is different.")
+        return
+    loop.run(chat.renew())
+    tell(f"{text.count(len(chat.app.tools), 'tool')} from now on, in run {chat.run}.")
+
+
+def _ensembles(chat: Chat) -> dict[str, McpEnsemble]:
+    return {name: server.ensemble for name, server in chat.app.servers.items()}
+
+
+def _words(words: str) -> list[str]:
+    """As a shell would, so that a value may have spaces.
+
+    Raises:
+        UsageError: A quote is open.
+    """
+    try:
+        return shlex.split(words)
+    except ValueError as error:
+        raise UsageError(f"{words!r}: {error}") from error
+
+
 def _fork(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
     before = chat.run
     loop.run(chat.fork(new_id("run")))
@@ -104,7 +193,7 @@ def _fork(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
 
 def _help(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
     for name, command in COMMANDS.items():
-        tell(f"  /{name:<6} {command.says}")
+        tell(f"  /{name:<9} {command.says}")
     tell('  A line that ends in \\ goes on in the next; """ begins and ends several lines; // is a slash.')
 
 
@@ -120,6 +209,12 @@ COMMANDS = {
     "model": Command("[NAME] which model it is, or another from now on", _model),
     "save": Command("[TITLE] keep the conversation beside the journal", _save),
     "fork": Command("go on in a run of its own", _fork),
+    "servers": Command("the MCP servers, and what is held back", _servers),
+    "resources": Command("what the servers have to read", _resources),
+    "read": Command("URI give the model what stands there", _read),
+    "prompts": Command("what the servers have to say for you", _prompts),
+    "prompt": Command("NAME [KEY=VALUE] say it", _prompt),
+    "reload": Command("take up what changed in handrail.toml and in the servers", _reload),
     "help": Command("this list", _help),
     "quit": Command("leave", _quit),
 }

@@ -15,6 +15,7 @@ from handrail.cli.view import tell
 from handrail.cli.working import tell_waiting
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError
+from handrail.core.ids import new_id
 from handrail.core.messages import Conversation, UserMessage
 from handrail.faces.llm import LLM
 
@@ -66,8 +67,14 @@ class Chat:
                 tell(f"handrail: {one_line(error)}")
 
     def _turn(self, loop: asyncio.Runner, words: str) -> None:
-        live = Live(as_json=self._as_json)
+        if loop.run(self.app.refresh()):
+            tell("The configuration has changed; /reload goes on with the tools that it has now.")
         self.conversation = self.conversation.say(words, at=self.app.executor.now())
+        self.answer(loop)
+
+    def answer(self, loop: asyncio.Runner) -> None:
+        """Let the model answer what was said last."""
+        live = Live(as_json=self._as_json)
         try:
             loop.run(self._answer(live))
         except KeyboardInterrupt:
@@ -104,6 +111,11 @@ class Chat:
         """Go on in a run of its own, from what was said so far; the old one ends here."""
         await self.leave("forked")
         self.run = run
+
+    async def renew(self) -> None:
+        """Go on in a run of its own, with the tools and settings that there are now."""
+        self._runner = self.app.runner(self.llm)
+        await self.fork(new_id("run"))
 
     async def leave(self, reason: str = "done") -> None:
         """End the run, unless one of its calls waits."""

@@ -40,6 +40,7 @@ def check_python() -> Iterator[Check]:
 
 _EXTRAS = {
     # module       extra, what for
+    "mcp": ("mcp", "MCP servers, and being one"),
     "botocore": ("bedrock", "models on AWS Bedrock"),
     "xllamacpp": ("local", "the embedded model"),
     "wordllama": ("semantic", "matching by meaning"),

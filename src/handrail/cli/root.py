@@ -16,10 +16,15 @@ _COMMANDS = {
     "resume": ("handrail.cli.resume", "Take up a run that was cut off, or that waited for a person."),
     "replay": ("handrail.cli.replay", "Tell a run again from its record, without model or tools."),
     "tools": ("handrail.cli.tools", "Look at tools, check them, and call them by hand."),
+    "mcp": ("handrail.cli.mcp", "Use servers of tools that speak MCP, and be one."),
     "proof": ("handrail.cli.proof", "Look at the record of what ran, and prove it."),
     "confirm": ("handrail.cli.confirm", "Answer the calls that wait for a person's word."),
     "probe": ("handrail.cli.probe", "Put the same tool prompts to every model, and compare."),
     "doctor": ("handrail.cli.doctor", "Look whether everything is in order, and say what to do."),
+    "sync-capabilities": (
+        "handrail.cli.sync_capabilities",
+        "Write the tools and models of a node as Python, TypeScript and Rust sources.",
+    ),
     "local": ("handrail.cli.local", "The model that runs on this machine."),
 }
 

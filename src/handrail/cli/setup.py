@@ -12,9 +12,10 @@ from typing import Any
 
 import click
 
-from handrail.app import AllowAll, Ask, Wanted, model_names, settings_of
+from handrail.app import Adjust, AllowAll, Ask, Person, Wanted, model_names, settings_of
 from handrail.cli.answers import login_name
 from handrail.cli.approve import TerminalApprover
+from handrail.cli.consent import person_here
 from handrail.cli.place import journal_to_write
 from handrail.cli.view import View, common
 from handrail.config.load import find_config, load_config
@@ -30,6 +31,8 @@ class Setup:
 
     view: View
     config: Config
+    adjust: Adjust = lambda config: config
+    """What was done to the configuration since it was read, for when it is read anew."""
 
     @property
     def journal(self) -> Path:
@@ -39,7 +42,15 @@ class Setup:
 
     def offering(self, most: int | None) -> Offering:
         """Which tools a turn offers, with the most that a person asks for here."""
-        return self.config.offering if most is None else replace(self.config.offering, most=most)
+        return _offering(self.config, most).offering
+
+    def adjusted(self, adjust: Adjust) -> Setup:
+        """The same with something changed in the configuration, now and whenever it is read anew."""
+        return Setup(self.view, adjust(self.config), adjust)
+
+
+def _offering(config: Config, most: int | None) -> Config:
+    return config if most is None else replace(config, offering=replace(config.offering, most=most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,10 @@ class Chosen:
         if sys.stdin.isatty() and sys.stderr.isatty():
             return lambda tools: TerminalApprover(tools, login_name())
         return lambda tools: DeferAll()
+
+    def person(self) -> Person:
+        """Whose approvals of servers hold, and who is asked for more."""
+        return person_here()
 
     def resume_line(self, setup: Setup, run: str) -> str:
         """The command that takes up a run as it was asked for here."""
@@ -149,8 +164,7 @@ def choosing(function: Callable[..., None]) -> Callable[..., None]:
 
     def with_chosen(setup: Setup, **options: Any) -> None:
         chosen = Chosen(**{each.name: options.pop(each.name) for each in fields(Chosen)})
-        config = replace(setup.config, offering=setup.offering(chosen.offer_at_most))
-        function(Setup(setup.view, config), chosen, **options)
+        function(setup.adjusted(lambda config: _offering(config, chosen.offer_at_most)), chosen, **options)
 
     functools.update_wrapper(with_chosen, function)
     return with_model(with_fallback(with_tools(with_most(with_word(configured(with_chosen))))))

@@ -60,7 +60,8 @@ async def _call(setup: Setup, chosen: Chosen, name: str, written: str) -> ToolRe
         if not setup.view.as_json and not isinstance(event, CallSettled):  # the result is the answer
             await live(event)
 
-    async with open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask()) as app:
+    wanted, person = chosen.wanted(setup.config), chosen.person()
+    async with open_app(setup.config, setup.journal, wanted, chosen.ask(), person) as app:
         find(app.tools, name)
         result = await app.executor.invoke(ToolCall("", name, written), Context(run=run), beside)
         await app.executor.finish(run)

@@ -1,52 +1,87 @@
-"""`handrail tools check`: whether files of tools can be loaded."""
+"""`handrail tools check`: whether everything that a configuration names can be used, and each mistake in its place."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from handrail.cli import text
-from handrail.cli.groups import examples, one_line
-from handrail.cli.setup import Setup, configured
-from handrail.cli.view import Column, answer_json, table, tell
+from handrail.cli.check_node import Finding, check_node
+from handrail.cli.groups import examples
+from handrail.cli.view import Column, View, answer_json, common, table, tell
+from handrail.config.load import find_config
 from handrail.config.tools import load_tools
-from handrail.core.errors import HandrailError
+from handrail.core.errors import ConfigError, HandrailError
+from handrail.tools.files.mistakes import ensemble_mistakes, tool_mistakes
+from handrail.tools.files.table import read_file
 from handrail.tools.registry import registered
 
 _COLUMNS = (Column("file"), Column("state"), Column("tools", right=True), Column("problem"))
+_STYLES = {"ok": "green", "wrong": "red", "warn": "yellow"}
 
 
 @click.command(
     "check",
-    epilog=examples("handrail tools check", "handrail tools check ensembles/*.toml tools.py"),
+    epilog=examples(
+        "handrail tools check",
+        "handrail tools check --connect",
+        "handrail tools check ensembles/*.toml tools.py",
+    ),
 )
 @click.argument("files", nargs=-1)
-@configured
-def command(setup: Setup, files: tuple[str, ...]) -> None:
-    """Load every one of these FILES, or those of the configuration, and say what is wrong where.
+@click.option("--connect", is_flag=True, help="Connect to the MCP servers that are approved, and check what they have.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
+@common
+def command(view: View, files: tuple[str, ...], connect: bool, config: Path | None) -> None:
+    """Check every one of these FILES, or the whole configuration, and say what is wrong where.
 
-    Schemas are compiled, functions imported, names compared. Nothing is called. Exit code 1 means that something is
-    wrong.
+    Keys and values, schemas, functions, names, servers; every mistake, with file, line and key. Nothing is called, and
+    no server is started without --connect. Exit code 1 means that something is wrong.
     """
-    chosen = files or tuple(map(str, setup.config.ensembles))
-    if not chosen:
+    if files:
+        found = [finding for file in files for finding in _checked(file)]
+    else:
+        path = find_config(config or view.config, Path.cwd())
+        found = [] if path is None else check_node(path, connect=connect)
+    if not found:
         tell("There is nothing to check; name files, or list some under `ensembles` in handrail.toml.")
         return
-    checked = [(file, *_checked(file)) for file in chosen]
-    if setup.view.as_json:
-        for file, count, problem in checked:
-            answer_json({"file": file, "ok": problem is None, "tools": count, "problem": problem})
+    if view.as_json:
+        for finding in found:
+            answer_json(
+                {
+                    "file": finding.what,
+                    "ok": finding.state != "wrong",
+                    "state": finding.state,
+                    "tools": finding.tools,
+                    "problem": finding.problem,
+                    "line": finding.line,
+                    "key": finding.key,
+                }
+            )
     else:
-        table(_COLUMNS, [_row(*each) for each in checked], {"ok": "green", "wrong": "red"})
-    if any(problem is not None for _, _, problem in checked):
+        table(_COLUMNS, [_row(each) for each in found], _STYLES)
+    if any(finding.state == "wrong" for finding in found):
         raise click.exceptions.Exit(1)
 
 
-def _checked(file: str) -> tuple[int, str | None]:
+def _checked(file: str) -> list[Finding]:
     try:
-        return len(registered(*load_tools(file))), None
+        found = _mistakes(Path(file))
+        return [Finding.of(file, error) for error in found] or [
+            Finding(what=file, tools=len(registered(*load_tools(file))))
+        ]
     except HandrailError as error:
-        return 0, one_line(error)
+        return [Finding.of(file, error)]
 
 
-def _row(file: str, count: int, problem: str | None) -> tuple[str, ...]:
-    return text.visible(file), "ok" if problem is None else "wrong", text.dashed(count), problem or "-"
+def _mistakes(path: Path) -> list[ConfigError]:
+    if path.suffix != ".toml":
+        return []
+    return ensemble_mistakes(path)[1] if "ensemble" in read_file(path) else tool_mistakes(path)
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    problem = "-" if finding.problem is None else text.visible(finding.problem)
+    return text.visible(finding.what), finding.state, text.dashed(finding.tools), problem

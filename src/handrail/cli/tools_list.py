@@ -6,11 +6,10 @@ import click
 
 from handrail.cli import text
 from handrail.cli.groups import examples
+from handrail.cli.offered import offered_tools
 from handrail.cli.setup import Setup, configured, with_tools
 from handrail.cli.view import Column, answer_json, table, tell
-from handrail.config.tools import tools_of
 from handrail.tools.finder import one_line
-from handrail.tools.registry import registered
 from handrail.tools.tool import Tool
 
 _COLUMNS = (Column("tool"), Column("effects"), Column("timeout", right=True), Column("description", cut=True))
@@ -29,7 +28,7 @@ NONE = "There are no tools; name some with --tools, or list files under `ensembl
 @configured
 def command(setup: Setup, tools: tuple[str, ...]) -> None:
     """List the tools: what they are called, whether they change something, what they are for."""
-    found = registered(*tools_of(setup.config, tools))
+    found = offered_tools(setup.config, tools)
     if setup.view.as_json:
         for tool in found:
             answer_json({**tool.definition.to_dict(), "scoped_name": tool.scoped_name})

@@ -6,13 +6,13 @@ import click
 
 from handrail.cli import text
 from handrail.cli.groups import examples
+from handrail.cli.offered import offered_tools
 from handrail.cli.setup import Setup, configured, with_most, with_tools
 from handrail.cli.tools_list import NONE, said
 from handrail.cli.view import Column, answer_json, table, tell
-from handrail.config.tools import tools_of
 from handrail.run.offering import Offering
 from handrail.tools.finder import ALWAYS, MOST
-from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.registry import RegisteredTools
 from handrail.tools.search import Hit
 
 _COLUMNS = (
@@ -46,7 +46,7 @@ def command(
     by. The model can find the others with find_tools, or by its service's own search.
     """
     offering = setup.offering(offer_at_most)
-    found = registered(*tools_of(setup.config, tools))
+    found = offered_tools(setup.config, tools)
     many = len(found) > offering.most
     hits = found.index.hits(" ".join(query), count)
     rows = [(hit, _offered(found, hit, place, offering, many)) for place, hit in enumerate(hits)]

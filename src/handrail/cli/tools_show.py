@@ -7,12 +7,12 @@ import click
 from handrail.cli import text
 from handrail.cli.detail import print_body, print_fields
 from handrail.cli.groups import examples
+from handrail.cli.offered import offered_tools
 from handrail.cli.setup import Setup, configured, with_tools
 from handrail.cli.tools_list import effects
 from handrail.cli.view import answer, answer_json
-from handrail.config.tools import tools_of
 from handrail.core.errors import UnknownTool, UsageError
-from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
 
@@ -28,7 +28,7 @@ from handrail.tools.tool import Tool
 @configured
 def command(setup: Setup, name: str, tools: tuple[str, ...]) -> None:
     """Show the tool of this NAME: what a model is told, and how its calls are treated."""
-    tool = find(registered(*tools_of(setup.config, tools)), name)
+    tool = find(offered_tools(setup.config, tools), name)
     if setup.view.as_json:
         answer_json({**tool.definition.to_dict(), "scoped_name": tool.scoped_name})
         return

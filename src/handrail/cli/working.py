@@ -47,7 +47,7 @@ async def _work(
 ) -> None:
     async with (
         open_model(setup.config, chosen.model, chosen.fallback) as llm,
-        open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask()) as app,
+        open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask(), chosen.person()) as app,
     ):
         if before:
             await _take_up(app.executor, run, before)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from handrail.config.mcp import read_serve, read_servers, refuse_secrets
+from handrail.config.nodes import McpSettings, ServeSettings
+from handrail.config.standard import read_standard
 from handrail.config.text import KEY, filled
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.core.errors import UsageError
@@ -22,8 +25,11 @@ from handrail.tools.tool import Retry
 NAME = "handrail.toml"
 VARIABLE = "HANDRAIL_CONFIG"
 
-_TOP = ("default_model", "models", "llm", "policy", "limits", "offering", "rules", "ensembles", "proof")
-_MODEL = ("provider", "model", "key", "base_url", "options", "fallback")
+_TOP = (
+    *("default_model", "models", "llm", "policy", "limits", "offering", "rules", "ensembles", "mcp", "standard"),
+    *("serve", "proof"),
+)
+_MODEL = ("provider", "model", "key", "base_url", "options", "fallback", "tools")
 
 Read = Callable[[Table, str], Any]
 
@@ -114,9 +120,20 @@ def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> C
     """
     if path is None:
         return Config()
-    raw = read_file(path).only(_TOP)
+    return read_config(read_file(path), path, environ)
+
+
+def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """What the table of a file says.
+
+    Raises:
+        ConfigError: Something in it is wrong.
+    """
+    raw.only(_TOP)
     _refuse_keys(raw)
-    top = filled(raw, environ)
+    refuse_secrets(raw)
+    # The servers stay as they are written: theirs are filled in when they are started.
+    top = filled(raw.without("mcp"), environ)
     models = _models(top)
     llm, calls, bounds = _treatment(top)
     return Config(
@@ -129,6 +146,9 @@ def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> C
         offering=Offering(**_stated(top, "offering", _OFFERING)),
         rules=_rules(top),
         ensembles=_ensembles(top, path.parent),
+        mcp=_servers(raw, models),
+        standard=read_standard(top, path.parent, lambda name: _is_model(name, models)),
+        serve=_served(top, models),
         journal=_journal(top, path.parent),
     )
 
@@ -167,6 +187,7 @@ def _models(top: Table) -> dict[str, ModelSettings]:
             base_url=facts.text("base_url"),
             options=facts.json("options") or {},
             fallback=facts.texts("fallback") or (),
+            tools=facts.texts("tools"),
         )
     for name, facts in tables.items():
         for index, other in enumerate(found[name].fallback):
@@ -234,6 +255,26 @@ def _ensembles(top: Table, folder: Path) -> tuple[Path, ...]:
         if not path.is_file():
             raise top.at("ensembles").at(index).error(f"there is no file {str(path)!r}")
     return tuple(paths)
+
+
+def _servers(top: Table, models: Mapping[str, ModelSettings]) -> dict[str, McpSettings]:
+    servers = read_servers(top)
+    for name, settings in servers.items():
+        if settings.sampling is not None and not _is_model(settings.sampling, models):
+            raise top.at("mcp").at(name, "sampling").error(_no_model(settings.sampling, models))
+    return servers
+
+
+def _served(top: Table, models: Mapping[str, ModelSettings]) -> ServeSettings:
+    settings = read_serve(top)
+    model = None if settings.converse is None else settings.converse.model
+    if model is not None and not _is_model(model, models):
+        raise top.at("serve").at("converse", "model").error(_no_model(model, models))
+    return settings
+
+
+def _no_model(name: str, models: Mapping[str, ModelSettings]) -> str:
+    return f"there is no [models.{name}]; there are {', '.join(models) or 'none'}"
 
 
 def _journal(top: Table, folder: Path) -> Path | None:

@@ -28,7 +28,8 @@ def filled(table: Table, environ: Mapping[str, str]) -> Table:
 def _filled(value: Any, place: Place, environ: Mapping[str, str]) -> Any:
     match value:
         case str():
-            return _text(value, place, environ)
+            refuse_secret(value, place)
+            return filled_text(value, place, environ)
         case dict():
             return {key: _filled(item, place.at(key), environ) for key, item in value.items()}
         case list():
@@ -36,12 +37,23 @@ def _filled(value: Any, place: Place, environ: Mapping[str, str]) -> Any:
     return value
 
 
-def _text(text: str, place: Place, environ: Mapping[str, str]) -> str:
+def refuse_secret(text: str, place: Place) -> None:
+    """Raises:
+    ConfigError: It looks like one.
+    """
     if redact_text(text) != text:
         raise place.error(
             "this looks like a secret, and a file is copied, shared and committed; put it into an environment"
             ' variable and write "${NAME}" here, or key = "env:NAME" for the key of a model'
         )
+
+
+def filled_text(text: str, place: Place, environ: Mapping[str, str]) -> str:
+    """One text with its variables replaced.
+
+    Raises:
+        ConfigError: A variable is not set.
+    """
     return _VARIABLE.sub(lambda match: _variable(match, place, environ), text)
 
 
@@ -51,6 +63,13 @@ def _variable(match: re.Match[str], place: Place, environ: Mapping[str, str]) ->
         return "$"
     if not _NAME.fullmatch(name):
         raise place.error(f"${{{name}}} names no environment variable; write ${{NAME}}, or $$ for a dollar sign")
+    return variable(name, place, environ)
+
+
+def variable(name: str, place: Place, environ: Mapping[str, str]) -> str:
+    """Raises:
+    ConfigError: It is not set.
+    """
     if name not in environ:
         raise place.error(f"the environment variable {name!r} is not set")
     return environ[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,19 @@ _HOW = "write FILE.toml, FILE.py, MODULE or MODULE:NAME"
 
 
 def tools_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
-    """What is offered: what is wanted, or else the default set of the configuration. Ensembles stay whole.
+    """What files bring: what is wanted, or else the default set of the configuration. Ensembles stay whole.
+
+    Raises:
+        UsageError: Something wanted cannot be found, or tools are switched off.
+        ConfigError: A file is wrong.
+    """
+    wanted = tuple(wanted)
+    items = files_of(config, wanted)
+    return items if wanted else chosen_of(config, items)
+
+
+def files_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
+    """What is wanted, or else everything that the ensemble files of the configuration hold.
 
     Raises:
         UsageError: Something wanted cannot be found, or tools are switched off.
@@ -40,8 +52,31 @@ def tools_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
         return tuple(item for each in wanted for item in load_tools(each))
     if config.file is not None:
         _importable(config.file.absolute().parent)
-    ensembles = tuple(load_ensemble(path) for path in config.ensembles)
-    return ensembles if config.llm.tools_default_set == STANDARD_SET else _chosen(config, ensembles)
+    return tuple(load_ensemble(path) for path in config.ensembles)
+
+
+def chosen_of(
+    config: Config, ensembles: tuple[Ensemble, ...], missing: Callable[[str], None] | None = None
+) -> tuple[Any, ...]:
+    """Of these the default set, or all as long as nobody chose one.
+
+    Raises:
+        UsageError: A tool of the set is in none of them, and nobody is told that it is `missing`.
+    """
+    if config.llm.tools_default_set == STANDARD_SET or not config.llm.tools_enabled:
+        return ensembles
+    there = {name: tool for ensemble in ensembles for tool in ensemble.tools for name in (tool.scoped_name, tool.name)}
+    for name in config.llm.tools_default_set:
+        if name not in there and name not in STANDARD_SET:
+            near = difflib.get_close_matches(name, there, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
+            told = f"{config.file}: llm.tools_default_set: no tool {name!r} in the ensembles; {hint}"
+            if missing is None:
+                raise UsageError(told)
+            missing(told)
+    return tuple(
+        {there[name].scoped_name: there[name] for name in config.llm.tools_default_set if name in there}.values()
+    )
 
 
 def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
@@ -67,18 +102,6 @@ def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
         near = difflib.get_close_matches(name, vars(found), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise UsageError(f"--tools {written}: {module!r} has no {name!r}{hint}") from error
-
-
-def _chosen(config: Config, ensembles: tuple[Ensemble, ...]) -> tuple[Tool, ...]:
-    there = {name: tool for ensemble in ensembles for tool in ensemble.tools for name in (tool.scoped_name, tool.name)}
-    for name in config.llm.tools_default_set:
-        if name not in there and name not in STANDARD_SET:
-            near = difflib.get_close_matches(name, there, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
-            raise UsageError(f"{config.file}: llm.tools_default_set: no tool {name!r} in the ensembles; {hint}")
-    return tuple(
-        {there[name].scoped_name: there[name] for name in config.llm.tools_default_set if name in there}.values()
-    )
 
 
 def _importable(folder: Path) -> None:

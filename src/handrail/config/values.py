@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from handrail.config.nodes import McpSettings, ServeSettings, StandardSettings
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits
@@ -48,6 +49,8 @@ class ModelSettings:
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     fallback: tuple[str, ...] = ()
     """Who is asked where this one gives no reply, by the names of models, in order."""
+    tools: tuple[str, ...] | None = None
+    """The tools that are valid for it, by their names or by patterns, as `io:read_*`; None is all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,12 @@ class Config:
     """Which of many tools a turn offers."""
     rules: tuple[Rule, ...] = ()
     ensembles: tuple[Path, ...] = ()
+    mcp: Mapping[str, McpSettings] = field(default_factory=lambda: MappingProxyType({}))
+    """MCP servers whose tools are used, by the names that people give them."""
+    standard: StandardSettings = field(default_factory=StandardSettings)
+    """Which of handrail's own ensembles are used, and how."""
+    serve: ServeSettings = field(default_factory=ServeSettings)
+    """What others are served, over MCP."""
     journal: Path | None = None
 
     @property

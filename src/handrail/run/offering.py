@@ -15,6 +15,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.messages import InvocationMessage, Message, ResultMessage, UserMessage
 from handrail.core.model import NamedTool, ToolChoice, ToolOffer
@@ -67,9 +68,14 @@ class Shown(Struct, frozen=True):
 class Offers:
     """The tools that one model may call, and how a conversation is offered them."""
 
-    def __init__(self, offering: Offering, of: RegisteredTools, model: Model) -> None:
+    def __init__(
+        self, offering: Offering, of: RegisteredTools, model: Model, valid: tuple[tuple[str, ...], ...] = ()
+    ) -> None:
         self.of = of
         tools = of.for_model(model.name)
+        if valid:
+            scope = Context(within=valid)
+            tools = RegisteredTools(tool for tool in tools if scope.allows(*tool.names))
         own = [tool for tool in tools if not _is_finder(tool)]
         offers = {tool.name: _offer(tool) for tool in own}
         self.many = len(own) > offering.most

@@ -44,6 +44,9 @@ _REMEMBERED = 64
 
 FINALISE = "The limit of tool calls is reached. Finalise your answer now, without calling tools."
 
+_ALWAYS_VALID = ("find_tools", "read_output")
+"""What the runtime itself offers is valid for every model."""
+
 OnError = Literal["surface", "fail_fast"]
 OnWait = Literal["tell", "pause"]
 """When a call waits for a person: tell the model, or end here until the call has its answer."""
@@ -62,6 +65,7 @@ class Runner:
         on_wait: OnWait = "tell",
         defaults: ModelRequest = ModelRequest(messages=()),
         offering: Offering = Offering(),
+        valid: tuple[tuple[str, ...], ...] = (),
         new_id: NewId = new_id,
     ) -> None:
         self._model = model
@@ -73,8 +77,10 @@ class Runner:
         """What every request has besides its messages and tools: temperature, limits of tokens, and so on."""
         self._new_id = new_id
         self._offering = offering
+        self._valid = tuple((*patterns, *_ALWAYS_VALID) for patterns in valid)
+        """Lists of patterns; each must cover a tool for this model to be offered it, or to call it."""
         offering.equip(executor)
-        self._offers = Offers(offering, executor.tools, model)
+        self._offers = Offers(offering, executor.tools, model, self._valid)
         self._known: dict[str, Conversation] = {}
         self._scratch = Scratch()
         """What was made of the conversation that it ran last, for the next run of the same one."""
@@ -126,7 +132,7 @@ class Runner:
     def _offers_of(self, tools: RegisteredTools) -> Offers:
         """How the tools of a run are offered. They may be others than those of the run before."""
         if self._offers.of is not tools:
-            self._offers = Offers(self._offering, tools, self._model)
+            self._offers = Offers(self._offering, tools, self._model, self._valid)
         return self._offers
 
 
@@ -142,7 +148,10 @@ class _Run:
         self._budget = Budget(self._limits, asyncio.get_running_loop().time())
         deadlines = [each for each in (context.deadline, self._budget.deadline) if each is not None]
         self._context = msgspec.structs.replace(
-            context, model=runner._model.name, deadline=min(deadlines, default=None)
+            context,
+            model=runner._model.name,
+            deadline=min(deadlines, default=None),
+            within=(*context.within, *runner._valid),
         )
         self._emit = emit
         self.transcript = Transcript(conversation, self._executor, self._context, emit, follow)

@@ -24,7 +24,16 @@ def load_tool(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Tool:
     Raises:
         ConfigError: The file cannot be read, or something in it is wrong.
     """
-    return make_tool(_invoker_file(Path(path)), handlers)
+    return read_tool(read_file(Path(path)), handlers)
+
+
+def read_tool(top: Table, handlers: Handlers = NO_HANDLERS) -> Tool:
+    """The tool that the table of an invoker file describes.
+
+    Raises:
+        ConfigError: Something is wrong.
+    """
+    return make_tool(unwrapped(top), handlers)
 
 
 def load_ensemble(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Ensemble:
@@ -63,11 +72,19 @@ def load_ensembles(folder: Path, *, handlers: Handlers = NO_HANDLERS) -> tuple[E
 
 
 def _loaded(path: Path, handlers: Handlers) -> tuple[Ensemble, Place]:
-    top = read_file(path).only(_TOP)
-    ensemble, place = _empty(top)
+    return read_ensemble(read_file(path), path.parent, handlers)
+
+
+def read_ensemble(top: Table, folder: Path, handlers: Handlers = NO_HANDLERS) -> tuple[Ensemble, Place]:
+    """The ensemble that the table of a file describes, and where its name stands.
+
+    Raises:
+        ConfigError: Something is wrong, there or in a file that it names.
+    """
+    ensemble, place = _empty(top.only(_TOP))
     places: dict[str, Place] = {}
     for entry in _entries(top):
-        described = _described(entry, path.parent)
+        described = _described(entry, folder)
         name = name_of(described)
         if name in places:
             raise described.error("name", f"{name!r} is already a tool of this ensemble, at {places[name]}; rename one")

@@ -53,7 +53,7 @@ class Place:
         return "".join(map(_step, self.path)).removeprefix(".") or None
 
     def error(self, why: str) -> ConfigError:
-        return ConfigError(why, file=self.file, key=self.key, line=self.line)
+        return ConfigError(why, file=self.file, key=self.key, line=self.line, path=self.path)
 
     def __str__(self) -> str:
         return self.file if self.line is None else f"{self.file}:{self.line}"

@@ -1,0 +1,21 @@
+"""The one place where a configuration becomes a model, tools, an executor, a journal and a runner."""
+
+from __future__ import annotations
+
+from handrail.app.models import SCRIPTED, model_names, open_model, settings_of
+from handrail.app.opened import Adjust, AllowAll, App, Ask, Wanted, open_app
+from handrail.app.person import Person
+
+__all__ = [
+    "SCRIPTED",
+    "Adjust",
+    "AllowAll",
+    "App",
+    "Ask",
+    "Person",
+    "Wanted",
+    "model_names",
+    "open_app",
+    "open_model",
+    "settings_of",
+]

@@ -1,0 +1,242 @@
+"""The groups of tools of a configuration, each made of what it stands for: a file, an MCP server, handrail itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from handrail.app.models import open_model
+from handrail.app.person import Person, shown
+from handrail.config.approvals import Approval, FilePins, unapproved
+from handrail.config.nodes import McpSettings, Summarization
+from handrail.config.tools import files_of
+from handrail.config.values import Config
+from handrail.config.watch import files_of as watched
+from handrail.core.errors import HandrailError, SignInFailed, UsageError
+from handrail.core.ports import Approver, Journal, Model
+from handrail.mcp.values import Http, Stdio
+from handrail.tools.ensemble import Ensemble
+
+if TYPE_CHECKING:
+    from handrail.faces.llm import LLM
+    from handrail.mcp.client.ensemble import McpEnsemble
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """An MCP server in use."""
+
+    name: str
+    settings: McpSettings
+    ensemble: McpEnsemble
+    approval: Approval | None = None
+    """What the user had said of it once it was up: another word since then means another look at its tools."""
+
+    async def close(self) -> None:
+        await self.ensemble.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What groups are given beside their settings."""
+
+    person: Person
+    approver: Approver
+    journal: Journal | None = None
+    on_change: Callable[[], None] = lambda: None
+    """Called in the loop when a server has other tools than before."""
+    opened: list[LLM] = field(default_factory=list)
+    """Models that groups ask. Whoever made this closes them."""
+
+    def lend(self, config: Config, name: str | None) -> Model:
+        self.opened.append(open_model(config, name))
+        return self.opened[-1].model
+
+
+async def approved(config: Config, person: Person) -> dict[str, McpSettings]:
+    """The servers that may be used; of the others the person is told, or asked. Nothing is started here.
+
+    Raises:
+        UsageError: One that is required may not.
+    """
+    found: dict[str, McpSettings] = {}
+    for name, settings in config.mcp.items():
+        if not settings.enabled:
+            continue
+        why = None if config.file is None else unapproved(person.approvals, config.file, name, settings.endpoint)
+        if why is None or await _consented(config, name, settings, why, person):
+            found[name] = settings
+            continue
+        told = refusal(name, settings, why)
+        if settings.required:
+            raise UsageError(told)
+        person.tell(told)
+    return found
+
+
+def refusal(name: str, settings: McpSettings, why: str) -> str:
+    """Why a server is not used, with exactly what it is and what to do."""
+    verb = "started" if isinstance(settings.endpoint, Stdio) else "used"
+    return (
+        f"MCP server {name!r} is not {verb}: {why}. It is: {shown(settings.endpoint)}."
+        f" Look at it, and if you want it: handrail mcp approve {name}"
+    )
+
+
+async def _consented(config: Config, name: str, settings: McpSettings, why: str, person: Person) -> bool:
+    if person.consent is None or config.file is None or not await person.consent(name, settings.endpoint, why):
+        return False
+    person.approvals.approve(config.file, name, settings.endpoint, by=person.by)
+    return True
+
+
+def make_server(config: Config, name: str, settings: McpSettings, around: Around, **others: Any) -> Server:
+    """A server, not yet connected; `others` are options of its ensemble that take the place of the usual ones.
+
+    Raises:
+        ConfigError: A variable that it needs is not set.
+    """
+    from handrail.mcp.client.asking import PortAsking
+    from handrail.mcp.client.ensemble import McpEnsemble
+
+    model = None if settings.sampling is None else around.lend(config, settings.sampling)
+    person = around.person
+    pins = None
+    if config.file is not None:
+        allow_new = frozenset({name}) if settings.new_tools == "allow" else frozenset[str]()
+        pins = FilePins(person.approvals, config.file, {name: settings.endpoint}, allow_new=allow_new, tell=person.tell)
+    options: dict[str, Any] = {
+        "prefix": settings.prefix,
+        "only": settings.only,
+        "hints": settings.hints,
+        "required": settings.required,
+        "defaults": settings.defaults,
+        "bounds": settings.bounds,
+        "era": settings.era,
+        "asking": PortAsking(around.approver, model, around.journal),
+        "pins": pins,
+        "sign_in": _sign_in(name, settings, person),
+        "on_change": around.on_change,
+    }
+    ensemble = McpEnsemble(name, settings.resolved(), **options | others)
+    return Server(name, settings, ensemble)
+
+
+def _sign_in(name: str, settings: McpSettings, person: Person) -> Any:
+    """Signs in with what is kept. Nobody is sent to a browser in mid-work."""
+    if not isinstance(settings.endpoint, Http) or settings.endpoint.oauth is None:
+        return None
+    from handrail.mcp.client.signin import SignIn
+
+    url = settings.endpoint.url
+
+    def refuse(address: str) -> None:
+        raise SignInFailed(url, f"it wants you to sign in; run: handrail mcp login {name}")
+
+    return SignIn(store=person.tokens, show=refuse)
+
+
+def standard(config: Config, around: Around) -> dict[str, tuple[Any, Callable[[], Ensemble]]]:
+    """handrail's own groups, those that are asked for: of what and how each is made."""
+    settings = config.standard
+    wanted: dict[str, tuple[Any, Callable[[], Ensemble]]] = {
+        "io": (settings.io, lambda: _io(settings.io)),
+        "probability": (settings.probability or None, _probability),
+        "summarization": (settings.summarization, lambda: _summarization(config, around)),
+    }
+    return {name: made for name, made in wanted.items() if made[0] is not None}
+
+
+def _io(settings: Any) -> Ensemble:
+    from handrail.standard.io import io_ensemble
+
+    return io_ensemble(settings)
+
+
+def _probability() -> Ensemble:
+    from handrail.standard.probability import probability_ensemble
+
+    return probability_ensemble()
+
+
+def _summarization(config: Config, around: Around) -> Ensemble:
+    from handrail.standard.summarization import summarization_ensemble
+
+    wanted = config.standard.summarization or Summarization()
+    model = cache(lambda: around.lend(config, wanted.model))  # opened when it is first asked: most runs never do
+    return summarization_ensemble(model, wanted.settings) if wanted.settings else summarization_ensemble(model)
+
+
+async def prepare_all(ensembles: Iterable[Ensemble]) -> None:
+    """Get all of them ready at once: it takes as long as the slowest. If one cannot be, none is left open.
+
+    Raises:
+        HandrailError: The first failure of one that is needed.
+    """
+    ensembles = tuple(ensembles)
+    tasks = [asyncio.create_task(each.prepare()) for each in ensembles]
+    try:
+        if tasks:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await close_all(ensembles)
+        raise
+
+
+async def close_all(parts: Iterable[Ensemble | Server]) -> None:
+    """At once, and all of them, whatever one of them says to it."""
+    results = await asyncio.gather(*(each.close() for each in parts), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, HandrailError):
+            raise result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """What a file brings, or handrail itself: the tools, and what they were made of."""
+
+    made_of: Any
+    item: Any
+    """An ensemble or, of what is wanted by name, a tool."""
+
+
+def loaded(config: Config, wanted: tuple[str, ...], around: Around, before: Iterable[Group] = ()) -> tuple[Group, ...]:
+    """Everything but servers. What is made of the same as `before` is the same.
+
+    Raises:
+        UsageError: Something wanted cannot be found, or tools are switched off.
+        ConfigError: A file is wrong.
+    """
+    known = {group.made_of: group for group in before}
+    if wanted:
+        return tuple(before) or tuple(Group(object(), item) for item in files_of(config, wanted))
+    if not config.llm.tools_enabled:
+        return ()
+    found = [known.get(made_of := (path, _texts(path))) or Group(made_of, None) for path in config.ensembles]
+    if any(group.item is None for group in found):
+        fresh = files_of(config)
+        found = [group if group.item else Group(group.made_of, item) for group, item in zip(found, fresh, strict=True)]
+    for name, (settings, make) in standard(config, around).items():
+        same = known.get((name, repr(settings)))
+        found.append(same or Group((name, repr(settings)), make()))
+    return tuple(found)
+
+
+def _texts(path: Path) -> tuple[bytes, ...]:
+    return tuple(map(_text, watched(None, [path])))
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""  # why, is told where it is loaded

@@ -1,0 +1,126 @@
+"""A configuration as something that is served over MCP: its tools through the executor, what can be read, prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from handrail.app.converse import Converser
+from handrail.app.models import open_model
+from handrail.app.opened import Adjust, App, Wanted, open_app
+from handrail.app.person import Person
+from handrail.app.sources import Conversations, Proofs
+from handrail.config.nodes import PromptSettings, ServeSettings
+from handrail.config.values import Config
+from handrail.core.context import Principal
+from handrail.mcp.server.asker import ClientApprover
+from handrail.mcp.server.served import (
+    Caller,
+    Notices,
+    PromptArgument,
+    PromptSaid,
+    ResourceSource,
+    Served,
+    ServedPrompt,
+)
+from handrail.mcp.server.sources import FolderSource
+
+LOOK = 1.0
+"""Seconds between two looks at the files."""
+_HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@asynccontextmanager
+async def open_served(
+    config: Config,
+    journal: Path,
+    wanted: Wanted = Wanted(),
+    person: Person | None = None,
+    *,
+    version: str,
+    look: float | None = LOOK,
+    adjust: Adjust = lambda config: config,
+) -> AsyncIterator[Served]:
+    """Everything that `[serve]` says, for as long as the block lasts. A change of its files is taken up meanwhile.
+
+    Raises:
+        UsageError: Something in the configuration cannot be had.
+        McpError: A server that is required cannot be had.
+        JournalError: The journal cannot be opened.
+    """
+    person = person or Person()
+    settings, asker, notices = config.serve, ClientApprover(), Notices()
+    async with AsyncExitStack() as stack:
+        converser = None if settings.converse is None else Converser(settings.converse, asker)
+        rules = wanted.rules if converser is None else (*wanted.rules, f"allow {converser.name}")
+        app = await stack.enter_async_context(
+            open_app(
+                config,
+                journal,
+                Wanted(tools=wanted.tools, rules=rules, read_on=wanted.read_on),
+                lambda tools: asker,
+                person,
+                beside=(lambda others: ()) if converser is None else converser.tools,
+                adjust=adjust,
+            )
+        )
+        if converser is not None:
+            converser.begin(app, await stack.enter_async_context(open_model(config, converser.model)))
+        app.listeners.append(lambda: notices.changed("tools"))
+        if look is not None:
+            looking = asyncio.create_task(_look(app, look))
+            stack.callback(looking.cancel)
+        yield Served(
+            name="handrail",
+            version=version,
+            instructions=settings.instructions,
+            tools=lambda: app.tools,
+            invoker=app.executor,
+            answers=app.executor,
+            asker=asker,
+            resources=_sources(app, settings),
+            prompts=tuple(_prompt(name, prompt) for name, prompt in settings.prompts.items()),
+            principal=_principal(app, None if converser is None else converser.name),
+            spill=app.spill,
+            finish=app.executor.finish,
+            notices=notices,
+        )
+
+
+async def _look(app: App, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await app.refresh()
+
+
+def _principal(app: App, converse: str | None) -> Callable[[Caller], Principal]:
+    """Whoever calls may call what is served now, and no more."""
+
+    def principal(caller: Caller) -> Principal:
+        tools = app.config.serve.tools
+        more = (converse, "resource:*", "prompt:*") if converse else ("resource:*", "prompt:*")
+        return Principal(caller.subject or "local", None if tools is None else (*tools, *more))
+
+    return principal
+
+
+def _sources(app: App, settings: ServeSettings) -> tuple[ResourceSource, ...]:
+    found: list[ResourceSource] = [FolderSource(name, folder) for name, folder in settings.corpora.items()]
+    if settings.conversations:
+        found.append(Conversations(app.journal.path.parent))
+    if settings.proofs:
+        found.append(Proofs(app.journal))
+    return tuple(found)
+
+
+def _prompt(name: str, prompt: PromptSettings) -> ServedPrompt:
+    names = tuple(dict.fromkeys(_HOLE.findall(prompt.text)))
+
+    async def render(arguments: Mapping[str, str]) -> Sequence[PromptSaid]:
+        return [PromptSaid(_HOLE.sub(lambda match: arguments.get(match[1], ""), prompt.text))]
+
+    arguments = tuple(PromptArgument(each, required=True) for each in names)
+    return ServedPrompt(name=name, render=render, description=prompt.description, arguments=arguments)

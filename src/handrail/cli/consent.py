@@ -1,0 +1,40 @@
+"""The person at the command line: what they are told, and what they are asked before a server is started."""
+
+from __future__ import annotations
+
+import sys
+
+from handrail.app import Person
+from handrail.app.person import shown, unpinned
+from handrail.cli import text
+from handrail.cli.answers import login_name
+from handrail.cli.lines import read_line
+from handrail.cli.view import tell
+from handrail.mcp.values import Endpoint, Stdio
+
+
+def person_here(*, ask: bool = True) -> Person:
+    """Somebody who can be asked if there is a terminal, and is told things beside the answer."""
+    can_ask = ask and sys.stdin.isatty() and sys.stderr.isatty()
+    return Person(by=login_name(), tell=_tell, consent=_consent if can_ask else None)
+
+
+def _tell(line: str) -> None:
+    tell(text.visible(line))
+
+
+async def _consent(server: str, endpoint: Endpoint, why: str) -> bool:
+    describe(server, endpoint, why)
+    return (await read_line("Allow it, now and later? [y/N] ")).lower() in ("y", "yes")
+
+
+def describe(server: str, endpoint: Endpoint, why: str) -> None:
+    """Exactly what would be run, for a person to look at."""
+    verb = "wants to run" if isinstance(endpoint, Stdio) else "wants to speak to"
+    tell()
+    tell(f"MCP server {text.visible(server)!r} {verb}: {text.visible(shown(endpoint))}")
+    tell(f"You are asked because {text.visible(why)}.")
+    if isinstance(endpoint, Stdio):
+        tell("It can do on this machine whatever you can.")
+    if (warning := unpinned(endpoint)) is not None:
+        tell(f"Beware: {text.visible(warning)}.")

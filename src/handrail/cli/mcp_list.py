@@ -1,0 +1,86 @@
+"""`handrail mcp list`: the servers, and how each of them stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from handrail.app import Person
+from handrail.app.parts import Server
+from handrail.app.person import shown, unpinned
+from handrail.cli import text
+from handrail.cli.consent import person_here
+from handrail.cli.groups import examples
+from handrail.cli.mcp_servers import connected, usable
+from handrail.cli.setup import Setup, configured
+from handrail.cli.view import Column, answer_json, table, tell
+from handrail.config.approvals import unapproved
+
+_COLUMNS = (
+    Column("server"),
+    Column("state"),
+    Column("tools", right=True),
+    Column("held", right=True),
+    Column("what", cut=True),
+)
+_STYLES = {"ready": "green", "lost": "red", "off": "dim", "unapproved": "yellow", "approved": "cyan"}
+NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or take some over with: handrail mcp import"
+
+
+@click.command(
+    "list",
+    epilog=examples("handrail mcp list", "handrail mcp list --no-connect", "handrail mcp list --json | jq .state"),
+)
+@click.option("--no-connect", is_flag=True, help="Do not connect to those that are approved.")
+@configured
+def command(setup: Setup, no_connect: bool) -> None:
+    """List the servers of the configuration: whether they may be used, whether they answer, what they offer."""
+    if not setup.config.mcp:
+        tell(NONE)
+        return
+    person = person_here(ask=False)
+    rows = asyncio.run(_rows(setup, person, not no_connect))
+    if setup.view.as_json:
+        for row in rows:
+            answer_json(row)
+        return
+    table(_COLUMNS, [_row(row) for row in rows], _STYLES)
+    for row in rows:
+        for note in row["notes"]:
+            tell(f"{text.visible(row['server'])}: {text.visible(note)}")
+
+
+async def _rows(setup: Setup, person: Person, connect: bool) -> list[dict[str, Any]]:
+    names = usable(setup, person) if connect else ()
+    async with connected(setup, names, person, all_needed=False) as servers:
+        return [_told(setup, person, name, servers) for name in setup.config.mcp]
+
+
+def _told(setup: Setup, person: Person, name: str, servers: Mapping[str, Server]) -> dict[str, Any]:
+    settings = setup.config.mcp[name]
+    row: dict[str, Any] = {"server": name, "state": "approved", "tools": [], "held": {}, "notes": []}
+    row["what"] = shown(settings.endpoint)
+    file = setup.config.file
+    why = None if file is None else unapproved(person.approvals, file, name, settings.endpoint)
+    if not settings.enabled:
+        row["state"] = "off"
+    elif why is not None:
+        row["state"] = "unapproved"
+        row["notes"].append(f"{why}; look at it with: handrail mcp approve {name}")
+    elif name in servers:
+        ensemble = servers[name].ensemble
+        row["state"] = "lost" if ensemble.problem else "ready"
+        row["tools"] = [tool.name for tool in ensemble.tools]
+        row["held"] = dict(ensemble.held)
+        row["notes"] += [ensemble.problem] if ensemble.problem else []
+    if (warning := unpinned(settings.endpoint)) is not None:
+        row["notes"].append(warning)
+    return row
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    counts = (text.dashed(len(row["tools"])), text.dashed(len(row["held"])))
+    return text.visible(row["server"]), row["state"], *counts, text.visible(row["what"])

@@ -1,0 +1,56 @@
+"""`handrail mcp login`: signing in to a server, in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+
+import click
+
+from handrail.app import Person
+from handrail.app.parts import Around, make_server
+from handrail.cli import text
+from handrail.cli.consent import person_here
+from handrail.cli.groups import examples
+from handrail.cli.mcp_servers import complete_servers, named
+from handrail.cli.setup import Setup, configured
+from handrail.cli.view import answer, answer_json, tell
+from handrail.core.errors import UsageError
+from handrail.execute.confirm import DeferAll
+from handrail.mcp.values import Http
+
+
+@click.command("login", epilog=examples("handrail mcp login github", "handrail mcp login github --browser"))
+@click.argument("name", shell_complete=complete_servers)
+@click.option("--browser", is_flag=True, help="Open the address in your browser too.")
+@configured
+def command(setup: Setup, name: str, browser: bool) -> None:
+    """Sign in to the server of this NAME: open the address that is shown, and come back.
+
+    What it gives is kept in your state folder, readable by you alone, and renewed by itself.
+    """
+    settings = named(setup.config, name)
+    if not isinstance(settings.endpoint, Http) or settings.endpoint.oauth is None:
+        raise UsageError(f"{name!r} has no sign-in; write oauth = true under [mcp.{name}] if it wants one")
+    asyncio.run(_login(setup, name, person_here(ask=False), browser))
+    if setup.view.as_json:
+        answer_json({"server": name, "signed_in": True})
+    else:
+        answer(f"Signed in to {text.visible(name)}")
+
+
+async def _login(setup: Setup, name: str, person: Person, browser: bool) -> None:
+    from handrail.mcp.client.signin import SignIn
+
+    def show(address: str) -> None:
+        tell(f"Open this address, and sign in:\n  {text.visible(address)}")
+        if browser:
+            webbrowser.open(address)
+
+    around = Around(person, DeferAll())
+    sign_in = SignIn(store=person.tokens, show=show)
+    server = make_server(setup.config, name, setup.config.mcp[name], around, sign_in=sign_in, required=True)
+    try:
+        await server.ensemble.prepare()
+    finally:
+        await server.close()

@@ -1,0 +1,109 @@
+"""`handrail mcp serve`: these tools, and the model with them, for any MCP client."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import click
+
+import handrail
+from handrail.cli.consent import person_here
+from handrail.cli.groups import examples
+from handrail.cli.setup import Chosen, Setup, configured, with_tools
+from handrail.cli.view import tell
+from handrail.config.nodes import Converse, ServeSettings
+from handrail.core.errors import MissingExtra, UsageError
+
+
+@click.command(
+    "serve",
+    epilog=examples(
+        "handrail mcp serve                     over standard input and output",
+        "handrail mcp serve --http 127.0.0.1:8765",
+        "handrail mcp serve --converse --tools tools.py",
+    ),
+)
+@click.option("--stdio", is_flag=True, help="Over standard input and output, for a client that starts it. The default.")
+@click.option(
+    "--http",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value="127.0.0.1:0",
+    help="Over streamable HTTP, at this address.",
+)
+@click.option("--converse/--no-converse", default=None, help="Whether the model itself is served as a tool.")
+@click.option("--token", metavar="env:NAME", help="The variable with the token that HTTP callers must bring.")
+@click.option(
+    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'allow io:read_*'."
+)
+@with_tools
+@configured
+def command(
+    setup: Setup,
+    stdio: bool,
+    http: str | None,
+    converse: bool | None,
+    token: str | None,
+    rules: tuple[str, ...],
+    tools: tuple[str, ...],
+) -> None:
+    """Serve the tools of this configuration to any MCP client: an editor, a desktop assistant, another handrail.
+
+    Calls are checked, confirmed and recorded as ever; who must confirm is asked in the client. [serve] says what else
+    there is: conversations, proofs, corpora, prompts, and `converse`, the model with its tools as one tool. Over HTTP
+    only this machine can reach it, unless HOST says otherwise and a token is set.
+    """
+    if stdio and http is not None:
+        raise UsageError("--stdio and --http are two ways to serve; take one")
+    setup = setup.adjusted(lambda config: replace(config, serve=_settings(config.serve, converse, token)))
+    address = None if http is None else _address(http)
+    try:
+        asyncio.run(_serve(setup, Chosen(None, tools, rules), address))
+    except ImportError as error:
+        if (error.name or "").startswith("handrail"):
+            raise
+        raise MissingExtra("serving MCP", "mcp") from error
+
+
+def _settings(serve: ServeSettings, converse: bool | None, token: str | None) -> ServeSettings:
+    if converse is not None:
+        serve = replace(serve, converse=(serve.converse or Converse()) if converse else None)
+    if token is not None:
+        if not token.startswith("env:"):
+            raise UsageError("a token on a command line can be read by everybody; put it into a variable: env:NAME")
+        serve = replace(serve, token=token)
+    return serve
+
+
+def _address(written: str) -> tuple[str, int]:
+    host, _, port = written.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"{written!r} is no HOST:PORT; write 127.0.0.1:8765")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+async def _serve(setup: Setup, chosen: Chosen, address: tuple[str, int] | None) -> None:
+    from handrail.app.serving import open_served
+
+    wanted = chosen.wanted(setup.config)
+    version, person = handrail.__version__, person_here(ask=False)
+    async with open_served(setup.config, setup.journal, wanted, person, version=version, adjust=setup.adjust) as served:
+        if address is None:
+            from handrail.mcp.server.stdio import serve_stdio
+
+            await serve_stdio(served)
+            return
+        from handrail.mcp.server.http import serve_http
+
+        serve = setup.config.serve
+        host, port = address
+        await serve_http(
+            served,
+            host=host,
+            port=port,
+            hosts=serve.hosts,
+            origins=serve.origins,
+            token=serve.secret(),
+            ready=lambda url: tell(f"Serving at {url}"),
+        )

@@ -1,0 +1,142 @@
+"""`handrail sync-capabilities`: the tools and models of a node as source files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from handrail.cli import text
+from handrail.cli.groups import examples
+from handrail.cli.setup import Setup, configured, with_tools
+from handrail.cli.view import Column, answer_json, table, tell
+from handrail.config.values import Config
+from handrail.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from handrail.snapshots.catalogue import Catalogue, CatalogueModel
+    from handrail.snapshots.write import Language
+    from handrail.tools.registry import RegisteredTools
+
+_COLUMNS = (Column("language"), Column("state"), Column("file"))
+_STYLES = {"same": "green", "written": "green", "missing": "red", "differs": "red"}
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(
+    "sync-capabilities",
+    epilog=examples(
+        "handrail sync-capabilities --out generated",
+        "handrail sync-capabilities --typescript web/src/tools.ts --python app/tools.py",
+        "handrail sync-capabilities --out generated --check          for CI",
+        "handrail sync-capabilities --from http://127.0.0.1:8080/capabilities --rust src/tools.rs",
+    ),
+)
+@click.option("--from", "source", metavar="WHERE", help="A JSON file or an http address. Default: the configuration.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="All three, in this folder."
+)
+@click.option("--python", type=_FILE, metavar="FILE", help="The Python module, in this file.")
+@click.option("--typescript", type=_FILE, metavar="FILE", help="The TypeScript module, in this file.")
+@click.option("--rust", type=_FILE, metavar="FILE", help="The Rust module, in this file.")
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file is not what would be written.")
+@with_tools
+@configured
+def command(
+    setup: Setup,
+    source: str | None,
+    out: Path | None,
+    python: Path | None,
+    typescript: Path | None,
+    rust: Path | None,
+    check: bool,
+    tools: tuple[str, ...],
+) -> None:
+    """Write the tools and models of a node as Python, TypeScript and Rust sources.
+
+    Programs that are compiled against them find a wrong name of a tool before they run. The same tools and models give
+    the same bytes. If anything of the node cannot be read, nothing is written.
+    """
+    from handrail.snapshots.write import check_snapshots, write_snapshots
+
+    files = _files(out, {"python": python, "typescript": typescript, "rust": rust})
+    catalogue = asyncio.run(_catalogue(setup.config, source, tools))
+    done = (check_snapshots if check else write_snapshots)(catalogue, files)
+    if setup.view.as_json:
+        for each in done:
+            answer_json({"language": each.language, "file": str(each.path), "state": each.state})
+    else:
+        table(_COLUMNS, [(each.language, each.state, text.visible(str(each.path))) for each in done], _STYLES)
+    stale = [str(each.path) for each in done if each.state in ("missing", "differs")]
+    if stale:
+        tell(f"Not up to date: {text.visible(', '.join(stale))}. Write them with the same command, without --check.")
+        raise click.exceptions.Exit(1)
+
+
+def _files(out: Path | None, named: dict[Language, Path | None]) -> dict[Language, Path]:
+    from handrail.snapshots.write import WRITERS
+
+    found: dict[Language, Path] = {}
+    for language, path in named.items():
+        if path is not None:
+            found[language] = path
+        elif out is not None:
+            found[language] = out / WRITERS[language].file
+    if not found:
+        raise UsageError("say where to write: --out DIR, or --python, --typescript or --rust FILE")
+    if len({path.absolute() for path in found.values()}) < len(found):
+        raise UsageError("two languages cannot be written to one file")
+    return found
+
+
+async def _catalogue(config: Config, source: str | None, wanted: tuple[str, ...]) -> Catalogue:
+    if source is not None:
+        if wanted:
+            raise UsageError("--from has its own tools; leave --tools out")
+        from handrail.snapshots.source import read_source
+
+        return await read_source(source)
+    from handrail.snapshots.catalogue import catalogue_of
+
+    tools = await _tools(config, wanted)
+    return catalogue_of(tools, _models(config, tools))
+
+
+async def _tools(config: Config, wanted: tuple[str, ...]) -> RegisteredTools:
+    """Raises:
+    UsageError: A server of the node is not there: half of its tools would be a lie.
+    """
+    from handrail.app.opened import open_tools
+    from handrail.cli.consent import person_here
+    from handrail.config.tools import tools_of
+    from handrail.tools.registry import registered
+
+    if wanted:
+        return registered(*tools_of(config, wanted))
+    missing: list[str] = []
+    async with open_tools(config, replace(person_here(), tell=missing.append)) as tools:
+        if missing:
+            raise UsageError(f"not all tools of the node are there, so nothing is written: {missing[0]}")
+        return tools
+
+
+def _models(config: Config, tools: RegisteredTools) -> Iterator[CatalogueModel]:
+    from handrail.core.context import Context
+    from handrail.snapshots.catalogue import CatalogueModel
+    from handrail.tools.registry import open_to
+
+    for name, settings in config.models.items():
+        scope = Context(within=() if settings.tools is None else (settings.tools,))
+        asked = settings.model or settings.provider
+        valid = [tool.name for tool in tools if open_to(tool, asked) and scope.allows(*tool.names)]
+        yield CatalogueModel(
+            id=name,
+            provider=settings.provider,
+            model=settings.model,
+            supports_tool_calls=config.llm.tools_enabled and settings.tools != (),
+            tools=tuple(valid),
+        )

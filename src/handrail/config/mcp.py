@@ -1,0 +1,266 @@
+"""The tables `[mcp.<name>]` and `[serve]` of a file. Nothing is started, and the `mcp` package is not needed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import urlsplit
+
+from handrail.config.nodes import Converse, McpSettings, NewTools, PromptSettings, ServeSettings
+from handrail.config.text import KEY, refuse_secret
+from handrail.core.redact import redact_text
+from handrail.mcp.values import Bounds, Endpoint, Era, Http, OAuth, Stdio
+from handrail.tools.ensemble import Defaults
+from handrail.tools.files.table import Place, Table
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
+_SECRET_NAME = re.compile(
+    r"(?i)token|secret|passw|credential|authorization|cookie|(?:^|[_-])key$|api[_-]?key|(?:^|[_-])pat$"
+)
+_FROM_ELSEWHERE = re.compile(r"\$\{[^}]*\}")
+_PROGRAM = ("command", "args", "env", "environment", "cwd")
+_ADDRESS = ("url", "headers", "oauth")
+_KEYS = (
+    *_PROGRAM,
+    *_ADDRESS,
+    *("enabled", "required", "prefix", "only", "hints", "era", "new_tools", "sampling"),
+    *("timeout", "max_retries", "max_output", "max_message", "start_timeout"),
+)
+_OAUTH = ("client_id", "client_secret", "metadata_url", "scopes", "grant", "redirect_port")
+_SERVE = (
+    *("converse", "tools", "conversations", "proofs", "corpora", "prompts", "instructions"),
+    *("hosts", "origins", "token"),
+)
+
+
+def looks_secret(name: str) -> bool:
+    """Whether what goes by this name is likely a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def refuse_secrets(top: Table) -> None:
+    """Before `${NAME}` is filled in: what goes by the name of a secret stands in the environment, not in a file."""
+    for facts in _entries(top).values():
+        for key in ("env", "environment", "headers"):
+            table = facts.table(key) or Table({}, facts.place)
+            for name in table.values:
+                if _is_secret(name, table.text(name) or ""):
+                    raise table.error(name, _elsewhere(name))
+        _refuse_texts(facts.values, facts.place)
+        oauth = facts.values.get("oauth")
+        if isinstance(oauth, dict) and _is_secret("client_secret", str(oauth.get("client_secret", "env:NONE"))):
+            raise facts.at("oauth").at("client_secret").error(_elsewhere("CLIENT_SECRET"))
+    serve = top.table("serve")
+    if serve is not None and (token := serve.text("token")) is not None and not KEY.fullmatch(token):
+        raise serve.error("token", _elsewhere("HANDRAIL_TOKEN"))
+
+
+def _refuse_texts(value: Any, place: Place) -> None:
+    match value:
+        case str():
+            refuse_secret(value, place)
+        case dict():
+            for key, item in value.items():
+                _refuse_texts(item, place.at(key))
+        case list():
+            for index, item in enumerate(value):
+                _refuse_texts(item, place.at(index))
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether a value is one that only a program should know, written out."""
+    if KEY.fullmatch(value) or _FROM_ELSEWHERE.search(value) or not value:
+        return False
+    return looks_secret(name) or redact_text(value) != value
+
+
+def _elsewhere(name: str) -> str:
+    variable = re.sub("[^A-Z0-9]+", "_", name.upper()).strip("_") or "NAME"
+    return (
+        "a secret is not written into a file, which is copied, shared and committed; put it into an environment"
+        f' variable and write "env:{variable}", with its name'
+    )
+
+
+def read_servers(top: Table) -> dict[str, McpSettings]:
+    """The MCP servers by name.
+
+    Raises:
+        ConfigError: Something is wrong.
+    """
+    return {name: _server(name, facts) for name, facts in _entries(top).items()}
+
+
+def _entries(top: Table) -> dict[str, Table]:
+    outer = top.table("mcp")
+    found = {} if outer is None else {name: outer.table(name) for name in outer.values}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _server(name: str, facts: Table) -> McpSettings:
+    if not NAME.fullmatch(name):
+        raise facts.place.error("the name of a server has 1 to 64 of A-Z a-z 0-9 _ - and begins with a letter or digit")
+    facts.only(_KEYS)
+    return McpSettings(
+        endpoint=_endpoint(facts),
+        enabled=facts.flag("enabled") is not False,
+        required=facts.flag("required") is True,
+        prefix=_prefix(facts),
+        only=facts.texts("only"),
+        hints=facts.flag("hints") is not False,
+        era=_chosen(facts, "era", Era) or "auto",
+        new_tools=_chosen(facts, "new_tools", NewTools) or "hold",
+        sampling=facts.text("sampling"),
+        defaults=Defaults(
+            timeout=facts.seconds("timeout"),
+            max_retries=facts.count("max_retries", 0),
+            max_output=facts.count("max_output", 1),
+        ),
+        bounds=_bounds(facts),
+        place=facts.place,
+    )
+
+
+def _chosen(facts: Table, key: str, words: Any) -> Any:
+    return facts.choice(key, get_args(words))
+
+
+def _prefix(facts: Table) -> str:
+    prefix = facts.text("prefix") or ""
+    if not _PREFIX.fullmatch(prefix):
+        raise facts.error("prefix", f"must be of A-Z a-z 0-9 _ . - so that names of tools stay names, not {prefix!r}")
+    return prefix
+
+
+def _bounds(facts: Table) -> Bounds:
+    stated: dict[str, Any] = {
+        "start": facts.seconds("start_timeout"),
+        "message": facts.count("max_message", 1024),
+    }
+    return Bounds(**{key: value for key, value in stated.items() if value is not None})
+
+
+def _endpoint(facts: Table) -> Endpoint:
+    if ("command" in facts) == ("url" in facts):
+        why = "has both a command and a url; keep one" if "url" in facts else 'needs command = "…" or url = "https://…"'
+        raise facts.place.error(f"a server {why}")
+    kind, strange = ("a url", _PROGRAM) if "url" in facts else ("a command", _ADDRESS)
+    for key in strange:
+        if key in facts:
+            raise facts.error(key, f"is not for a server with {kind}")
+    return _address(facts) if "url" in facts else _program(facts)
+
+
+def _program(facts: Table) -> Stdio:
+    args = facts.texts("args") or ()
+    if isinstance(facts.values["command"], list):
+        command, *first = facts.texts("command") or ("",)
+        args = (*first, *args)
+    else:
+        command = facts.text("command") or ""
+    if not command.strip():
+        raise facts.error("command", 'must name a program, as in command = "uvx"')
+    if "env" in facts and "environment" in facts:
+        raise facts.error("environment", "is another spelling of 'env', which is given too; keep one")
+    key = "environment" if "environment" in facts else "env"
+    return Stdio(command=command, args=args, env=_texts(facts, key), cwd=_folder(facts))
+
+
+def _folder(facts: Table) -> str | None:
+    cwd = facts.text("cwd")
+    return None if cwd is None else str((facts.place.folder or Path()) / Path(cwd).expanduser())
+
+
+def _texts(facts: Table, key: str) -> dict[str, str]:
+    table = facts.table(key)
+    return {} if table is None else {name: table.text(name) or "" for name in table.values}
+
+
+def _address(facts: Table) -> Http:
+    url = facts.text("url") or ""
+    parts = urlsplit(_FROM_ELSEWHERE.sub("x", url))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise facts.error("url", f"must be an address with http:// or https://, not {url!r}")
+    return Http(url=url, headers=_texts(facts, "headers"), oauth=_oauth(facts))
+
+
+def _oauth(facts: Table) -> OAuth | None:
+    if isinstance(facts.values.get("oauth"), bool):
+        return OAuth() if facts.flag("oauth") else None
+    table = facts.table("oauth")
+    if table is None:
+        return None
+    table.only(_OAUTH)
+    stated: dict[str, Any] = {
+        "client_id": table.text("client_id"),
+        "client_secret": table.text("client_secret"),
+        "metadata_url": table.text("metadata_url"),
+        "scopes": table.texts("scopes"),
+        "grant": table.choice("grant", ("authorization_code", "client_credentials")),
+        "redirect_port": table.count("redirect_port", 0),
+    }
+    return OAuth(**{key: value for key, value in stated.items() if value is not None})
+
+
+def read_serve(top: Table) -> ServeSettings:
+    """What is served.
+
+    Raises:
+        ConfigError: Something is wrong.
+    """
+    facts = top.table("serve")
+    if facts is None:
+        return ServeSettings()
+    facts.only(_SERVE)
+    return ServeSettings(
+        converse=_converse(facts),
+        tools=facts.texts("tools"),
+        conversations=facts.flag("conversations") is True,
+        proofs=facts.flag("proofs") is True,
+        corpora=_corpora(facts),
+        prompts=_prompts(facts),
+        instructions=facts.text("instructions") or "",
+        hosts=facts.texts("hosts") or (),
+        origins=facts.texts("origins") or (),
+        token=facts.text("token"),
+    )
+
+
+def _converse(facts: Table) -> Converse | None:
+    if isinstance(facts.values.get("converse"), bool):
+        return Converse() if facts.flag("converse") else None
+    table = facts.table("converse")
+    if table is None:
+        return None
+    table.only(("model", "name", "description", "system", "tools"))
+    stated: dict[str, Any] = {key: table.text(key) for key in ("model", "name", "description", "system")}
+    stated["tools"] = table.texts("tools")
+    return Converse(**{key: value for key, value in stated.items() if value is not None})
+
+
+def _prompts(facts: Table) -> dict[str, PromptSettings]:
+    outer = facts.table("prompts") or Table({}, facts.place)
+    found: dict[str, PromptSettings] = {}
+    for name in outer.values:
+        table = outer.table(name) or Table({}, outer.place)
+        table.only(("text", "description"))
+        text = table.text("text")
+        if not NAME.fullmatch(name) or not text:
+            raise table.place.error("a prompt has a name of A-Z a-z 0-9 _ - and a text")
+        found[name] = PromptSettings(text=text, description=table.text("description") or "")
+    return found
+
+
+def _corpora(facts: Table) -> dict[str, Path]:
+    table = facts.table("corpora") or Table({}, facts.place)
+    found: dict[str, Path] = {}
+    for name in table.values:
+        if not NAME.fullmatch(name):
+            raise table.error(name, "the name of a corpus has 1 to 64 of A-Z a-z 0-9 _ -")
+        path = (facts.place.folder or Path()) / Path(table.text(name) or "").expanduser()
+        if not path.is_dir():
+            raise table.error(name, f"there is no folder {str(path)!r}")
+        found[name] = path
+    return found

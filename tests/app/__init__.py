@@ -1,0 +1,1 @@
+"""What `handrail.app` makes of a configuration."""
