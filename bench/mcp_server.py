@@ -1,12 +1,16 @@
-"""The servers that bench_mcp.py starts: one tool, over standard input and output.
+"""The servers that bench_mcp.py starts: one tool, over standard input and output, or over HTTP.
 
-`sdk` is made with the official package, and takes a second of a processor to start. `light` is not, and
-waits as long as it is told: of those, several can start at once without waiting for a processor.
+`sdk` and `http` are made with the official package, and take a second of a processor to start; `http` prints its port.
+A number is a light server that waits so many seconds: of those, several can start at once without waiting for a
+processor.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import socket
 import sys
 import time
 from typing import Any
@@ -35,7 +39,7 @@ def light(delay: float) -> None:
         sys.stdout.flush()
 
 
-def sdk() -> None:
+def sdk() -> Any:
     from mcp.server.mcpserver import MCPServer
     from mcp_types import ToolAnnotations
 
@@ -45,8 +49,26 @@ def sdk() -> None:
     def add(a: int, b: int) -> str:
         return str(a + b)
 
-    server.run("stdio")
+    return server
+
+
+def http() -> None:
+    import uvicorn
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as uvicorn's own sockets have it
+        sys.stdout.write(f"{door.getsockname()[1]}\n")
+        sys.stdout.flush()
+        logging.disable(logging.INFO)
+        app = sdk().streamable_http_app(host="127.0.0.1")
+        asyncio.run(uvicorn.Server(uvicorn.Config(app, log_level="error")).serve(sockets=[door]))
 
 
 if __name__ == "__main__":
-    sdk() if sys.argv[1] == "sdk" else light(float(sys.argv[1]))
+    match sys.argv[1]:
+        case "sdk":
+            sdk().run("stdio")
+        case "http":
+            http()
+        case delay:
+            light(float(delay))

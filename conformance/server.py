@@ -30,11 +30,9 @@ async def serve(port: int) -> None:
             instructions="Tools for the conformance suite.",
             tools=lambda: offered,
             invoker=executor,
-            answers=executor,
             asker=asker,
             resources=(Fixtures(),),
             prompts=PROMPTS,
-            finish=executor.finish,
             notices=notices,
         )
         await serve_http(served, port=port, ready=lambda url: print(url, flush=True))

@@ -6,6 +6,12 @@ wires       replies of services: frames, events, the six native decoders
 texts       replies as text: the prompted formats, JSON, frames between processes
 records     what proves something: notes, receipts, trees, bundles, the journal
 files       what people write and programs keep: tools, configuration, conversations
+nodes       what describes a node: its servers, files of other programs, approvals, catalogues
+servers     what MCP servers send, one message at a time
+spoken      MCP servers that talk nonsense in the middle of a call
+clients     what MCP clients send to our server
+io_tools    what models give the tools of `io`
+probability what models give the tools of `probability`
 run         a target for so many examples, or for so long
 
 It finds only what breaks a law; what the right answer is, the tests say.

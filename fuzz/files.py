@@ -6,18 +6,15 @@ The law: a wrong file is a `ConfigError`, or a `ContentError` of the store, or a
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from fuzz.law import Target, outcome
+from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts, values
 from handrail.config.load import journal_in, load_config
 from handrail.core.calls import ToolCall, ToolResult
@@ -101,18 +98,9 @@ TOKENS = (
 )  # fmt: skip
 
 
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="handrail-fuzz-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
-def _file(load: Callable[[Path], Any], *errors: type[Exception]) -> Callable[[str], None]:
+def file_law(load: Callable[[Path], Any], *errors: type[Exception]) -> Callable[[str], None]:
     def law(text: str) -> None:
-        with _folder() as folder:
+        with scratch() as folder:
             path = folder / "x.toml"
             path.write_bytes(text.encode(errors="surrogatepass"))
             outcome(lambda: load(path), *errors)
@@ -120,7 +108,7 @@ def _file(load: Callable[[Path], Any], *errors: type[Exception]) -> Callable[[st
     return law
 
 
-def _documents(*seeds: str) -> st.SearchStrategy[str]:
+def documents(*seeds: str) -> st.SearchStrategy[str]:
     """TOML with a part of it that is something else, and texts that are hardly TOML."""
     return values([tomllib.loads(seed) for seed in seeds]).map(_toml) | texts(seeds, TOKENS)
 
@@ -167,7 +155,7 @@ def _saved() -> dict[str, bytes]:
         InvocationMessage(ToolCall("1", "search", {"q": "tea", "$text": "x"})),
         ResultMessage(ToolResult("1", "search", {"found": ["x" * 1200]})),
     )
-    with _folder() as folder:
+    with scratch() as folder:
         ConversationStore(folder).save("one", said)
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
@@ -175,7 +163,7 @@ def _saved() -> dict[str, bytes]:
 
 def _store(value: tuple[str, bytes]) -> None:
     name, changed = value
-    with _folder() as folder:
+    with scratch() as folder:
         for each, content in _saved().items():
             path = folder / each
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,9 +194,9 @@ def _changed_store(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 TARGETS = (
-    Target("toml-ensemble", _documents(ENSEMBLE), _file(load_ensemble, UsageError)),
-    Target("toml-invoker", _documents(INVOKER), _file(load_tool, UsageError)),
-    Target("toml-lines", _documents(ENSEMBLE, INVOKER, CONFIG), _lines),
-    Target("config", _documents(CONFIG), _file(_configured, UsageError)),
+    Target("toml-ensemble", documents(ENSEMBLE), file_law(load_ensemble, UsageError)),
+    Target("toml-invoker", documents(INVOKER), file_law(load_tool, UsageError)),
+    Target("toml-lines", documents(ENSEMBLE, INVOKER, CONFIG), _lines),
+    Target("config", documents(CONFIG), file_law(_configured, UsageError)),
     Target("conversations", _changed_store(), _store, cost=4),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,6 +26,16 @@ class Target:
     """Raises anything at all if the input breaks what is promised."""
     cost: int = 1
     """How many of the others' inputs take as long as one of these."""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for one input."""
+    folder = Path(tempfile.mkdtemp(prefix="handrail-fuzz-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 class Hangs(Exception):

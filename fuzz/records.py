@@ -8,18 +8,16 @@ what still verifies says exactly what it said before.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from fuzz.law import Target, outcome
+from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.proof import verifier
@@ -57,7 +55,7 @@ def bundle() -> dict[str, bytes]:
 
 @cache
 def _made() -> tuple[bytes, str, dict[str, bytes]]:
-    with _folder() as folder:
+    with scratch() as folder:
         path = folder / "journal.db"
         asyncio.run(_write(path))
         told = prove(path, "call-1", signer=SIGNER).to_json()
@@ -75,15 +73,6 @@ async def _write(path: Path) -> None:
             await journal.append(intended(number))
             await journal.append(settled(number, content="x" * (verifier.INLINE + 1 if number == 2 else 3)))
         await journal.append(finished())
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="handrail-fuzz-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
 
 
 def _note(text: str) -> None:
@@ -130,7 +119,7 @@ def _entry(value: tuple[bytes, bytes | None]) -> None:
 
 def _bundle(value: tuple[str, bytes]) -> None:
     name, changed = value
-    with _folder() as folder:
+    with scratch() as folder:
         for each, content in bundle().items():
             path = folder / each
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +149,7 @@ class Change(NamedTuple):
 
 
 def _rows(changes: list[Change]) -> None:
-    with _folder() as folder:
+    with scratch() as folder:
         path = folder / "journal.db"
         path.write_bytes(journal())
         with closing(sqlite3.connect(path)) as connection, connection:
@@ -197,7 +186,7 @@ _changes = st.builds(
 
 
 def _journal(changed: bytes) -> None:
-    with _folder() as folder:
+    with scratch() as folder:
         path = folder / "journal.db"
         path.write_bytes(changed)
         _examine(path)
@@ -226,7 +215,7 @@ def _told(path: Path) -> list[Any]:
 
 @cache
 def _right() -> list[Any]:
-    with _folder() as folder:
+    with scratch() as folder:
         (folder / "journal.db").write_bytes(journal())
         return _told(folder / "journal.db")
 
@@ -245,7 +234,7 @@ _LOOKS: tuple[Callable[[Reader], Any], ...] = (
 
 
 def _entries() -> list[tuple[bytes, bytes | None]]:
-    with _folder() as folder:
+    with scratch() as folder:
         (folder / "journal.db").write_bytes(journal())
         with Reader(folder / "journal.db") as reader:
             return [(entry.leaf, entry.data) for entry in reader.entries()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import files, records, texts, wires
+from fuzz import clients, files, io_tools, nodes, probability, records, servers, spoken, texts, wires
 
-TARGETS = {target.name: target for module in (wires, texts, records, files) for target in module.TARGETS}
+_MODULES = (wires, texts, records, files, nodes, servers, spoken, clients, io_tools, probability)
+TARGETS = {target.name: target for module in _MODULES for target in module.TARGETS}

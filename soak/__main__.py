@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from soak.isolation import clean
 from soak.journal import long
+from soak.mcp import survives
 from soak.turns import flat
 from soak.verdict import Verdict, command
 
@@ -41,6 +42,7 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
     ),
     "turns": ("a run of a thousand turns", lambda: flat(1000), lambda: flat(200)),
     "isolation": ("calls in worker processes", lambda: clean(10_000), lambda: clean(1_500)),
+    "mcp": ("calls of MCP servers that die", lambda: survives(20_000), lambda: survives(300)),
     "journal": ("a long journal", lambda: long(100_000), lambda: long(5_000)),
     "fuzz": (
         "every decoder fed with nonsense",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,15 @@ class Place:
         self.asked: list[str] = []
         self.says_yes = True
         self.asks = True
+        self.meanwhile: Callable[[], object] | None = None
+        """Done while the person is asked."""
 
     @property
     def person(self) -> Person:
         async def consent(server: str, endpoint: Endpoint, why: str) -> bool:
             self.asked.append(f"{server}: {why}")
+            if self.meanwhile is not None:
+                self.meanwhile()
             return self.says_yes
 
         return Person(by="ada", approvals=self.approvals, tell=self.told.append, consent=consent if self.asks else None)

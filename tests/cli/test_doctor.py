@@ -58,6 +58,41 @@ def test_a_wrong_configuration_and_wrong_tools_are_named_with_their_place(folder
     assert states()["tools box.toml"]["state"] == "fail"
 
 
+def test_servers_are_told_of_and_not_started(folder: Path) -> None:
+    servers = """
+        [mcp.new]
+        command = "touch"
+        args = ["started"]
+
+        [mcp.gone]
+        command = "no-such-program"
+
+        [mcp.poor]
+        command = "touch"
+        env = { A = "env:NOT_SET_HERE" }
+
+        [mcp.off]
+        url = "https://example.org/mcp"
+        enabled = false
+    """
+    configure(folder, CONFIG + servers)
+    home = {"XDG_STATE_HOME": str(folder / "home")}
+    new = states(**home)["server new"]
+    run("mcp", "approve", "new", "--yes", "--no-connect", env=home)
+
+    found = states(**home)
+
+    assert (new["state"], "handrail mcp approve new" in new["found"]) == ("warn", True)
+    assert {name: found[f"server {name}"]["state"] for name in ("new", "gone", "poor", "off")} == {
+        "new": "ok",
+        "gone": "fail",
+        "poor": "fail",
+        "off": "ok",
+    }
+    assert "NOT_SET_HERE" in found["server poor"]["found"]
+    assert not (folder / "started").exists()
+
+
 def test_a_place_that_cannot_be_written_to_is_a_failure(folder: Path) -> None:
     (folder / "file").touch()
 

@@ -61,12 +61,16 @@ async def test_a_person_signs_in_and_later_commands_need_no_browser(tmp_path: Pa
     async with serving(Guarded()) as service:
         (tmp_path / "handrail.toml").write_text(f'[mcp.far]\nurl = "{service.url}"\noauth = true\n')
 
+        unknown = await _run(tmp_path, "login", "far")
+        approved = await _run(tmp_path, "approve", "far", "--yes")
         before = await _run(tmp_path, "list", "--json")
         person = Person()
         signed = await _run(tmp_path, "login", "far", person=person)
         after = await _run(tmp_path, "list", "--json")
         revoked = await _run(tmp_path, "revoke", "far")
 
+    assert (unknown[0], "handrail mcp approve far" in unknown[2]) == (1, True)
+    assert "handrail mcp login far" in approved[2]
     assert json.loads(before[1])["state"] == "lost"
     assert "handrail mcp login far" in json.loads(before[1])["notes"][0]
     assert (signed[0], signed[1], person.pages) == (0, "Signed in to far\n", [200])

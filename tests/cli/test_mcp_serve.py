@@ -147,7 +147,10 @@ async def test_what_the_person_at_the_client_does_not_allow_is_not_done(
     async with client(place, Person(answer), mode) as connected:
         answered = await connected.call_tool("converse", {"message": "please pay"})
 
-    assert answered.structured_content is not None
+    told: Any = answered.structured_content
+    assert ["handrail confirm allow confirm_" in each for each in told.get("waiting", [])] == (
+        [] if outcome else [True]
+    )
     assert effects(place) == outcome
 
 

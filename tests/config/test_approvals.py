@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handrail.app.person import shown
 from handrail.config.approvals import Approvals, FilePins, binding, state_folder, unapproved
 from handrail.core.errors import UsageError
 from handrail.mcp.values import Http, RemoteTool, Stdio
@@ -35,6 +36,7 @@ def config(tmp_path: Path) -> Path:
 
 def pins(approvals: Approvals, config: Path, told: list[str] | None = None, **more: frozenset[str]) -> FilePins:
     told = [] if told is None else told
+    approvals.approve(config, "bank", SERVER, by="ada")
     return FilePins(approvals, config, {"bank": SERVER}, tell=told.append, **more)
 
 
@@ -44,9 +46,9 @@ def test_they_are_in_the_users_state_folder_and_nowhere_near_a_project() -> None
     assert state_folder({"XDG_STATE_HOME": "relative", "HOME": "/home/ada"}) == Path("/home/ada/.local/state/handrail")
 
 
-def test_a_command_needs_an_approval_and_an_address_is_trusted_at_first(approvals: Approvals, config: Path) -> None:
+def test_a_command_needs_an_approval_and_so_does_an_address(approvals: Approvals, config: Path) -> None:
     assert unapproved(approvals, config, "time", SERVER) == "it was never approved"
-    assert unapproved(approvals, config, "far", Http(url="https://example.org/mcp")) is None
+    assert unapproved(approvals, config, "far", Http(url="https://example.org/mcp")) == "it was never approved"
 
     approvals.approve(config, "time", SERVER, by="ada")
 
@@ -81,12 +83,21 @@ def test_an_approval_is_for_one_server_of_one_file(approvals: Approvals, config:
     assert unapproved(approvals, tmp_path / "other" / "handrail.toml", "time", SERVER) is not None
 
 
-def test_a_changed_address_needs_a_word(approvals: Approvals, config: Path) -> None:
-    pins = FilePins(approvals, config, {"far": Http(url="https://example.org/mcp")})
-    pins.held("far", {"pay": remote()})
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Http(url="https://evil.example/mcp", headers={"Authorization": "env:DOCS"}),
+        Http(url="https://example.org/mcp", headers={"Authorization": "env:AWS_SECRET_ACCESS_KEY"}),
+    ],
+)
+def test_another_address_or_another_secret_in_a_header_needs_a_word(
+    approvals: Approvals, config: Path, changed: Http
+) -> None:
+    known = Http(url="https://example.org/mcp", headers={"Authorization": "env:DOCS"})
+    approvals.approve(config, "far", known, by="ada")
 
-    assert unapproved(approvals, config, "far", Http(url="https://example.org/mcp")) is None
-    assert unapproved(approvals, config, "far", Http(url="https://evil.example/mcp")) is not None
+    assert unapproved(approvals, config, "far", known) is None
+    assert unapproved(approvals, config, "far", changed) == "its address or headers changed since it was approved"
 
 
 def test_a_word_can_be_taken_back(approvals: Approvals, config: Path) -> None:
@@ -112,7 +123,6 @@ def test_no_value_of_a_variable_is_kept(approvals: Approvals, config: Path) -> N
 
 def test_the_first_use_takes_the_tools_as_they_are_and_says_so(approvals: Approvals, config: Path) -> None:
     told: list[str] = []
-    approvals.approve(config, "bank", SERVER, by="ada")
 
     assert pins(approvals, config, told).held("bank", {"pay": remote()}) == {}
     assert "used for the first time: its 1 tools" in told[0]
@@ -176,9 +186,65 @@ def test_approving_the_same_command_again_keeps_its_tools_and_another_one_forget
     assert (kept is not None and kept.tools is not None, fresh is not None and fresh.tools is None) == (True, True)
 
 
-def test_a_damaged_file_is_no_approval(approvals: Approvals, config: Path) -> None:
+def test_what_is_in_use_while_its_word_is_taken_back_is_held_back_and_not_approved_again(
+    approvals: Approvals, config: Path
+) -> None:
+    held = pins(approvals, config).held
+    held("bank", {"pay": remote()})
+    approvals.revoke(config, "bank")
+
+    why = held("bank", {"pay": remote()})
+
+    assert "taken back" in why["pay"]
+    assert unapproved(approvals, config, "bank", SERVER) == "it was never approved"
+
+
+def test_a_word_on_another_command_under_the_same_name_is_none_for_what_is_in_use(
+    approvals: Approvals, config: Path
+) -> None:
+    held = pins(approvals, config).held
+    other = Stdio(command="other")
+    approvals.approve(config, "bank", other, by="ada")
+
+    assert list(held("bank", {"pay": remote()})) == ["pay"]
+    assert unapproved(approvals, config, "bank", other) is None
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "PYTHONPATH", "NODE_OPTIONS", "npm_config_registry"])
+def test_a_variable_that_decides_which_code_runs_is_approved_with_its_value(
+    approvals: Approvals, config: Path, name: str
+) -> None:
+    approvals.approve(config, "bank", Stdio(command="x", env={name: "good"}), by="ada")
+
+    assert unapproved(approvals, config, "bank", Stdio(command="x", env={name: "good"})) is None
+    assert unapproved(approvals, config, "bank", Stdio(command="x", env={name: "evil"})) is not None
+    assert f"{name}=evil" in shown(Stdio(command="x", env={name: "evil"}))
+
+
+def test_a_link_to_an_approved_file_from_another_folder_is_not_approved(approvals: Approvals, config: Path) -> None:
+    approvals.approve(config, "bank", SERVER, by="ada")
+    config.parent.mkdir()
+    config.touch()
+    link = config.parent.parent / "elsewhere" / "handrail.toml"
+    link.parent.mkdir()
+    link.symlink_to(config)
+
+    assert unapproved(approvals, link, "bank", SERVER) == "it was never approved"
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path, config: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(UsageError, match=r"cannot be written: .*XDG_STATE_HOME"):
+        Approvals(tmp_path / "file" / "state").approve(config, "bank", SERVER, by="ada")
+
+
+@pytest.mark.parametrize(
+    "book", [b'{"version": 1, "servers": 3}', b'{"servers": {"\x80": {}}}', b'{"x":' + b"[" * 5000]
+)
+def test_a_damaged_file_is_no_approval(approvals: Approvals, config: Path, book: bytes) -> None:
     approvals.approve(config, "time", SERVER, by="ada")
-    approvals.path.write_text('{"version": 1, "servers": 3}', encoding="utf-8")
+    approvals.path.write_bytes(book)
 
     with pytest.raises(UsageError, match="damaged"):
         unapproved(approvals, config, "time", SERVER)

@@ -195,6 +195,26 @@ def test_what_cannot_be_used_is_refused_with_why(tmp_path: Path, entry: Any, sai
 
 
 @pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"command": "x", "cwd": SECRET}, "cwd: this looks like a secret"),
+        ({"command": SECRET}, "command: this looks like a secret"),
+        ({"command": " "}, "command: must name a program"),
+        ({"url": "${workspaceFolder}"}, "url: must be an address"),
+        ({"url": "https://[x"}, "url: must be an address"),
+    ],
+)
+def test_what_our_own_file_could_not_hold_is_refused_and_takes_no_other_with_it(
+    tmp_path: Path, entry: Any, said: str
+) -> None:
+    found = read(tmp_path / "mcp.json", {"inputs": None, "mcpServers": {"it": entry, "good": {"command": "x"}}})
+
+    assert said in found.refused["it"] and SECRET not in found.refused["it"]
+    add_servers(tmp_path / "handrail.toml", found.servers)
+    assert list(load_config(tmp_path / "handrail.toml").mcp) == ["good"]
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("{", ":1: is not JSON"),
@@ -250,7 +270,10 @@ def test_a_file_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert list(load_config(tmp_path / "handrail.toml").mcp) == ["a"]
 
 
-@pytest.mark.parametrize("before", ['[mcp.time]\ncommand = "x"\n', 'mcp = { other = { command = "x" } }\n', "not toml"])
+@pytest.mark.parametrize(
+    "before",
+    ['[mcp.time]\ncommand = "x"\n', 'mcp = { other = { command = "x" } }\n', "not toml", "mcp = 3\n", 'mcp = "time"\n'],
+)
 def test_nothing_changes_if_it_cannot_be_added(tmp_path: Path, before: str) -> None:
     path = tmp_path / "handrail.toml"
     path.write_text(before, encoding="utf-8")

@@ -114,7 +114,9 @@ def test_variables_are_filled_in_when_a_server_is_started_and_a_missing_one_has_
     )
     environ = {"ZONE": "UTC", "TIME_TOKEN": "secret", "HOST": "example.org", "T": "t"}
 
-    assert config.mcp["time"].resolved(environ) == Stdio(command="x", args=("UTC", "$5"), env={"TOKEN": "secret"})
+    assert config.mcp["time"].resolved(environ) == Stdio(
+        command="x", args=("UTC", "$5"), env={"TOKEN": "secret"}, cwd=str(tmp_path)
+    )
     assert config.mcp["far"].resolved(environ) == Http(url="https://example.org/mcp", headers={"A": "Bearer t"})
     assert "secret" not in repr(config)
     with pytest.raises(ConfigError) as missing:
@@ -201,6 +203,23 @@ def test_everything_that_a_file_can_say_of_the_standard_ensembles(tmp_path: Path
     assert (off.standard.io, off.standard.probability) == (None, False)
 
 
+def test_a_root_may_stand_in_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home" / "notes").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    standard = load_config(written(tmp_path, '[standard.io]\nroots = { notes = "~/notes" }\n')).standard
+
+    assert dict(standard.io.roots) == {"notes": tmp_path / "home" / "notes"}
+
+
+def test_a_folder_that_begins_with_a_variable_is_what_the_variable_says(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, '[mcp.a]\ncommand = "x"\ncwd = "${WORK}/here"\n'))
+
+    found = [config.mcp["a"].resolved({"WORK": each}) for each in ("/srv", "below")]
+
+    assert found == [Stdio(command="x", cwd="/srv/here"), Stdio(command="x", cwd=str(tmp_path / "below" / "here"))]
+
+
 @pytest.mark.requirement("converser.toml")
 @pytest.mark.parametrize(
     ("text", "said"),
@@ -216,6 +235,7 @@ def test_everything_that_a_file_can_say_of_the_standard_ensembles(tmp_path: Path
         ('[mcp.a]\ncommand = "x"\nenv = { A = 1 }', ":3: mcp.a.env.A: must be text"),
         ('[mcp.a]\ncommand = "x"\nenv = {}\nenvironment = {}', ":4: mcp.a.environment: is another spelling"),
         ('[mcp.a]\nurl = "ftp://x"', ":2: mcp.a.url: must be an address"),
+        ('[mcp.a]\nurl = "http://["', ":2: mcp.a.url: must be an address"),
         ('[mcp.a]\ncommand = "x"\nera = "ancient"', ":3: mcp.a.era: must be one of"),
         ('[mcp.a]\ncommand = "x"\nprefix = "a b"', ":3: mcp.a.prefix: must be of"),
         ('[mcp.a]\ncommand = "x"\nnew_tools = "maybe"', ":3: mcp.a.new_tools: must be one of"),

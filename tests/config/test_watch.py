@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from handrail.config.watch import Watch, files_of
-from handrail.core.errors import ConfigError
+from handrail.core.errors import ConfigError, UsageError
 from handrail.mcp.values import RemoteTool
 from tests.app.nodes import Place, call, names
 from tests.mcp.servers.described import describe, starts, tool
@@ -110,6 +110,21 @@ async def test_a_mistake_is_told_once_and_everything_stays_until_it_is_mended(pl
     assert "stays as it was" in line
 
 
+@pytest.mark.parametrize("wrong", ["[ensemble]\nname = 3\n", None])
+async def test_a_mistake_in_a_file_that_is_only_now_named_may_be_mended_there(place: Place, wrong: str | None) -> None:
+    async with place.app("") as app:
+        if wrong is not None:
+            (place.folder / "box.toml").write_text(wrong)
+        place.config('ensembles = ["box.toml"]\n')
+        assert not await app.refresh()
+        (place.folder / "box.toml").write_text(ENSEMBLE.format(name="after"))
+
+        assert await app.refresh()
+        assert names(app) == ["box:after"]
+    (told,) = place.told
+    assert "stays as it was" in told
+
+
 async def test_a_server_that_a_change_does_not_touch_keeps_its_connection(place: Place) -> None:
     text = place.server("a", tool("look", **READ))
     async with place.app(text) as app:
@@ -135,6 +150,78 @@ async def test_a_server_that_is_taken_out_serves_the_runs_that_began_with_it(pla
         gone = await call(app, "look", run="late")
 
     assert (kept.outcome, gone.outcome) == ("ok", "unknown_tool")
+
+
+async def test_a_server_that_is_taken_out_is_closed_after_the_last_run_that_began_with_it(place: Place) -> None:
+    text = '[models.m]\nprovider = "scripted"\nmodel = "script.toml"\n'
+    (place.folder / "script.toml").write_text('[[reply]]\ntext = "x"\n')
+    async with place.app(text) as app:
+        await call(app, "look", run="before it")  # a run that never had it does not keep it
+        place.config(text + place.server("a", tool("look", **READ)) + 'sampling = "m"\n')
+        await app.refresh()
+        await call(app, "look", run="early")
+        server = app.servers["a"]
+        place.config(text)
+        await app.refresh()
+        kept = server.ensemble.state, len(server.lent)
+
+        await app.executor.finish("early")
+        await app.refresh()
+
+        assert (kept, server.ensemble.state, server.lent) == (("prepared", 1), "closed", [])
+
+
+async def test_a_server_that_may_ask_a_model_is_made_anew_with_the_models(place: Place) -> None:
+    text = place.server("a", tool("look", **READ)) + 'sampling = "m"\n[models.m]\nprovider = "scripted"\n'
+    (place.folder / "script.toml").write_text('[[reply]]\ntext = "x"\n')
+    (place.folder / "other.toml").write_text('[[reply]]\ntext = "y"\n')
+    async with place.app(text + 'model = "script.toml"\n') as app:
+        before = app.servers["a"]
+        place.config(text + 'model = "other.toml"\n')
+        await app.refresh()
+
+        assert app.servers["a"] is not before
+        assert before.ensemble.state == "closed"
+
+
+async def test_a_name_that_a_change_brings_twice_leaves_everything_as_it_was(place: Place) -> None:
+    text = place.server("a", tool("look", **READ))
+    async with place.app(text) as app:
+        config = app.config
+        place.config('rules = ["deny a:look"]\n' + text + place.server("b", tool("look", **READ)))
+
+        with pytest.raises(UsageError, match=r"under \[mcp\.b\]"):
+            await app.reload()
+
+        assert (app.config, list(app.servers), names(app)) == (config, ["a"], ["a:look"])
+        assert (await call(app, "look")).outcome == "ok"
+
+
+async def test_what_is_written_while_files_are_taken_up_is_taken_up_next(place: Place) -> None:
+    """The person is asked in mid-reload; until they answer, somebody writes."""
+    first, second = place.server("a", tool("look", **READ)), place.server("b", tool("peek", **READ))
+    async with place.app("") as app:
+        place.config(first)
+        place.meanwhile = lambda: place.config(first + second)
+        await app.refresh()
+        place.meanwhile = None
+        before = names(app)
+
+        assert await app.refresh()
+        assert (before, names(app)) == (["a:look"], ["a:look", "b:peek"])
+        assert starts(place.folder / "a.json") == 1
+        assert not await app.refresh()
+
+
+async def test_a_rule_that_a_change_takes_away_holds_no_more_for_runs_that_began_with_it(place: Place) -> None:
+    text = place.server("a", tool("pay"))
+    async with place.app('rules = ["allow a:pay"]\n' + text) as app:
+        before = await call(app, "pay", run="run", n=1)
+        place.config(place.server("b", tool("look")))
+        await app.refresh()
+        after = await call(app, "pay", run="run", n=2)
+
+    assert (before.outcome, after.outcome) == ("ok", "needs_confirmation")
 
 
 async def test_a_command_that_a_change_brings_waits_for_a_word(place: Place) -> None:
@@ -176,6 +263,7 @@ async def test_a_word_that_is_given_in_another_process_is_taken_up(place: Place)
         renewed = await app.refresh()
 
         assert (held, renewed, names(app)) == ([], True, ["a:look"])
+    assert starts(place.folder / "a.json") == 2  # once for each app: it was only asked again
 
 
 def _remote(description: str) -> RemoteTool:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzz.law import on_time
 from handrail.core.jsontext import JSONTextError, kind_of, oddity, parse, parse_lightly, parse_object
 
 ACCEPTED = {
@@ -214,6 +215,20 @@ def test_a_key_is_never_lost(pairs: list[tuple[str, str]]) -> None:
     else:
         with pytest.raises(JSONTextError, match="occurs twice"):
             parse(text)
+
+
+def test_many_numbers_at_the_edge_of_what_a_float_holds_cost_no_more_than_others() -> None:
+    with on_time(2.0):  # msgspec itself takes more than twice that
+        assert parse_lightly(b"[" + b"1.7976931348623157e308," * 500_000 + b"1.5]")[-2:] == [
+            1.7976931348623157e308,
+            1.5,
+        ]
+
+
+def test_many_numbers_that_are_almost_too_long_cost_no_more_than_other_text() -> None:
+    text = b'"' + (b"1" * 400 + b" ") * 50_000 + b'"'
+    with on_time(2.0):  # looked for one by one, run by run, they take more than twice that
+        assert len(parse_lightly(text)) == len(text) - 2
 
 
 @pytest.mark.parametrize("beside", ["[]", json.dumps([[]] * 200), '"' + "7" * 500 + '"'])

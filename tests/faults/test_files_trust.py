@@ -98,6 +98,29 @@ async def test_case_39_a_file_from_elsewhere_starts_nothing_and_its_command_is_s
     assert f"sh -c 'touch {mark}'" in told
 
 
+async def test_case_39_an_address_of_a_file_from_elsewhere_is_sent_nothing_and_what_it_would_get_is_shown(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.asks = False
+    monkeypatch.setenv("CANARY", "opensesame")
+    heard: list[bytes] = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(1000))
+        writer.close()
+
+    async with await asyncio.start_server(hear, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        table = f'[mcp.far]\nurl = "http://127.0.0.1:{port}/mcp"\nheaders = {{ X = "env:CANARY" }}\n'
+        async with place.app(table) as app:
+            offered = names(app)
+
+    (told,) = place.told
+    assert (offered, heard) == ([], [])
+    assert "X: env:CANARY" in told
+    assert "opensesame" not in told
+
+
 @pytest.mark.parametrize(
     "injected",
     [
@@ -119,6 +142,25 @@ async def test_case_39_a_changed_argument_variable_or_folder_needs_a_new_word(pl
 
     assert starts(Path(file)) == began
     assert place.asked[-1].endswith("changed since it was approved")
+
+
+async def test_case_39_what_was_approved_runs_wherever_the_person_stands(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program and a script by relative paths are those of the file's folder, not of where somebody put others."""
+    elsewhere = place.folder / "elsewhere"
+    elsewhere.mkdir()
+    first, script, file = command(describe(place.folder / "demo.json", tool("look", **READ)))
+    for folder, words in ((place.folder, f'exec {first} "$@"'), (elsewhere, f"touch {elsewhere}/mark")):
+        (folder / "run.sh").write_text(f"#!/bin/sh\n{words}\n")
+        (folder / "run.sh").chmod(0o755)
+    monkeypatch.chdir(elsewhere)
+
+    async with place.app(f'[mcp.demo]\ncommand = "./run.sh"\nargs = ["{script}", "demo.json"]\n') as app:
+        assert names(app) == ["demo:look"]
+
+    assert starts(Path(file)) == 1
+    assert not (elsewhere / "mark").exists()
 
 
 async def test_case_39_a_word_for_one_file_is_none_for_another(place: Place, tmp_path: Path) -> None:

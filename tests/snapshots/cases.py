@@ -89,7 +89,7 @@ def _tool(name: str, random: Random) -> CatalogueTool:
         idempotent=random.choice([None, True, False]),
         timeout_ms=random.choice([None, 1, 2**53 - 1]),
         tags=random.choice([None, tuple(random.sample(STRINGS, 2))]),
-        models=None,
+        models=random.choice([None, tuple(random.sample(STRINGS, 2))]),
     )
 
 

@@ -14,6 +14,7 @@ from handrail.core.errors import UsageError
 from handrail.snapshots.catalogue import Catalogue
 from handrail.snapshots.write import check_snapshots, write_snapshots
 from tests.cli.scene import lines, run
+from tests.mcp.servers.described import command, describe, tool
 from tests.snapshots.cases import TWO
 
 CONFIG = """\
@@ -132,6 +133,7 @@ def test_a_catalogue_from_elsewhere_needs_no_configuration(folder: Path) -> None
         (("--from", "none.json", "--out", "made"), "none.json cannot be read"),
         (("--from", "bad.json", "--out", "made"), "bad.json: is no JSON"),
         (("--from", "http://127.0.0.1:9/capabilities", "--out", "made"), "cannot be read"),
+        (("--from", "http://me:secret@[", "--out", "made"), "the address cannot be read"),
         (("--from", "bad.json", "--tools", "box.py", "--out", "made"), "leave --tools out"),
         (("--tools", "none.py", "--out", "made"), "there is no such file"),
         (("--out", "box.py/made"), "cannot be"),
@@ -153,7 +155,19 @@ def test_a_node_whose_server_is_not_there_is_not_written_by_half(folder: Path) -
     result = run("sync-capabilities", "--out", "made")
 
     assert (result.exit_code, (folder / "made").exists()) == (1, False)
-    assert "nothing is written" in result.stderr and "files" in result.stderr
+    assert "not all tools are there: MCP server 'files' is not" in result.stderr
+
+
+def test_a_server_that_is_used_for_the_first_time_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    started = json.dumps(command(describe(folder / "demo.json", tool("look"))))
+    (folder / "handrail.toml").write_text(f"{CONFIG}\n[mcp.demo]\ncommand = {started}\n")
+    run("mcp", "approve", "demo", "--yes", "--no-connect")
+
+    result = run("sync-capabilities", "--out", "made")
+
+    assert (result.exit_code, "first time" in result.stderr) == (0, True)
+    assert '"look"' in (folder / "made" / "capabilities.ts").read_text()
 
 
 def test_the_help_shows_how(folder: Path) -> None:

@@ -159,6 +159,22 @@ async def test_students_t_has_the_closed_forms_of_one_and_two_degrees() -> None:
     assert two["density"] == near((2 + 9) ** -1.5)
 
 
+@pytest.mark.parametrize(
+    ("shape", "variance"),
+    [
+        (50, 6.253425856013038e-4),
+        (100, 1.6030491620026111e-4),
+        (1e9, 1.6449340625451492e-18),
+        (1e15, math.pi**2 / 6e30),
+    ],
+)
+async def test_a_narrow_weibull_distribution_keeps_its_digits(shape: float, variance: float) -> None:
+    told = await facts("weibull", [0.5, 1e90], [0.5], shape=shape, scale=1)
+
+    assert told["variance"] == near(variance)
+    assert [(point["density"], point["at_most"]) for point in told["points"]][1] == (0, 1)
+
+
 async def test_a_million_trials_lose_no_digits() -> None:
     told = await facts("binomial", [500_000], [0.5], n=1_000_000, p=0.5)
 
@@ -259,7 +275,7 @@ IMPOSSIBLE: list[tuple[str, dict[str, float], str]] = [
     ("gamma", {"shape": 1e99, "scale": 1}, "shape must be more than 0 and at most 1e+07"),
     ("hypergeometric", {"population": 10, "successes": 11, "draws": 2}, "successes must be from 0"),
     ("geometric", {"p": 0}, "p must be a probability"),
-    ("lognormal", {"mu": 1e99, "sigma": 1}, "too large for a number"),
+    ("lognormal", {"mu": 1e99, "sigma": 1}, "too small for a number"),
     ("integers", {"low": 3, "high": 2}, "low must not be more than high"),
 ]
 
@@ -468,6 +484,14 @@ async def test_counts_are_compared_with_what_was_expected_and_with_each_other() 
     assert (fair["statistic"], fair["df"]) == (near(sum((n - 34) ** 2 / 34 for n in (22, 24, 38, 30, 46, 44))), 5)
     assert (table["statistic"], table["df"]) == (near(50 / 63), 1)
     assert table["p_value"] == near(math.erfc(math.sqrt(50 / 63 / 2)))
+
+
+async def test_means_compare_alike_whatever_the_unit_up_to_the_largest_numbers_there_are() -> None:
+    a, b = ([each * 1e99 for each in part] for part in SLEEP)
+    welch = await ask("compare", method="welch", a=a, b=b)
+    assert (welch["statistic"], welch["df"]) == (near(-1.8608, 1e-4), near(17.776, 1e-4))
+    tiny = await refusal("compare", method="regression", a=[0, 1e-200, 3e-200], b=[0, 1, 7])
+    assert "equal values" in tiny or "too small" in tiny
 
 
 async def test_what_cannot_be_compared_is_refused_with_why() -> None:

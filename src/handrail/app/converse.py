@@ -10,19 +10,29 @@ that talks to itself.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from handrail.app.owned import mark, owns_conversation
 from handrail.config.nodes import Converse
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny
 from handrail.core.context import Context, Principal
-from handrail.core.errors import HandrailError, ToolError
-from handrail.core.events import CallIntended, CallSettled, Event, ReplyFinished
+from handrail.core.errors import HandrailError, ToolError, UsageError
+from handrail.core.events import (
+    CallIntended,
+    CallSettled,
+    ConfirmationAnswered,
+    ConfirmationRequested,
+    Event,
+    ReplyFinished,
+)
 from handrail.core.ids import NewId, new_id
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation
+from handrail.execute.whole import to_the_end
 from handrail.mcp.server.asker import ClientApprover
 from handrail.mcp.server.asks import KEY, ClientAsk
 from handrail.store.conversations import ConversationStore
@@ -33,8 +43,10 @@ if TYPE_CHECKING:
     from handrail.app.opened import App
     from handrail.faces.llm import LLM
 
+logger = logging.getLogger(__name__)
+
 SECONDS = 600.0
-"""How long a conversation may take where no limit says otherwise."""
+"""How long one answer may take; a person's time to confirm something does not count."""
 _SAYS = (
     "Talk with {model}, which has tools of its own{tools}. Give `conversation` as it was returned to go on with one."
 )
@@ -53,6 +65,11 @@ _OUTPUT = {
         "text": {"type": "string", "description": "What was answered."},
         "conversation": {"type": "string", "description": "The id by which it goes on."},
         "run": {"type": "string", "description": "The run in the record."},
+        "waiting": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Calls that were not made: each waits for a person's word, and how it is given.",
+        },
     },
     "required": ["text", "conversation", "run"],
 }
@@ -112,12 +129,15 @@ class Converser:
             tags=("long",),
         )
 
-    async def _converse(self, invocation: Invocation) -> dict[str, str]:
+    async def _converse(self, invocation: Invocation) -> dict[str, Any]:
         app, llm = self._app, self._llm
         if app is None or llm is None:
             raise ToolError("NOT_READY", "the node is still starting; try again")
         store = ConversationStore(app.journal.path.parent)
-        id = invocation.arguments.get("conversation") or self._new_id("conversation")
+        principal = invocation.context.principal.id
+        id = invocation.arguments.get("conversation") or f"{mark(principal)}{self._new_id('conversation')}"
+        if not owns_conversation(principal, id):
+            raise _unknown(id)
         if id in self._busy:
             raise ToolError("BUSY", f"conversation {id!r} is at work on another message; wait for it")
         self._busy.add(id)
@@ -128,39 +148,68 @@ class Converser:
 
     async def _turn(
         self, app: App, llm: LLM, store: ConversationStore, id: str, invocation: Invocation
-    ) -> dict[str, str]:
+    ) -> dict[str, Any]:
         conversation = await self._begun(store, invocation.arguments.get("conversation"))
         conversation = conversation.say(invocation.arguments["message"], at=app.executor.now())
-        run = self._new_id("run")
-        above = invocation.context
-        context = Context(
-            run=run,
-            principal=Principal(above.principal.id, self._scopes(above)),
-            deadline=above.deadline,
-            depth=above.depth + 1,
-        )
+        above, run = invocation.context, self._new_id("run")
         client = invocation.auxdata.get(KEY)
-        try:
-            with self._asker.during(_Through(client if isinstance(client, ClientAsk) else None, above.principal.id)):
-                ended = await app.runner(llm).run(conversation, context, _Telling(invocation))
-        except HandrailError as error:
-            raise ToolError("MODEL_FAILED", str(error)) from error
-        finally:
-            await app.executor.finish(run)
-        await asyncio.to_thread(store.save, id, ended)
-        return {"text": ended.text, "conversation": id, "run": run}
+        through = _Through(client if isinstance(client, ClientAsk) else None, above.principal.id)
+        telling = _Telling(invocation)
 
-    def _scopes(self, above: Context) -> tuple[str, ...] | None:
+        def follow(now: Conversation) -> None:
+            nonlocal conversation
+            conversation = now
+
+        try:
+            with self._asker.during(through):
+                running = app.runner(llm).run(conversation, self._context(above, run), telling, follow=follow)
+                conversation = await running
+        except HandrailError as error:
+            words = f"{error}; the conversation so far is {id!r}, and what was done in it is done"
+            raise ToolError("MODEL_FAILED", words) from error
+        finally:
+            # Also what failed or was cancelled: a model that does not know what it has done would do it again.
+            await to_the_end(_ended(app, store, id, conversation, run))
+        waiting = {"waiting": list(telling.waiting.values())} if telling.waiting else {}
+        return {"text": conversation.text, "conversation": id, "run": run, **waiting}
+
+    def _context(self, above: Context, run: str) -> Context:
+        """The rights of the caller, as narrow as the calls above have made them, or else those that are lent."""
         lent = self._settings.tools
-        return above.principal.scopes if lent is None else lent
+        if lent is None:
+            return Context(
+                run=run,
+                principal=above.principal,
+                scopes=above.scopes,
+                within=above.within,
+                deadline=above.deadline,
+                depth=above.depth + 1,
+            )
+        principal = Principal(above.principal.id, lent)
+        return Context(run=run, principal=principal, deadline=above.deadline, depth=above.depth + 1)
 
     async def _begun(self, store: ConversationStore, id: str | None) -> Conversation:
         if id is None:
             return Conversation().supervised(self._settings.system) if self._settings.system else Conversation()
         try:
             return await asyncio.to_thread(store.load, id)
+        except UsageError as error:
+            raise _unknown(id) from error
         except HandrailError as error:
-            raise ToolError("NO_CONVERSATION", str(error)) from error
+            logger.warning("a conversation cannot be gone on with: %s", error)
+            raise ToolError("NO_CONVERSATION", f"conversation {id!r} is damaged; begin another") from error
+
+
+def _unknown(id: str) -> ToolError:
+    """The same words for one that is not there and for one that is somebody else's."""
+    return ToolError("NO_CONVERSATION", f"there is no conversation {id!r}; leave it out to begin one")
+
+
+async def _ended(app: App, store: ConversationStore, id: str, conversation: Conversation, run: str) -> None:
+    try:
+        await asyncio.to_thread(store.save, id, conversation)
+    finally:
+        await app.executor.finish(run)
 
 
 class _Through:
@@ -198,10 +247,18 @@ class _Telling:
     """Tells the caller how far the conversation is, step by step."""
 
     def __init__(self, invocation: Invocation) -> None:
+        self.waiting: dict[str, str] = {}
+        """What nobody could be asked about, by the question, and how to answer it. Only the model was told so far."""
         self._report: Callable[..., None] = invocation.progress
         self._steps = 0
 
     async def __call__(self, event: Event) -> None:
+        match event:
+            case ConfirmationRequested(request=request, tool=tool, run=run):
+                how = f"handrail confirm allow {request}, and then: handrail resume {run}"
+                self.waiting[request] = f"{tool} was not called; a person may allow it with: {how}"
+            case ConfirmationAnswered(request=request):
+                self.waiting.pop(request, None)
         if (said := _stage(event)) is not None:
             self._steps += 1
             self._report(self._steps, None, said)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handrail.app.node import Beside, Node
+from handrail.app.node import Beside, Node, Sets
 from handrail.app.parts import Around, Server, loaded
 from handrail.app.person import Person
 from handrail.config.load import load_config
 from handrail.config.values import Config
-from handrail.config.watch import Watch, files_of
+from handrail.config.watch import Watch, ensembles_in, files_of
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.ports import Approver, Embedder, Spill
@@ -59,25 +59,32 @@ class Wanted:
     """Whether models get the tool that reads on in long outputs; to a very small one it is only one more to confuse."""
 
 
-_SETS = 100
-"""Sets of tools whose approvers are kept, for runs that still have them."""
-
-
 class _Approving:
-    """Who is asked now. Questions of runs that began with older tools go to those who know them."""
+    """Who is asked: first the rules of now, then somebody who knows the tools of the run that asks."""
 
-    def __init__(self) -> None:
-        self._known: list[tuple[RegisteredTools, Approver]] = []
+    def __init__(self, ask: Ask, rules: Iterable[str]) -> None:
+        self._ask = ask
+        self._stated = tuple(map(Rule.parse, rules))
+        self._rules = self._stated
+        self._executor: Executor | None = None
+        self._known: dict[int, tuple[RegisteredTools, Approver]] = {}
 
-    def take(self, tools: RegisteredTools, approver: Approver) -> None:
-        same = bool(self._known) and _same(self._known[0][0], tools)
-        self._known = [(tools, approver), *self._known[same:]][:_SETS]
+    def begin(self, executor: Executor) -> None:
+        """From now on there is somebody to ask."""
+        self._executor = executor
+
+    def renew(self, config: Config, in_use: Sets) -> None:
+        """Take these rules, and forget who knew tools that no run has any more."""
+        self._rules = (*self._stated, *config.rules)
+        self._known = {id(tools): self._known[id(tools)] for tools in in_use if id(tools) in self._known}
 
     async def decide(self, question: Confirmation) -> Decision:
-        if not self._known:
+        if self._executor is None:
             return Defer()
-        knows = (approver for tools, approver in self._known if question.tool in tools)
-        return await next(knows, self._known[0][1]).decide(question)
+        tools = self._executor.tools_of(question.run)
+        if id(tools) not in self._known:
+            self._known[id(tools)] = tools, self._ask(tools)
+        return await Rules(self._rules, self._known[id(tools)][1]).decide(question)
 
 
 class App:
@@ -89,7 +96,7 @@ class App:
         executor: Executor,
         journal: SqliteJournal,
         spill: Spill,
-        approving: Callable[[RegisteredTools, Config], None],
+        approving: _Approving,
         person: Person,
         offered: RegisteredTools,
         adjust: Adjust,
@@ -144,17 +151,21 @@ class App:
             HandrailError: Something in the files is wrong; everything stays as it was.
         """
         async with self._reloading:
+            offered = self._offered
             if self.config.file is not None:
                 before, config = self.config, self._adjust(load_config(self.config.file))
-                await self._node.change(config)
+                await self._node.change(config, self.executor.tools_in_use)
                 if config.policy != before.policy or config.journal != before.journal:
                     self._person.tell("What changed under [policy], [llm] or [proof] holds from the next start on.")
-            return self._renew()
+            self._renew()
+            await self._node.sweep(self.executor.tools_in_use)
+            return self._offered is not offered
 
     async def refresh(self) -> bool:
         """As `reload`, if a file has changed since the last look. A mistake in it is told, once."""
-        changed = await asyncio.to_thread(self._watch.look, self._files)
-        if not changed:
+        if not await asyncio.to_thread(lambda: self._watch.look(self._files)):
+            async with self._reloading:
+                await self._node.sweep(self.executor.tools_in_use)
             return False
         try:
             renewed = await self.reload()
@@ -164,13 +175,15 @@ class App:
                 self._person.tell(f"{error}; until it is mended, everything stays as it was")
             return False
         self._mistake = ""
-        self._watch.look(self._files)
+        # What a reload itself brings and writes is no news. What somebody changed meanwhile is: it is read next time.
+        await asyncio.to_thread(lambda: self._watch.meet(self._files, anew={self._person.approvals.path}))
         return renewed
 
     @property
     def _files(self) -> tuple[Path, ...]:
         config = self.config
-        return (*files_of(config.file, config.ensembles), self._person.approvals.path)
+        ensembles = (*config.ensembles, *ensembles_in(config.file))
+        return (*files_of(config.file, ensembles), self._person.approvals.path)
 
     def changed(self) -> None:
         """A server has other tools than before."""
@@ -181,17 +194,15 @@ class App:
                 self._mistake = str(error)
                 self._person.tell(f"{error}; until then, the tools stay as they were")
 
-    def _renew(self) -> bool:
+    def _renew(self) -> None:
         tools = self._node.tools()
-        self._approving(tools, self.config)
-        if _same(self._offered, tools):
-            return False
-        self._offered = tools
-        self.executor.renew(tools)
-        self.config.offering.equip(self.executor)
-        for listener in tuple(self.listeners):
-            listener()
-        return True
+        if not _same(self._offered, tools):
+            self.executor.renew(tools)
+            self.config.offering.equip(self.executor)
+            self._offered = tools
+            for listener in tuple(self.listeners):
+                listener()
+        self._approving.renew(self.config, self.executor.tools_in_use)
 
 
 @asynccontextmanager
@@ -217,47 +228,47 @@ async def open_app(
         JournalError: The journal cannot be opened.
     """
     person = person or Person()
-    approving = _Approving()
-    rules = tuple(map(Rule.parse, wanted.rules))
+    approving = _Approving(ask, wanted.rules)
     apps: list[App] = []
-
-    def take(tools: RegisteredTools, config: Config) -> None:
-        approving.take(tools, Rules((*rules, *config.rules), ask(tools)))
-
-    around = Around(person, approving, on_change=lambda: apps[0].changed() if apps else None)
-    groups = loaded(config, wanted.tools, around)  # before anything is made: a mistake in a file leaves no journal
+    groups = loaded(config, wanted.tools)  # before anything is made: a mistake in a file leaves no journal
     async with AsyncExitStack() as stack:
         _make_folder(journal)
         opened = await stack.enter_async_context(await SqliteJournal.open(journal))
-        around = replace(around, journal=opened)
         spill = DirectorySpill(journal.parent / "outputs")
-        reading = (read_output_tool(spill),) if wanted.read_on else ()
-        node = Node(config, wanted.tools, around, reading, beside)
+        around = Around(person, approving, opened, on_change=lambda: apps[0].changed() if apps else None)
+        node = Node(config, wanted.tools, around, (read_output_tool(spill),) if wanted.read_on else (), beside)
         stack.push_async_callback(node.close)
-        await node.open(groups)
-        tools = node.tools()
-        take(tools, config)
-        executor = Executor(
-            tools,
-            policy=config.policy,
-            approver=approving,
-            journal=opened,
-            spill=spill,
-            embedder=_embedder(config, tools),
-        )
-        config.offering.equip(executor)
-        apps.append(App(node, await stack.enter_async_context(executor), opened, spill, take, person, tools, adjust))
+        tools = await node.open(groups)
+        executor = await stack.enter_async_context(_executor(config, tools, approving, opened, spill))
+        approving.begin(executor)
+        approving.renew(config, executor.tools_in_use)
+        apps.append(App(node, executor, opened, spill, approving, person, tools, adjust))
         yield apps[0]
 
 
+def _executor(
+    config: Config, tools: RegisteredTools, approver: Approver, journal: SqliteJournal, spill: Spill
+) -> Executor:
+    embedder = _embedder(config, tools)
+    made = Executor(tools, policy=config.policy, approver=approver, journal=journal, spill=spill, embedder=embedder)
+    config.offering.equip(made)
+    return made
+
+
 @asynccontextmanager
-async def open_tools(config: Config, person: Person) -> AsyncIterator[RegisteredTools]:
-    """Only the tools of a configuration, to be looked at: without a journal, nothing can run them."""
+async def open_tools(config: Config, person: Person, *, whole: bool = False) -> AsyncIterator[RegisteredTools]:
+    """Only the tools of a configuration, to be looked at: without a journal, nothing can run them.
+
+    Raises:
+        UsageError: As `open_app`; and where the `whole` is wanted, that a server is not there.
+    """
     around = Around(person, DeferAll())
     node = Node(config, (), around)
     try:
-        await node.open(loaded(config, (), around))
-        yield node.tools()
+        tools = await node.open(loaded(config, ()))
+        if whole and (absent := node.absent):
+            raise UsageError(f"not all tools are there: MCP server {', '.join(map(repr, absent))} is not")
+        yield tools
     finally:
         await node.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +32,16 @@ class Server:
     name: str
     settings: McpSettings
     ensemble: McpEnsemble
+    lent: list[LLM] = field(default_factory=list)
+    """Models that it may ask; they are closed with it."""
     approval: Approval | None = None
     """What the user had said of it once it was up: another word since then means another look at its tools."""
 
     async def close(self) -> None:
-        await self.ensemble.close()
+        try:
+            await self.ensemble.close()
+        finally:
+            await _close_models(self.lent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,6 @@ class Around:
     journal: Journal | None = None
     on_change: Callable[[], None] = lambda: None
     """Called in the loop when a server has other tools than before."""
-    opened: list[LLM] = field(default_factory=list)
-    """Models that groups ask. Whoever made this closes them."""
-
-    def lend(self, config: Config, name: str | None) -> Model:
-        self.opened.append(open_model(config, name))
-        return self.opened[-1].model
 
 
 async def approved(config: Config, person: Person) -> dict[str, McpSettings]:
@@ -90,7 +88,8 @@ def refusal(name: str, settings: McpSettings, why: str) -> str:
 async def _consented(config: Config, name: str, settings: McpSettings, why: str, person: Person) -> bool:
     if person.consent is None or config.file is None or not await person.consent(name, settings.endpoint, why):
         return False
-    person.approvals.approve(config.file, name, settings.endpoint, by=person.by)
+    # In a thread: it waits for other processes that write there.
+    await asyncio.to_thread(person.approvals.approve, config.file, name, settings.endpoint, by=person.by)
     return True
 
 
@@ -103,7 +102,8 @@ def make_server(config: Config, name: str, settings: McpSettings, around: Around
     from handrail.mcp.client.asking import PortAsking
     from handrail.mcp.client.ensemble import McpEnsemble
 
-    model = None if settings.sampling is None else around.lend(config, settings.sampling)
+    endpoint = settings.resolved()
+    lent = [] if settings.sampling is None else [open_model(config, settings.sampling)]
     person = around.person
     pins = None
     if config.file is not None:
@@ -117,13 +117,12 @@ def make_server(config: Config, name: str, settings: McpSettings, around: Around
         "defaults": settings.defaults,
         "bounds": settings.bounds,
         "era": settings.era,
-        "asking": PortAsking(around.approver, model, around.journal),
+        "asking": PortAsking(around.approver, lent[0].model if lent else None, around.journal),
         "pins": pins,
         "sign_in": _sign_in(name, settings, person),
         "on_change": around.on_change,
     }
-    ensemble = McpEnsemble(name, settings.resolved(), **options | others)
-    return Server(name, settings, ensemble)
+    return Server(name, settings, McpEnsemble(name, endpoint, **options | others), lent)
 
 
 def _sign_in(name: str, settings: McpSettings, person: Person) -> Any:
@@ -132,21 +131,24 @@ def _sign_in(name: str, settings: McpSettings, person: Person) -> Any:
         return None
     from handrail.mcp.client.signin import SignIn
 
-    url = settings.endpoint.url
-
     def refuse(address: str) -> None:
-        raise SignInFailed(url, f"it wants you to sign in; run: handrail mcp login {name}")
+        raise SignInFailed(name, f"it wants you to sign in; run: handrail mcp login {name}")
 
     return SignIn(store=person.tokens, show=refuse)
 
 
-def standard(config: Config, around: Around) -> dict[str, tuple[Any, Callable[[], Ensemble]]]:
+Make = Callable[["list[LLM]"], Ensemble]
+"""Makes a group; the models that it opens are put into the list, for whoever closes the group."""
+
+
+def standard(config: Config) -> dict[str, tuple[Any, Make]]:
     """handrail's own groups, those that are asked for: of what and how each is made."""
     settings = config.standard
-    wanted: dict[str, tuple[Any, Callable[[], Ensemble]]] = {
-        "io": (settings.io, lambda: _io(settings.io)),
-        "probability": (settings.probability or None, _probability),
-        "summarization": (settings.summarization, lambda: _summarization(config, around)),
+    models = None if settings.summarization is None else (config.default_model, dict(config.models))
+    wanted: dict[str, tuple[Any, Make]] = {
+        "io": (settings.io, lambda lent: _io(settings.io)),
+        "probability": (settings.probability or None, lambda lent: _probability()),
+        "summarization": (models and (settings.summarization, models), lambda lent: _summarization(config, lent)),
     }
     return {name: made for name, made in wanted.items() if made[0] is not None}
 
@@ -163,16 +165,27 @@ def _probability() -> Ensemble:
     return probability_ensemble()
 
 
-def _summarization(config: Config, around: Around) -> Ensemble:
+def _summarization(config: Config, lent: list[LLM]) -> Ensemble:
     from handrail.standard.summarization import summarization_ensemble
 
     wanted = config.standard.summarization or Summarization()
-    model = cache(lambda: around.lend(config, wanted.model))  # opened when it is first asked: most runs never do
+
+    def model() -> Model:
+        if not lent:  # opened when it is first asked: most runs never do
+            lent.append(open_model(config, wanted.model))
+        return lent[0].model
+
     return summarization_ensemble(model, wanted.settings) if wanted.settings else summarization_ensemble(model)
 
 
-async def prepare_all(ensembles: Iterable[Ensemble]) -> None:
+_LONG = 3.0
+"""Seconds to wait without a word."""
+
+
+async def prepare_all(ensembles: Iterable[Ensemble], tell: Callable[[str], None] = lambda line: None) -> None:
     """Get all of them ready at once: it takes as long as the slowest. If one cannot be, none is left open.
+
+    Whoever has waited for long is told for whom.
 
     Raises:
         HandrailError: The first failure of one that is needed.
@@ -181,7 +194,11 @@ async def prepare_all(ensembles: Iterable[Ensemble]) -> None:
     tasks = [asyncio.create_task(each.prepare()) for each in ensembles]
     try:
         if tasks:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            done, late = await asyncio.wait(tasks, timeout=_LONG, return_when=asyncio.FIRST_EXCEPTION)
+            if late and all(task.exception() is None for task in done):
+                names = (each.name for each, task in zip(ensembles, tasks, strict=True) if task in late)
+                tell(f"Still waiting for {', '.join(map(repr, names))} …")
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()
     except BaseException:
@@ -192,12 +209,17 @@ async def prepare_all(ensembles: Iterable[Ensemble]) -> None:
         raise
 
 
-async def close_all(parts: Iterable[Ensemble | Server]) -> None:
+async def close_all(parts: Iterable[Ensemble | Server | Group]) -> None:
     """At once, and all of them, whatever one of them says to it."""
     results = await asyncio.gather(*(each.close() for each in parts), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, HandrailError):
             raise result
+
+
+async def _close_models(lent: list[LLM]) -> None:
+    while lent:
+        await lent.pop().aclose()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,9 +229,18 @@ class Group:
     made_of: Any
     item: Any
     """An ensemble or, of what is wanted by name, a tool."""
+    lent: list[LLM] = field(default_factory=list)
+    """Models that it has opened; they are closed with it."""
+
+    async def close(self) -> None:
+        try:
+            if isinstance(self.item, Ensemble):
+                await self.item.close()
+        finally:
+            await _close_models(self.lent)
 
 
-def loaded(config: Config, wanted: tuple[str, ...], around: Around, before: Iterable[Group] = ()) -> tuple[Group, ...]:
+def loaded(config: Config, wanted: tuple[str, ...], before: Iterable[Group] = ()) -> tuple[Group, ...]:
     """Everything but servers. What is made of the same as `before` is the same.
 
     Raises:
@@ -225,9 +256,10 @@ def loaded(config: Config, wanted: tuple[str, ...], around: Around, before: Iter
     if any(group.item is None for group in found):
         fresh = files_of(config)
         found = [group if group.item else Group(group.made_of, item) for group, item in zip(found, fresh, strict=True)]
-    for name, (settings, make) in standard(config, around).items():
-        same = known.get((name, repr(settings)))
-        found.append(same or Group((name, repr(settings)), make()))
+    for name, (settings, make) in standard(config).items():
+        lent: list[LLM] = []
+        said = (name, repr(settings))
+        found.append(known.get(said) or Group(said, make(lent), lent))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from handrail.config.approvals import Approvals
+from handrail.config.approvals import Approvals, deciding
 from handrail.core.redact import redact_text
 from handrail.mcp.values import Endpoint, Http, Stdio
 
@@ -34,14 +34,17 @@ class Person:
 
 
 def shown(endpoint: Endpoint) -> str:
-    """Exactly what would be run or spoken to, as it is written; values of variables are not shown."""
+    """Exactly what would be run or spoken to, as it is written. Values are shown of variables that decide what runs."""
     match endpoint:
         case Stdio(command=command, args=args, env=env, cwd=cwd):
             folder = f", in {cwd}" if cwd else ""
-            variables = f", with the variables {', '.join(sorted(env))}" if env else ""
+            values = deciding(endpoint)
+            named = (f"{name}={values[name]}" if name in values else name for name in sorted(env))
+            variables = f", with the variables {redact_text(', '.join(named))}" if env else ""
             return f"{redact_text(shlex.join((command, *args)))}{folder}{variables}"
         case Http(url=url, headers=headers):
-            return f"{redact_text(url)}{f', with the headers {chr(44).join(sorted(headers))}' if headers else ''}"
+            sent = ", ".join(f"{name}: {value}" for name, value in sorted(headers.items()))
+            return redact_text(f"{url}, with the headers {sent}" if sent else url)
 
 
 _RUNNERS = {

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from handrail.app.converse import Converser
 from handrail.app.models import open_model
 from handrail.app.opened import Adjust, App, Wanted, open_app
+from handrail.app.owned import Asking
 from handrail.app.person import Person
 from handrail.app.sources import Conversations, Proofs
 from handrail.config.nodes import PromptSettings, ServeSettings
 from handrail.config.values import Config
-from handrail.core.context import Principal
+from handrail.core.context import LOCAL, Principal
 from handrail.mcp.server.asker import ClientApprover
 from handrail.mcp.server.served import (
     Caller,
@@ -27,6 +30,8 @@ from handrail.mcp.server.served import (
     ServedPrompt,
 )
 from handrail.mcp.server.sources import FolderSource
+
+logger = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks at the files."""
@@ -52,15 +57,15 @@ async def open_served(
         JournalError: The journal cannot be opened.
     """
     person = person or Person()
-    settings, asker, notices = config.serve, ClientApprover(), Notices()
+    converse, asker, notices = config.serve.converse, ClientApprover(), Notices()
     async with AsyncExitStack() as stack:
-        converser = None if settings.converse is None else Converser(settings.converse, asker)
+        converser = None if converse is None else Converser(converse, asker)
         rules = wanted.rules if converser is None else (*wanted.rules, f"allow {converser.name}")
         app = await stack.enter_async_context(
             open_app(
                 config,
                 journal,
-                Wanted(tools=wanted.tools, rules=rules, read_on=wanted.read_on),
+                replace(wanted, rules=rules),
                 lambda tools: asker,
                 person,
                 beside=(lambda others: ()) if converser is None else converser.tools,
@@ -71,48 +76,67 @@ async def open_served(
             converser.begin(app, await stack.enter_async_context(open_model(config, converser.model)))
         app.listeners.append(lambda: notices.changed("tools"))
         if look is not None:
-            looking = asyncio.create_task(_look(app, look))
-            stack.callback(looking.cancel)
-        yield Served(
-            name="handrail",
-            version=version,
-            instructions=settings.instructions,
-            tools=lambda: app.tools,
-            invoker=app.executor,
-            answers=app.executor,
-            asker=asker,
-            resources=_sources(app, settings),
-            prompts=tuple(_prompt(name, prompt) for name, prompt in settings.prompts.items()),
-            principal=_principal(app, None if converser is None else converser.name),
-            spill=app.spill,
-            finish=app.executor.finish,
-            notices=notices,
-        )
+            stack.push_async_callback(_end, asyncio.create_task(_look(app, person, look)))
+        yield _served(app, asker, notices, None if converser is None else converser.name, version)
 
 
-async def _look(app: App, seconds: float) -> None:
+def _served(app: App, asker: ClientApprover, notices: Notices, converse: str | None, version: str) -> Served:
+    settings, asking = app.config.serve, Asking()
+    return Served(
+        name="handrail",
+        version=version,
+        instructions=settings.instructions,
+        tools=lambda: app.tools,
+        invoker=app.executor,
+        asker=asker,
+        resources=_sources(app, settings, asking),
+        prompts=tuple(_prompt(name, prompt) for name, prompt in settings.prompts.items()),
+        principal=_principal(app, converse, asking),
+        spill=app.spill,
+        finish=app.executor.finish,
+        notices=notices,
+    )
+
+
+async def _look(app: App, person: Person, seconds: float) -> None:
+    """Take up changes of the files for as long as there is somebody to serve."""
+    began = app.config.serve
     while True:
         await asyncio.sleep(seconds)
-        await app.refresh()
+        before = app.config.serve
+        try:
+            await app.refresh()
+        except Exception:
+            logger.exception("the files could not be looked at; it is tried again")
+        now = replace(app.config.serve, tools=began.tools)
+        if now not in (began, replace(before, tools=began.tools)):
+            person.tell("What changed under [serve], but for `tools`, holds from the next start on.")
 
 
-def _principal(app: App, converse: str | None) -> Callable[[Caller], Principal]:
-    """Whoever calls may call what is served now, and no more."""
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def _principal(app: App, converse: str | None, asking: Asking) -> Callable[[Caller], Principal]:
+    """Whoever calls may call what is served now, and no more. The server asks this first in every request."""
 
     def principal(caller: Caller) -> Principal:
         tools = app.config.serve.tools
         more = (converse, "resource:*", "prompt:*") if converse else ("resource:*", "prompt:*")
-        return Principal(caller.subject or "local", None if tools is None else (*tools, *more))
+        found = Principal(caller.subject or LOCAL.id, None if tools is None else (*tools, *more))
+        asking.now(found.id)
+        return found
 
     return principal
 
 
-def _sources(app: App, settings: ServeSettings) -> tuple[ResourceSource, ...]:
+def _sources(app: App, settings: ServeSettings, asking: Asking) -> tuple[ResourceSource, ...]:
     found: list[ResourceSource] = [FolderSource(name, folder) for name, folder in settings.corpora.items()]
     if settings.conversations:
-        found.append(Conversations(app.journal.path.parent))
+        found.append(Conversations(app.journal.path.parent, asking))
     if settings.proofs:
-        found.append(Proofs(app.journal))
+        found.append(Proofs(app.journal, asking))
     return tuple(found)
 
 

@@ -1,16 +1,18 @@
-"""What can be read of a node over MCP: saved conversations, and the proofs of runs."""
+"""What can be read of a node over MCP: saved conversations, and the proofs of runs. Callers see their own."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from handrail.core.errors import HandrailError
+from handrail.app.owned import Asking
+from handrail.core.errors import UsageError
 from handrail.core.messages import (
     AssistantMessage,
     Conversation,
@@ -36,11 +38,12 @@ _MOST = 1_000
 class Conversations:
     """Saved conversations as text, `conversation://<id>`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, asking: Asking) -> None:
         self._store = ConversationStore(folder)
+        self._asking = asking
 
     async def list(self) -> Sequence[RemoteResource]:
-        found = await asyncio.to_thread(self._store.list)
+        found = [each for each in await asyncio.to_thread(self._store.list) if self._asking.owns_conversation(each.id)]
         template = RemoteResource(
             uri=f"{_CONVERSATION}{{id}}", name="conversation", description="A saved conversation", template=True
         )
@@ -50,9 +53,11 @@ class Conversations:
         if not uri.startswith(_CONVERSATION):
             return None
         id = unquote(uri.removeprefix(_CONVERSATION))
+        if not self._asking.owns_conversation(id):
+            return None
         try:
             conversation = await asyncio.to_thread(self._store.load, id)
-        except HandrailError:
+        except UsageError:
             return None
         return [ResourceBody(uri=uri, media_type="text/markdown", text=as_text(conversation))]
 
@@ -92,29 +97,34 @@ def _said(message: Message) -> tuple[str, str]:
 class Proofs:
     """The runs of a journal as proof bundles, `proof://<run>`: the lines of the bundle, and its signed checkpoint."""
 
-    def __init__(self, journal: SqliteJournal) -> None:
+    def __init__(self, journal: SqliteJournal, asking: Asking) -> None:
         self._journal = journal
+        self._asking = asking
+        self._one_at_a_time = asyncio.Lock()
+        """What leaves a journal leaves it audited, all of it: that is work, and nobody gets it done twice at once."""
 
     async def list(self) -> Sequence[RemoteResource]:
         return await asyncio.to_thread(self._list)
 
     def _list(self) -> Sequence[RemoteResource]:
         with Reader(self._journal.path) as reader:
-            runs = reader.runs()
+            own = (each for each in reversed(reader.runs()) if self._asking.owns_run(reader, each.run))
+            runs = list(islice(own, _MOST))
         template = RemoteResource(
             uri=f"{_PROOF}{{run}}", name="proof", description="The proof bundle of a run", template=True
         )
-        return [template, *(_proof(each.run, each.calls) for each in reversed(runs[-_MOST:]))]
+        return [template, *(_proof(each.run, each.calls) for each in runs)]
 
     async def read(self, uri: str) -> Sequence[ResourceBody] | None:
         if not uri.startswith(_PROOF):
             return None
         run = unquote(uri.removeprefix(_PROOF))
-        return await asyncio.to_thread(self._read, uri, run)
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(self._read, uri, run)
 
     def _read(self, uri: str, run: str) -> Sequence[ResourceBody] | None:
         with Reader(self._journal.path) as reader:
-            if all(each.run != run for each in reader.runs()):
+            if not self._asking.owns_run(reader, run):
                 return None
         with tempfile.TemporaryDirectory(prefix="handrail-proof-") as folder:
             bundle = export_run(self._journal.path, run, Path(folder) / "bundle")

@@ -10,7 +10,7 @@ import click
 
 from handrail.cli import text
 from handrail.cli.forms import fill_form
-from handrail.cli.lines import read_line
+from handrail.cli.lines import read_line, read_word
 from handrail.cli.view import tell
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
 from handrail.core.jsontext import JSONTextError, parse_object
@@ -39,7 +39,7 @@ class TerminalApprover:
             if question.why:
                 tell(f"You are asked because {text.visible(question.why)}.")
             while True:
-                match (await read_line("Allow it? [y/N/e(dit)/l(ater)] ")).lower():
+                match await read_word("Allow it? [y/N/e(dit)/l(ater)] "):
                     case "y" | "yes":
                         return Allow(self._by)
                     case "e" | "edit":
@@ -79,7 +79,7 @@ async def _of_server(question: Confirmation, by: str) -> Decision:
     _show(question.arguments)
     if question.why:
         tell(f"You are asked because {text.visible(question.why)}.")
-    match (await read_line("Allow it? [y/N/l(ater)] ")).lower():
+    match await read_word("Allow it? [y/N/l(ater)] "):
         case "y" | "yes":
             return Allow(by)
         case "l" | "later":

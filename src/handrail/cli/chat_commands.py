@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from handrail.app import model_names
 from handrail.cli import text
-from handrail.cli.resources import all_prompts, all_resources, arguments_of, prompt_anywhere, read_anywhere
+from handrail.cli.resources import all_prompts, all_resources, arguments_of, prompt_anywhere, read_anywhere, takes
 from handrail.cli.timeline import timeline
 from handrail.cli.tools_list import effects
 from handrail.cli.view import tell
@@ -108,11 +108,16 @@ def _servers(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
         tell(f"  {text.visible(name)}: {state}")
         for tool, why in ensemble.held.items():
             tell(f"    {text.visible(tool)} is held back: {text.visible(why)}")
+    _tell_if_none(chat)
+
+
+def _tell_if_none(chat: Chat) -> None:
     if not chat.app.servers:
-        tell("  There are none; handrail mcp list says why, if some are configured.")
+        tell("  There are no servers; handrail mcp list says why, if some are configured.")
 
 
 def _resources(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
+    _tell_if_none(chat)
     for name, found in loop.run(all_resources(_ensembles(chat))).items():
         if isinstance(found, str):
             tell(f"  {text.visible(name)}: {text.visible(found)}")
@@ -136,15 +141,13 @@ def _read(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
 
 
 def _prompts(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
+    _tell_if_none(chat)
     for name, found in loop.run(all_prompts(_ensembles(chat))).items():
         if isinstance(found, str):
             tell(f"  {text.visible(name)}: {text.visible(found)}")
             continue
         for each in found:
-            needs = " ".join(f"{argument}=" for argument, _, _ in each.arguments)
-            tell(
-                f"  {text.visible(f'{name}:{each.name} {needs}'.rstrip())} {text.visible(text.short(each.description))}"
-            )
+            tell(f"  {text.visible(f'{name}:{takes(each)}')} {text.visible(text.short(each.description))}")
 
 
 def _prompt(chat: Chat, loop: asyncio.Runner, rest: str) -> str | None:
@@ -157,6 +160,8 @@ def _prompt(chat: Chat, loop: asyncio.Runner, rest: str) -> str | None:
     chat.conversation = chat.conversation.add(*messages)
     if messages and isinstance(messages[-1], UserMessage):
         chat.answer(loop)
+    else:
+        tell(f"  {text.count(len(messages), 'message')}, for the model to work with; say something to it")
     return None
 
 

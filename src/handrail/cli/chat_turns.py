@@ -63,6 +63,8 @@ class Chat:
                 words = do(self, loop, said) if is_command(said) else said.replace("//", "/", said.startswith("//"))
                 if words is not None and words.strip():
                     self._turn(loop, words)
+            except KeyboardInterrupt:
+                tell("\n(stopped)")
             except HandrailError as error:
                 tell(f"handrail: {one_line(error)}")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -11,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from handrail.app import Person
+from handrail.app import SCRIPTED, Person
 from handrail.app.node import prefix_for
 from handrail.app.parts import Around, close_all, make_server, prepare_all, standard
 from handrail.app.person import unpinned
@@ -19,17 +21,20 @@ from handrail.cli.consent import person_here
 from handrail.cli.groups import one_line
 from handrail.config.approvals import unapproved
 from handrail.config.load import read_config
-from handrail.config.tools import load_tools
-from handrail.config.values import Config
+from handrail.config.tools import importable, load_tools
+from handrail.config.values import STANDARD_SET, Config
 from handrail.core.errors import ConfigError, DuplicateTool, HandrailError
 from handrail.execute.confirm import DeferAll
+from handrail.faces.create import service_names
 from handrail.mcp.values import Stdio
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.files.mistakes import all_mistakes, ensemble_mistakes
-from handrail.tools.files.table import Table, read_file
+from handrail.tools.files.table import read_file
 from handrail.tools.registry import registered
 
 State = Literal["ok", "warn", "wrong"]
+_ALWAYS = (*STANDARD_SET, "find_tools", "read_output")
+"""Tools that a file may name although none of its groups has them."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -55,25 +60,34 @@ def check_node(path: Path, *, connect: bool) -> list[Finding]:
     except ConfigError as error:
         return [Finding.of(path.name, error)]
     config, mistakes = all_mistakes(top, lambda table: read_config(table, path))
-    found = [Finding.of(path.name, error) for error in mistakes] or [Finding(what=path.name)]
+    own = [Finding.of(path.name, error) for error in sorted(mistakes, key=_line)]
     if config is None:
-        return found
+        return own
     ensembles: list[Ensemble] = []
-    found += _files(config, ensembles)
-    found += _standard(config, ensembles)
+    found = [*_files(config, ensembles), *_standard(config, ensembles)]
     found += asyncio.run(_servers(config, ensembles, connect))
     found += _together(config, ensembles)
     waiting = not connect and any(settings.enabled for settings in config.mcp.values())
-    return found if waiting else [*found, *_valid(config, ensembles, top)]
+    named = () if waiting else _unknown_tools(config, ensembles)
+    own += (
+        Finding.of(path.name, top.place.at(*where).error(why)) for where, why in (*_unusable_models(config), *named)
+    )
+    return [*(own or [Finding(what=path.name)]), *found]
+
+
+def _line(error: ConfigError) -> int:
+    return error.line or 0
 
 
 def _files(config: Config, ensembles: list[Ensemble]) -> Iterator[Finding]:
+    folder = config.file.absolute().parent if config.file else Path.cwd()
+    importable(folder)
     for file in config.ensembles:
         try:
             if mistakes := ensemble_mistakes(file)[1]:
                 yield from (Finding.of(file.name, error) for error in mistakes)
                 continue
-            loaded = load_tools(str(file), config.file.absolute().parent if config.file else None)
+            loaded = load_tools(str(file), folder)
             yield Finding(what=file.name, tools=len(registered(*loaded)))
             ensembles += loaded
         except HandrailError as error:
@@ -81,9 +95,9 @@ def _files(config: Config, ensembles: list[Ensemble]) -> Iterator[Finding]:
 
 
 def _standard(config: Config, ensembles: list[Ensemble]) -> Iterator[Finding]:
-    for name, (_, make) in standard(config, Around(Person(), DeferAll())).items():
+    for name, (_, make) in standard(config).items():
         try:
-            ensembles.append(make())
+            ensembles.append(make([]))
             yield Finding(what=f"standard.{name}", tools=len(ensembles[-1].tools))
         except HandrailError as error:
             yield Finding.of(f"standard.{name}", error)
@@ -95,25 +109,24 @@ async def _servers(config: Config, ensembles: list[Ensemble], connect: bool) -> 
     servers = []
     for name, settings in config.mcp.items():
         what = f"mcp.{name}"
-        noted = list(_noticed(config, name, person))
+        noted = list(noticed(config, name, person))
         found += (Finding(what=what, state=state, problem=problem) for state, problem in noted)
         try:
             settings.resolved()
-        except ConfigError as error:
+            if connect and settings.enabled and _may(config, name, person):
+                # Not one that is required: it would keep the others from being looked at.
+                servers.append(make_server(config, name, settings, Around(person, DeferAll()), required=False))
+            elif not noted:
+                found.append(Finding(what=what))
+        except HandrailError as error:
             found.append(Finding.of(what, error))
-            continue
-        if connect and settings.enabled and _may(config, name, person):
-            servers.append(make_server(config, name, settings, Around(person, DeferAll())))
-        elif not noted:
-            found.append(Finding(what=what))
     try:
-        await prepare_all(server.ensemble for server in servers)
-    except HandrailError as error:
-        return [*found, Finding.of("mcp", error)]
-    for server in servers:
-        found += _connected(f"mcp.{server.name}", server.ensemble)
-        ensembles.append(Ensemble(server.name, server.ensemble.tools))  # what it offers, also when it is closed
-    await close_all(servers)
+        await prepare_all((server.ensemble for server in servers), person.tell)
+        for server in servers:
+            found += _connected(f"mcp.{server.name}", server.ensemble)
+            ensembles.append(Ensemble(server.name, server.ensemble.tools))  # what it offers, also when it is closed
+    finally:
+        await close_all(servers)
     return found
 
 
@@ -123,7 +136,8 @@ def _may(config: Config, name: str, person: Person) -> bool:
     return unapproved(person.approvals, config.file, name, config.mcp[name].endpoint) is None
 
 
-def _noticed(config: Config, name: str, person: Person) -> Iterator[tuple[State, str]]:
+def noticed(config: Config, name: str, person: Person) -> Iterator[tuple[State, str]]:
+    """What can be said of a server without starting it."""
     settings = config.mcp[name]
     endpoint = settings.endpoint
     if not settings.enabled:
@@ -131,10 +145,19 @@ def _noticed(config: Config, name: str, person: Person) -> Iterator[tuple[State,
         return
     if not _may(config, name, person):
         yield "warn", f"it is not approved; look at it with: handrail mcp approve {name}"
-    if isinstance(endpoint, Stdio) and "$" not in endpoint.command and shutil.which(endpoint.command) is None:
-        yield "wrong", f"there is no program {endpoint.command!r} here"
+    if isinstance(endpoint, Stdio) and _is_missing(endpoint, config.file.parent if config.file else Path()):
+        yield "wrong", f"there is no program {endpoint.command!r} here; install it, or write its path"
     if (warning := unpinned(endpoint)) is not None:
         yield "warn", warning
+
+
+def _is_missing(endpoint: Stdio, folder: Path) -> bool:
+    """Whether its program is not there, as far as that can be said without the variables."""
+    path = endpoint.env.get("PATH")
+    if "$" in f"{endpoint.command}{endpoint.cwd}{path}" or (path or "").startswith("env:"):
+        return False
+    at = folder / (endpoint.cwd or "") / endpoint.command
+    return shutil.which(str(at) if os.sep in endpoint.command else endpoint.command, path=path) is None
 
 
 def _connected(what: str, ensemble: Any) -> Iterator[Finding]:
@@ -156,11 +179,38 @@ def _together(config: Config, ensembles: Iterable[Ensemble]) -> Iterator[Finding
         yield Finding.of("together", error)
 
 
-def _valid(config: Config, ensembles: Iterable[Ensemble], top: Table) -> Iterator[Finding]:
-    """Tools that are valid for a model, and that nothing has."""
+Mistake = tuple[tuple[str | int, ...], str]
+"""The path of a key in the file, and what is wrong there."""
+
+
+def _unusable_models(config: Config) -> Iterator[Mistake]:
+    """Models of services that nobody knows, and scripts that are not there."""
+    folder = config.file.parent if config.file else Path()
+    known = (SCRIPTED, *service_names())
+    for name, settings in config.models.items():
+        if settings.provider not in known:
+            near = difflib.get_close_matches(settings.provider, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            yield ("models", name, "provider"), f"there is no service {settings.provider!r}; {hint}"
+        elif settings.provider == SCRIPTED and not (settings.model and (folder / settings.model).is_file()):
+            yield ("models", name, "model"), f"there is no file {settings.model!r}"
+
+
+def _unknown_tools(config: Config, ensembles: Iterable[Ensemble]) -> Iterator[Mistake]:
+    """Tools that the file names, and that nothing has."""
     names = [name for ensemble in ensembles for tool in ensemble.tools for name in tool.names]
+    for path, patterns in _patterns(config):
+        for index, pattern in enumerate(patterns or ()):
+            if not any(fnmatchcase(name, pattern) for name in (*names, *_ALWAYS)):
+                near = difflib.get_close_matches(pattern, names, n=1)
+                yield (*path, index), f"no tool is called {pattern!r}{f'; did you mean {near[0]!r}?' if near else ''}"
+
+
+def _patterns(config: Config) -> Iterator[tuple[tuple[str, ...], tuple[str, ...] | None]]:
+    """Every list of tools in the file, and where it stands."""
     for model, settings in config.models.items():
-        for index, pattern in enumerate(settings.tools or ()):
-            if not any(fnmatchcase(name, pattern) for name in names):
-                place = top.at("models").at(model, "tools", index)
-                yield Finding.of(str(config.file and config.file.name), place.error(f"no tool is called {pattern!r}"))
+        yield ("models", model, "tools"), settings.tools
+    yield ("llm", "tools_default_set"), config.llm.tools_default_set
+    yield ("serve", "tools"), config.serve.tools
+    if config.serve.converse is not None:
+        yield ("serve", "converse", "tools"), config.serve.converse.tools

@@ -14,6 +14,9 @@ import click
 from msgspec import Struct
 
 from handrail.app import SCRIPTED, model_names, settings_of
+from handrail.app.person import shown
+from handrail.cli.check_node import noticed
+from handrail.cli.consent import person_here
 from handrail.cli.groups import one_line
 from handrail.cli.text import count, visible
 from handrail.cli.view import answer, answer_json
@@ -23,6 +26,8 @@ from handrail.core.errors import HandrailError
 from handrail.tools.registry import registered
 
 State = Literal["ok", "warn", "fail"]
+_STATES: Mapping[str, State] = {"ok": "ok", "warn": "warn", "wrong": "fail"}
+"""What is found of a server, and what that is to the doctor."""
 _STYLES = {"ok": "good", "warn": "title", "fail": "bad"}
 
 
@@ -86,10 +91,26 @@ def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> Ch
 def check_tools(config: Config) -> Iterator[Check]:
     for path in config.ensembles:
         try:
-            tools = registered(*load_tools(str(path)))
+            tools = registered(*load_tools(str(path), config.file.absolute().parent if config.file else None))
             yield Check("ok", f"tools {path.name}", count(len(tools), "tool"))
         except HandrailError as error:
             yield Check("fail", f"tools {path.name}", one_line(error), f"run: handrail tools check {path}")
+
+
+def check_servers(config: Config) -> Iterator[Check]:
+    """The MCP servers, none of which is started: whether they may be, and what they lack."""
+    for name, settings in config.mcp.items():
+        what = f"server {name}"
+        try:
+            noted = list(noticed(config, name, person_here(ask=False)))
+            settings.resolved()
+        except HandrailError as error:
+            yield Check("fail" if settings.enabled else "ok", what, one_line(error))
+            continue
+        for state, words in noted:
+            yield Check(_STATES[state] if settings.enabled else "ok", what, words)
+        if not noted:
+            yield Check("ok", what, f"it may be used: {shown(settings.endpoint)}")
 
 
 def check_local(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:

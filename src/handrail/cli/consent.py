@@ -8,7 +8,7 @@ from handrail.app import Person
 from handrail.app.person import shown, unpinned
 from handrail.cli import text
 from handrail.cli.answers import login_name
-from handrail.cli.lines import read_line
+from handrail.cli.lines import read_word
 from handrail.cli.view import tell
 from handrail.mcp.values import Endpoint, Stdio
 
@@ -25,7 +25,7 @@ def _tell(line: str) -> None:
 
 async def _consent(server: str, endpoint: Endpoint, why: str) -> bool:
     describe(server, endpoint, why)
-    return (await read_line("Allow it, now and later? [y/N] ")).lower() in ("y", "yes")
+    return await read_word("Allow it, now and later? [y/N] ") in ("y", "yes")
 
 
 def describe(server: str, endpoint: Endpoint, why: str) -> None:
@@ -36,5 +36,7 @@ def describe(server: str, endpoint: Endpoint, why: str) -> None:
     tell(f"You are asked because {text.visible(why)}.")
     if isinstance(endpoint, Stdio):
         tell("It can do on this machine whatever you can.")
+    else:
+        tell("What your model passes to its tools goes there, and what they say reaches your model.")
     if (warning := unpinned(endpoint)) is not None:
         tell(f"Beware: {text.visible(warning)}.")

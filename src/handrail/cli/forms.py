@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from handrail.cli import text
-from handrail.cli.lines import read_line
+from handrail.cli.lines import read_line, read_word
 from handrail.cli.view import tell
 from handrail.core.confirmation import Confirmation, Decision, Defer, Deny, Edit
 from handrail.core.redact import is_secret
@@ -25,7 +25,7 @@ async def fill_form(question: Confirmation, by: str) -> Decision:
     tell(text.block(question.description))
     if question.why:
         tell(f"You are asked because {text.visible(question.why)}.")
-    match (await read_line("Fill it in? [y/N/l(ater)] ")).lower():
+    match await read_word("Fill it in? [y/N/l(ater)] "):
         case "l" | "later":
             return Defer()
         case "y" | "yes":
@@ -76,6 +76,8 @@ def _about(name: str, schema: Mapping[str, Any], default: Any, needed: bool) -> 
     ]
     if choices:
         yield f"  One of: {', '.join(choices)}" + ("; several with commas" if schema.get("type") == "array" else "")
+    elif schema.get("type") == "boolean":
+        yield "  y or n"
     if default is not None:
         yield f"  Empty is {text.inline(default)}."
     elif not needed:

@@ -74,7 +74,7 @@ class RootGroup(LazyGroup):
 def one_line(error: BaseException) -> str:
     from handrail.cli.text import visible
 
-    return visible(str(error))
+    return visible(" / ".join(str(error).splitlines()))
 
 
 def examples(*lines: str) -> str:

@@ -35,5 +35,6 @@ _COMMANDS = {
 def command() -> None:
     """Use servers of tools that speak MCP, and be one.
 
-    Servers stand under [mcp.NAME] in handrail.toml. None of them is started before you have approved it.
+    Servers stand under [mcp.NAME] in handrail.toml. None of them is started or spoken to before you have
+    approved it.
     """

@@ -33,9 +33,9 @@ from handrail.mcp.values import RemoteTool
 def command(setup: Setup, names: tuple[str, ...], every: bool, yes: bool, no_connect: bool) -> None:
     """Look at exactly what each server NAME would run, let it, and take its tools as they are now.
 
-    The word is for this command with these arguments and names of variables, in this configuration file. It is asked
-    for again when they change. A tool whose words or schema change later is held back until you approve once more;
-    what is different is shown.
+    The word is for this command with these arguments and names of variables, or this address with these headers, in
+    this configuration file. It is asked for again when they change. A tool whose words or schema change later is held
+    back until you approve once more; what is different is shown.
     """
     chosen = tuple(name for name, each in setup.config.mcp.items() if each.enabled) if every else names
     if not chosen:
@@ -59,6 +59,7 @@ async def _approve(setup: Setup, name: str, person: Person, yes: bool, connect: 
         person.approvals.approve(file, name, endpoint, by=person.by)
     if not connect:
         return _said(setup, name, None)
+    tell(f"Looking at the tools of {text.visible(name)} …")
     try:
         tools = await _tools(setup, name, person)
     except HandrailError as error:
@@ -87,16 +88,15 @@ class _Seen:
 
 
 async def _tools(setup: Setup, name: str, person: Person) -> Mapping[str, RemoteTool]:
-    seen = _Seen()
-    around = Around(person, DeferAll())
+    seen, around = _Seen(), Around(person, DeferAll())
     server = make_server(setup.config, name, setup.config.mcp[name], around, pins=seen, required=True)
     try:
         await server.ensemble.prepare()
+        for tool, why in server.ensemble.held.items():
+            tell(f"  {text.visible(text.short(tool))} cannot be offered: {text.visible(why)}")
         return seen.tools
     finally:
         await server.close()
-        while around.opened:
-            await around.opened.pop().aclose()
 
 
 def _said(setup: Setup, name: str, tools: Mapping[str, RemoteTool] | None) -> bool:
@@ -105,5 +105,6 @@ def _said(setup: Setup, name: str, tools: Mapping[str, RemoteTool] | None) -> bo
     elif tools is None:
         answer(f"{text.visible(name)} is approved; its tools are taken as they are when it is first used")
     else:
-        answer(f"{text.visible(name)} is approved, with {text.count(len(tools), 'tool')}")
+        counted = text.count(len(tools), "tool")
+        answer(f"{text.visible(name)} is approved, with {counted}; see what they say with: handrail mcp show {name}")
     return True

@@ -35,6 +35,7 @@ def command(setup: Setup, source: str, only: tuple[str, ...], dry_run: bool) -> 
     """
     path = find_foreign(source, Path.cwd(), Path.home())
     found = read_foreign(path, Path.home())
+    tell(f"From {text.visible(str(path))}:")
     servers = tuple(each for each in found.servers if not only or each.name in only)
     if missing := set(only) - {each.name for each in servers} - set(found.refused):
         raise UsageError(f"{path} has no server {', '.join(map(repr, sorted(missing)))}")

@@ -18,6 +18,8 @@ from handrail.cli.mcp_servers import connected, usable
 from handrail.cli.setup import Setup, configured
 from handrail.cli.view import Column, answer_json, table, tell
 from handrail.config.approvals import unapproved
+from handrail.config.nodes import McpSettings
+from handrail.core.errors import ConfigError
 
 _COLUMNS = (
     Column("server"),
@@ -76,9 +78,21 @@ def _told(setup: Setup, person: Person, name: str, servers: Mapping[str, Server]
         row["tools"] = [tool.name for tool in ensemble.tools]
         row["held"] = dict(ensemble.held)
         row["notes"] += [ensemble.problem] if ensemble.problem else []
+        row["notes"] += [f"some tools are held back; see why with: handrail mcp show {name}"] if ensemble.held else []
+    elif (problem := _unset(settings)) is not None:
+        row.update(state="lost", notes=[problem])
     if (warning := unpinned(settings.endpoint)) is not None:
         row["notes"].append(warning)
     return row
+
+
+def _unset(settings: McpSettings) -> str | None:
+    """Which variable it lacks, in words."""
+    try:
+        settings.resolved()
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,13 +8,14 @@ import webbrowser
 import click
 
 from handrail.app import Person
-from handrail.app.parts import Around, make_server
+from handrail.app.parts import Around, make_server, refusal
 from handrail.cli import text
 from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
-from handrail.cli.mcp_servers import complete_servers, named
+from handrail.cli.mcp_servers import complete_servers, file_of, named
 from handrail.cli.setup import Setup, configured
 from handrail.cli.view import answer, answer_json, tell
+from handrail.config.approvals import unapproved
 from handrail.core.errors import UsageError
 from handrail.execute.confirm import DeferAll
 from handrail.mcp.values import Http
@@ -32,7 +33,10 @@ def command(setup: Setup, name: str, browser: bool) -> None:
     settings = named(setup.config, name)
     if not isinstance(settings.endpoint, Http) or settings.endpoint.oauth is None:
         raise UsageError(f"{name!r} has no sign-in; write oauth = true under [mcp.{name}] if it wants one")
-    asyncio.run(_login(setup, name, person_here(ask=False), browser))
+    person = person_here(ask=False)
+    if (why := unapproved(person.approvals, file_of(setup.config), name, settings.endpoint)) is not None:
+        raise UsageError(refusal(name, settings, why))
+    asyncio.run(_login(setup, name, person, browser))
     if setup.view.as_json:
         answer_json({"server": name, "signed_in": True})
     else:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -13,7 +17,8 @@ from handrail.cli.groups import examples
 from handrail.cli.setup import Chosen, Setup, configured, with_tools
 from handrail.cli.view import tell
 from handrail.config.nodes import Converse, ServeSettings
-from handrail.core.errors import MissingExtra, UsageError
+from handrail.core.errors import UsageError
+from handrail.mcp.missing import explained
 
 
 @click.command(
@@ -52,7 +57,8 @@ def command(
 
     Calls are checked, confirmed and recorded as ever; who must confirm is asked in the client. [serve] says what else
     there is: conversations, proofs, corpora, prompts, and `converse`, the model with its tools as one tool. Over HTTP
-    only this machine can reach it, unless HOST says otherwise and a token is set.
+    only this machine can reach it, unless HOST says otherwise and a token is set. Started by hand without --http, it
+    says what to write into a client's own file.
     """
     if stdio and http is not None:
         raise UsageError("--stdio and --http are two ways to serve; take one")
@@ -61,9 +67,7 @@ def command(
     try:
         asyncio.run(_serve(setup, Chosen(None, tools, rules), address))
     except ImportError as error:
-        if (error.name or "").startswith("handrail"):
-            raise
-        raise MissingExtra("serving MCP", "mcp") from error
+        raise explained(error, "serving MCP") from error
 
 
 def _settings(serve: ServeSettings, converse: bool | None, token: str | None) -> ServeSettings:
@@ -74,6 +78,20 @@ def _settings(serve: ServeSettings, converse: bool | None, token: str | None) ->
             raise UsageError("a token on a command line can be read by everybody; put it into a variable: env:NAME")
         serve = replace(serve, token=token)
     return serve
+
+
+def _entry(setup: Setup) -> str:
+    """What somebody should know who starts this by hand."""
+    program = Path(sys.argv[0]).absolute()
+    start = [sys.executable, "-m", "handrail"] if program.name == "__main__.py" else [str(program)]
+    named = setup.config.file is not None and "--config" not in sys.argv
+    words = [*sys.argv[1:], *(["--config", str(Path(str(setup.config.file)).absolute())] if named else [])]
+    entry = {"handrail": {"command": start[0], "args": [*start[1:], *words]}}
+    return (
+        "This speaks MCP over standard input and output, so it is for a client to start. In the client's own file:\n"
+        f'  "mcpServers": {json.dumps(entry)}\n'
+        "Ctrl-C ends it; --http serves over HTTP instead."
+    )
 
 
 def _address(written: str) -> tuple[str, int]:
@@ -92,10 +110,13 @@ async def _serve(setup: Setup, chosen: Chosen, address: tuple[str, int] | None) 
         if address is None:
             from handrail.mcp.server.stdio import serve_stdio
 
+            if sys.stdin.isatty():
+                tell(_entry(setup))
             await serve_stdio(served)
             return
         from handrail.mcp.server.http import serve_http
 
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on it is how a server is told to end, and it does
         serve = setup.config.serve
         host, port = address
         await serve_http(

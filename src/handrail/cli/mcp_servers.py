@@ -18,7 +18,7 @@ from handrail.config.approvals import unapproved
 from handrail.config.load import find_config, load_config
 from handrail.config.nodes import McpSettings
 from handrail.config.values import Config
-from handrail.core.errors import HandrailError, McpError, UsageError
+from handrail.core.errors import ConfigError, HandrailError, McpError, UsageError
 from handrail.execute.confirm import DeferAll
 from handrail.tools.registry import registered
 
@@ -57,22 +57,24 @@ async def connected(
     here = sys.stdin.isatty() and sys.stderr.isatty()
     around = Around(person, TerminalApprover(registered(), person.by) if here else DeferAll())
     servers: dict[str, Server] = {}
-    for name in names:
-        settings = named(config, name)
-        why = None if config.file is None else unapproved(person.approvals, config.file, name, settings.endpoint)
-        if why is not None:
-            raise UsageError(refusal(name, settings, why))
-        servers[name] = make_server(config, name, settings, around)
     try:
-        await prepare_all(server.ensemble for server in servers.values())
+        for name in names:
+            settings = named(config, name)
+            why = None if config.file is None else unapproved(person.approvals, config.file, name, settings.endpoint)
+            if why is not None:
+                raise UsageError(refusal(name, settings, why))
+            try:
+                servers[name] = make_server(config, name, settings, around)
+            except ConfigError:
+                if all_needed:
+                    raise
+        await prepare_all((server.ensemble for server in servers.values()), person.tell)
         for name, server in servers.items():
             if all_needed and server.ensemble.problem:
                 raise McpError(name, server.ensemble.problem.removeprefix(f"MCP server {name!r}: "))
         yield servers
     finally:
         await close_all(servers.values())
-        while around.opened:
-            await around.opened.pop().aclose()
 
 
 def usable(setup: Setup, person: Person) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from handrail.cli.consent import person_here
 from handrail.cli.detail import print_fields
 from handrail.cli.groups import examples
 from handrail.cli.mcp_servers import complete_servers, connected
+from handrail.cli.resources import takes
 from handrail.cli.setup import Setup, configured
 from handrail.cli.tools_list import effects
 from handrail.cli.view import answer, answer_json
@@ -85,9 +86,4 @@ async def _prompts(ensemble: McpEnsemble) -> dict[str, str]:
         found = await ensemble.prompts()
     except McpError as error:
         return {"(cannot be listed)": error.why}
-    return {
-        " ".join((each.name, *(f"{name}=" if needed else f"[{name}=]" for name, _, needed in each.arguments))): (
-            each.description
-        )
-        for each in found
-    }
+    return {takes(each): each.description for each in found}

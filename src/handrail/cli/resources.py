@@ -82,6 +82,12 @@ def _those(prompts: list[RemotePrompt] | str) -> list[RemotePrompt]:
     return [] if isinstance(prompts, str) else prompts
 
 
+def takes(prompt: RemotePrompt) -> str:
+    """How a prompt is written: its name and arguments, in brackets those that may be left out."""
+    arguments = (f"{name}=" if needed else f"[{name}=]" for name, _, needed in prompt.arguments)
+    return " ".join((prompt.name, *arguments))
+
+
 def arguments_of(words: Iterable[str]) -> dict[str, str]:
     """`key=value` words.
 

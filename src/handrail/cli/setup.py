@@ -46,7 +46,8 @@ class Setup:
 
     def adjusted(self, adjust: Adjust) -> Setup:
         """The same with something changed in the configuration, now and whenever it is read anew."""
-        return Setup(self.view, adjust(self.config), adjust)
+        before = self.adjust
+        return Setup(self.view, adjust(self.config), lambda config: adjust(before(config)))
 
 
 def _offering(config: Config, most: int | None) -> Config:

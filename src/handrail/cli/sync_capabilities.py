@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,10 +116,7 @@ async def _tools(config: Config, wanted: tuple[str, ...]) -> RegisteredTools:
 
     if wanted:
         return registered(*tools_of(config, wanted))
-    missing: list[str] = []
-    async with open_tools(config, replace(person_here(), tell=missing.append)) as tools:
-        if missing:
-            raise UsageError(f"not all tools of the node are there, so nothing is written: {missing[0]}")
+    async with open_tools(config, person_here(), whole=True) as tools:
         return tools
 
 

@@ -11,7 +11,7 @@ from handrail.cli.check_node import Finding, check_node
 from handrail.cli.groups import examples
 from handrail.cli.view import Column, View, answer_json, common, table, tell
 from handrail.config.load import find_config
-from handrail.config.tools import load_tools
+from handrail.config.tools import importable, load_tools
 from handrail.core.errors import ConfigError, HandrailError
 from handrail.tools.files.mistakes import ensemble_mistakes, tool_mistakes
 from handrail.tools.files.table import read_file
@@ -79,6 +79,7 @@ def _checked(file: str) -> list[Finding]:
 def _mistakes(path: Path) -> list[ConfigError]:
     if path.suffix != ".toml":
         return []
+    importable(Path.cwd())
     return ensemble_mistakes(path)[1] if "ensemble" in read_file(path) else tool_mistakes(path)
 
 

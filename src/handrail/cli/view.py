@@ -19,6 +19,7 @@ import click
 
 from handrail.cli import text
 from handrail.cli.ids import shorten
+from handrail.cli.lines import forget_typed
 from handrail.cli.place import configured_journal, find_journal
 from handrail.core.errors import UsageError
 from handrail.proof.read import Reader
@@ -117,6 +118,7 @@ def ask(question: str) -> bool:
     Raises:
         UsageError: Nobody is there to answer.
     """
+    forget_typed()
     click.echo(f"{question} [y/N] ", nl=False, err=True)
     line = sys.stdin.readline()
     if not line:

@@ -3,7 +3,8 @@
 It is a file of the user, never one beside a project's configuration, which anybody who
 can change a project could change too. An approval is for one server of one
 configuration file: for exactly that program with those arguments and names of variables,
-or that address; and for the tools that the server had, word for word. Programs that make
+and the values of those variables that decide which code it runs, as PATH; or that
+address; and for the tools that the server had, word for word. Programs that make
 an `McpEnsemble` themselves need none: their code is their word.
 
 The first connection of an approved server fixes its tools. What changes after that is
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +32,12 @@ from handrail.mcp.values import Endpoint, Http, RemoteTool, Stdio
 from handrail.store.content import make_folder, write_whole
 
 FILE = "approvals.json"
+_DECIDES = re.compile(
+    r"PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_.*|NPM_CONFIG_.*|UV_.*|PIP_.*|PERL5.*|RUBY.*|GEM_.*|JAVA_TOOL_OPTIONS"
+    r"|JDK_JAVA_OPTIONS|BASH_ENV|ENV|GIT_.*|.*_PROXY|.*_REGISTRY|.*_INDEX_URL",
+    re.IGNORECASE,
+)
+"""Variables whose values say which code a program runs, or where it fetches it from."""
 
 
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,19 +59,35 @@ class _Book(Struct, frozen=True, omit_defaults=True):
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the user's programs keep what they must remember."""
+    """Where the user's programs keep what they must remember.
+
+    Raises:
+        UsageError: The user has no home.
+    """
     stated = environ.get("XDG_STATE_HOME", "")
-    base = Path(stated) if stated.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".local" / "state"
-    return base / "handrail"
+    if stated.startswith("/"):
+        return Path(stated) / "handrail"
+    try:
+        home = Path(environ.get("HOME") or Path.home())
+    except RuntimeError as error:
+        raise UsageError("nobody knows where you keep things: set HOME, or XDG_STATE_HOME to a folder") from error
+    return home / ".local" / "state" / "handrail"
+
+
+def deciding(endpoint: Stdio) -> dict[str, str]:
+    """The variables whose values are approved too, as they are written."""
+    return {name: endpoint.env[name] for name in sorted(endpoint.env) if _DECIDES.fullmatch(name)}
 
 
 def binding(endpoint: Endpoint) -> str:
     """What an approval of this endpoint is good for."""
     match endpoint:
         case Stdio():
-            return endpoint.approval
+            values = deciding(endpoint)
+            return digest([endpoint.approval, values]) if values else endpoint.approval
         case Http(url=url, headers=headers):
-            return digest({"url": url, "headers": sorted(headers)})
+            # As they are written: which variable of the user's goes out in a header is what a person says yes to.
+            return digest({"url": url, "headers": dict(headers)})
 
 
 class Approvals:
@@ -84,31 +108,50 @@ class Approvals:
 
     def approve(self, config: Path, server: str, endpoint: Endpoint, *, by: str) -> None:
         """Let it be used. The tools that are fixed stay so, unless it is another program or address."""
-        before = self.of(config, server)
-        kept = before.tools if before is not None and before.binds == binding(endpoint) else None
-        self._put(config, server, Approval(binds=binding(endpoint), at=self._clock.now(), by=by, tools=kept))
+        binds = binding(endpoint)
+
+        def approved(before: Approval | None) -> Approval:
+            kept = before.tools if before is not None and before.binds == binds else None
+            return Approval(binds=binds, at=self._clock.now(), by=by, tools=kept)
+
+        self._put(config, server, approved)
 
     def pin(self, config: Path, server: str, endpoint: Endpoint, tools: Mapping[str, RemoteTool], *, by: str) -> None:
         """Take its tools as they are now for those that are approved."""
+        self._put(config, server, lambda before: self._pinned(endpoint, tools, by))
+
+    def meet(self, config: Path, server: str, endpoint: Endpoint, tools: Mapping[str, RemoteTool]) -> bool:
+        """If it may be used and nobody has fixed its tools yet, fix them as they are; whether that was done."""
+        met = False
+
+        def first(before: Approval | None) -> Approval | None:
+            nonlocal met
+            met = before is not None and before.tools is None and before.binds == binding(endpoint)
+            return self._pinned(endpoint, tools, "first use") if met else before
+
+        self._put(config, server, first)
+        return met
+
+    def _pinned(self, endpoint: Endpoint, tools: Mapping[str, RemoteTool], by: str) -> Approval:
         described = {name: described_tool(tool) for name, tool in tools.items()}
-        approval = Approval(binds=binding(endpoint), at=self._clock.now(), by=by, tools=described)
-        self._put(config, server, approval)
+        return Approval(binds=binding(endpoint), at=self._clock.now(), by=by, tools=described)
 
     def revoke(self, config: Path, server: str) -> bool:
         """Take the word back; whether there was one."""
-        with self._locked():
-            book = self._read()
-            there = dict(book.servers.get(_key(config), {}))
-            was = there.pop(server, None)
-            if was is not None:
-                self._write({**book.servers, _key(config): there})
-        return was is not None
+        was = self.of(config, server) is not None
+        if was:
+            self._put(config, server, lambda before: None)
+        return was
 
-    def _put(self, config: Path, server: str, approval: Approval) -> None:
+    def _put(self, config: Path, server: str, change: Callable[[Approval | None], Approval | None]) -> None:
+        """Exchange the word on a server for what is made of it, with nobody else writing meanwhile."""
         with self._locked():
             servers = self._read().servers
-            there = servers.get(_key(config), {})
-            self._write({**servers, _key(config): {**there, server: approval}})
+            there = dict(servers.get(_key(config), {}))
+            before = there.pop(server, None)
+            after = change(before)
+            if after is not before:
+                self._write({**servers, _key(config): there if after is None else {**there, server: after}})
 
     def _write(self, servers: dict[str, dict[str, Approval]]) -> None:
         kept = {file: named for file, named in servers.items() if named}
@@ -123,7 +166,7 @@ class Approvals:
             raise UsageError(f"the approvals at {str(self.path)!r} cannot be read: {error.strerror}") from error
         try:
             book = msgspec.json.decode(data, type=_Book)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise UsageError(
                 f"the approvals at {str(self.path)!r} are damaged ({error}); move the file away and approve again"
             ) from error
@@ -133,13 +176,19 @@ class Approvals:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        make_folder(self.path.parent)
-        handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+            make_folder(self.path.parent)
+            handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise UsageError(
+                f"the approvals at {str(self.path)!r} cannot be written: {error.strerror};"
+                " make the folder writable, or set XDG_STATE_HOME to one that is"
+            ) from error
 
 
 def described_tool(tool: RemoteTool) -> dict[str, Any]:
@@ -149,13 +198,13 @@ def described_tool(tool: RemoteTool) -> dict[str, Any]:
 
 
 def unapproved(approvals: Approvals, config: Path, server: str, endpoint: Endpoint) -> str | None:
-    """Why a server may not be used yet, in words; None if it may. An address that was never used may be."""
+    """Why a server may not be used yet, in words; None if it may."""
     known = approvals.of(config, server)
     if known is None:
-        return "it was never approved" if isinstance(endpoint, Stdio) else None
+        return "it was never approved"
     if known.binds == binding(endpoint):
         return None
-    what = "its command, arguments, folder or names of variables" if isinstance(endpoint, Stdio) else "its address"
+    what = "its command, arguments, folder or variables" if isinstance(endpoint, Stdio) else "its address or headers"
     return f"{what} changed since it was approved"
 
 
@@ -180,14 +229,19 @@ class FilePins:
 
     def held(self, server: str, tools: Mapping[str, RemoteTool]) -> Mapping[str, str]:
         """Tools that may not be offered, and why. The first time, all are taken as they are, and that is told."""
+        endpoint = self._endpoints[server]
         known = self._approvals.of(self._config, server)
         if known is None or known.tools is None:
-            self._approvals.pin(self._config, server, self._endpoints[server], tools, by="first use")
-            self._tell(
-                f"MCP server {server!r} is used for the first time: its {len(tools)} tools are taken as they are now;"
-                " what it changes later is held back until you have looked"
-            )
-            return {}
+            if self._approvals.meet(self._config, server, endpoint, tools):
+                self._tell(
+                    f"MCP server {server!r} is used for the first time: its {len(tools)} tools are taken as they are"
+                    " now; what it changes later is held back until you have looked"
+                )
+                return {}
+            known = self._approvals.of(self._config, server)  # somebody else was quicker, or took the word back
+        if known is None or known.tools is None or known.binds != binding(endpoint):
+            why = f"the word on the server was taken back, or is for another; handrail mcp approve {server}"
+            return dict.fromkeys(tools, why)
         return differences(known.tools, tools, server, allow_new=server in self._allow_new)
 
 
@@ -208,4 +262,5 @@ def differences(
 
 
 def _key(config: Path) -> str:
-    return str(config.resolve())
+    """By where it stands: a link elsewhere to the same file has another folder, in which its commands would run."""
+    return str(config.parent.resolve() / config.name)

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from handrail.config.mcp import NAME, looks_secret
+from handrail.config.mcp import NAME, looks_secret, read_servers, refuse_secrets
 from handrail.core.errors import ConfigError, UsageError
 from handrail.core.redact import MASK, redact_text
 from handrail.store.content import write_whole
+from handrail.tools.files.table import Place, Table
 
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
@@ -94,7 +95,10 @@ def read_foreign(path: Path, home: Path) -> Import:
     shape = next((key for key in ("mcpServers", "servers") if isinstance(data.get(key), dict)), None)
     if shape is None:
         raise ConfigError('has neither "mcpServers" nor "servers"; it describes no MCP servers', file=str(path))
-    inputs = {each.get("id"): each for each in data.get("inputs", []) if isinstance(each, dict)}
+    asked = data.get("inputs")
+    inputs = {
+        str(each.get("id")): each for each in (asked if isinstance(asked, list) else ()) if isinstance(each, dict)
+    }
     folder = path.absolute().parent
     project = folder.parent if folder.name in (".vscode", ".cursor") else folder
     servers: dict[str, Imported] = {}
@@ -102,6 +106,7 @@ def read_foreign(path: Path, home: Path) -> Import:
     for written, entry in data[shape].items():
         try:
             imported = _Reading(written, project, home, inputs).server(entry)
+            _check(imported)
             if imported.name in servers:
                 raise _Refused(f"another entry is called {imported.name!r} too; rename one")
             servers[imported.name] = imported
@@ -112,6 +117,16 @@ def read_foreign(path: Path, home: Path) -> Import:
 
 class _Refused(Exception):
     """Why one entry cannot be used."""
+
+
+def _check(server: Imported) -> None:
+    """One table that our own reader refuses would take the whole file with it; a secret is what it refuses too."""
+    table = Table({"mcp": {server.name: dict(server.table)}}, Place("the import"))
+    try:
+        refuse_secrets(table)
+        read_servers(table)
+    except ConfigError as error:
+        raise _Refused(f"{'.'.join(map(str, error.path[2:]))}: {error.why}".removeprefix(": ")) from None
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -143,7 +158,7 @@ def plain_json(text: str) -> str:
 class _Reading:
     """One entry being read, and what came up."""
 
-    def __init__(self, written: str, project: Path, home: Path, inputs: Mapping[Any, Mapping[str, Any]]) -> None:
+    def __init__(self, written: str, project: Path, home: Path, inputs: Mapping[str, Mapping[str, Any]]) -> None:
         self._written = written
         self._name = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-_")[:64]
         self._inputs = inputs
@@ -321,16 +336,20 @@ def add_servers(path: Path, servers: tuple[Imported, ...]) -> None:
     Raises:
         ConfigError: One of the servers is there already, or the file cannot be added to.
     """
-    before = path.read_bytes().decode("utf-8") if path.exists() else ""
     try:
+        before = path.read_bytes().decode("utf-8") if path.exists() else ""
         there = tomllib.loads(before.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"is not TOML: {error}", file=str(path)) from error
     taken = there.get("mcp", {})
+    if not isinstance(taken, dict):
+        raise ConfigError("is no table of MCP servers; write them as [mcp.NAME] tables", file=str(path), key="mcp")
     for server in servers:
         if server.name in taken:
             raise ConfigError(
-                "is there already; rename or remove one of them", file=str(path), key=f"mcp.{server.name}"
+                "is there already; remove it there, or take over others by name with --only",
+                file=str(path),
+                key=f"mcp.{server.name}",
             )
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     text = before + gap + "\n".join(map(to_toml, servers))

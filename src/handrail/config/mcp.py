@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from handrail.config.nodes import Converse, McpSettings, NewTools, PromptSettings, ServeSettings
+from handrail.config.nodes import Converse, McpSettings, NewTools, PromptSettings, ServeSettings, below
 from handrail.config.text import KEY, refuse_secret
 from handrail.core.redact import redact_text
 from handrail.mcp.values import Bounds, Endpoint, Era, Http, OAuth, Stdio
@@ -169,8 +169,9 @@ def _program(facts: Table) -> Stdio:
 
 
 def _folder(facts: Table) -> str | None:
+    """As it is written if it begins with a variable: nobody knows yet whether that is a whole path."""
     cwd = facts.text("cwd")
-    return None if cwd is None else str((facts.place.folder or Path()) / Path(cwd).expanduser())
+    return cwd if cwd is None or cwd.startswith("$") else below(facts.place, cwd)
 
 
 def _texts(facts: Table, key: str) -> dict[str, str]:
@@ -180,8 +181,12 @@ def _texts(facts: Table, key: str) -> dict[str, str]:
 
 def _address(facts: Table) -> Http:
     url = facts.text("url") or ""
-    parts = urlsplit(_FROM_ELSEWHERE.sub("x", url))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(_FROM_ELSEWHERE.sub("x", url))
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:  # brackets that hold no address
+        usable = False
+    if not usable:
         raise facts.error("url", f"must be an address with http:// or https://, not {url!r}")
     return Http(url=url, headers=_texts(facts, "headers"), oauth=_oauth(facts))
 

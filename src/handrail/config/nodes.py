@@ -19,6 +19,11 @@ from handrail.tools.files.table import Place
 NewTools = Literal["hold", "allow"]
 
 
+def below(place: Place, path: str) -> str:
+    """A path as a file means it: from the folder that the file is in."""
+    return str((place.folder or Path()).absolute() / Path(path).expanduser())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings:
     """One MCP server by the name that people call it."""
@@ -46,19 +51,20 @@ class McpSettings:
     """Where it is written, for mistakes that only show when it is started."""
 
     def resolved(self, environ: Mapping[str, str] = os.environ) -> Endpoint:
-        """The endpoint with what the environment holds.
+        """The endpoint with what the environment holds. A program runs in the folder of its file, wherever we stand.
 
         Raises:
             ConfigError: A variable is not set.
         """
         fill = _Filling(self.place, environ)
+        here = None if self.place.folder is None else str(self.place.folder.absolute())
         match self.endpoint:
             case Stdio(command=command, args=args, env=env, cwd=cwd):
                 return Stdio(
                     command=fill.text(command, "command"),
                     args=tuple(fill.text(each, "args", index) for index, each in enumerate(args)),
                     env={name: fill.value(value, "env", name) for name, value in env.items()},
-                    cwd=None if cwd is None else fill.text(cwd, "cwd"),
+                    cwd=here if cwd is None else below(self.place, fill.text(cwd, "cwd")),
                 )
             case Http(url=url, headers=headers, oauth=oauth):
                 secret = None if oauth is None else oauth.client_secret

@@ -24,18 +24,18 @@ def _counted(table: Table, key: str) -> int | None:
     return table.count(key, 0)
 
 
-def _texts(table: Table, key: str) -> dict[str, str]:
+def _paths(table: Table, key: str) -> dict[str, str]:
     inner = table.table(key) or Table({}, table.place)
-    return {name: inner.text(name) or "" for name in inner.values}
+    return {name: str(Path(inner.text(name) or "").expanduser()) for name in inner.values}
 
 
 _IO: Mapping[str, Callable[[Table, str], Any]] = {
-    "roots": _texts,
+    "roots": _paths,
     "write": Table.texts,
     "hosts": Table.texts,
     "deny_hosts": Table.texts,
     "private": Table.texts,
-    "databases": _texts,
+    "databases": _paths,
     "write_databases": Table.texts,
     "limits": Table.json,
 }
@@ -77,8 +77,8 @@ def _io(table: Table, folder: Path) -> Any:
 
     table.only((*_IO, "enabled"))
     stated = {key: read(table, key) for key, read in _IO.items() if key in table}
-    for name, path in {**stated.get("roots", {})}.items():
-        if not (folder / Path(path).expanduser()).is_dir():
+    for name, path in stated.get("roots", {}).items():
+        if not (folder / path).is_dir():
             raise table.at("roots").at(name).error(f"there is no folder {str(folder / path)!r}")
     try:
         return IoSettings.from_dict(stated, folder)

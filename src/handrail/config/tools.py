@@ -51,7 +51,7 @@ def files_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
     if wanted:
         return tuple(item for each in wanted for item in load_tools(each))
     if config.file is not None:
-        _importable(config.file.absolute().parent)
+        importable(config.file.absolute().parent)
     return tuple(load_ensemble(path) for path in config.ensembles)
 
 
@@ -85,7 +85,7 @@ def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
     Raises:
         UsageError: There is nothing of that name, or it is no tool.
     """
-    _importable(folder or Path.cwd())
+    importable(folder or Path.cwd())
     match Path(written).suffix:
         case ".toml":
             path = Path(written)
@@ -104,7 +104,7 @@ def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
         raise UsageError(f"--tools {written}: {module!r} has no {name!r}{hint}") from error
 
 
-def _importable(folder: Path) -> None:
+def importable(folder: Path) -> None:
     """The folder that a person stands in is where their modules are, however this program was started."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -117,7 +117,7 @@ def _module_of(path: Path) -> ModuleType:
     path = path.resolve()
     if not path.stem.isidentifier():
         raise UsageError(f"--tools {path.name}: {path.stem!r} is no name for a module; use letters, digits and _")
-    _importable(path.parent)
+    importable(path.parent)
     module = _imported(path.stem, str(path))
     if Path(module.__file__ or "").resolve() != path:
         raise UsageError(f"--tools {path.name}: another module is called {path.stem!r}; rename the file")

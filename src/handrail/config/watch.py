@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from handrail.core.errors import ConfigError
 from handrail.tools.files.table import read_file
@@ -25,6 +26,11 @@ class Watch:
         return tuple(
             path for path in (*before, *(each for each in now if each not in before)) if _differ(path, before, now)
         )
+
+    def meet(self, files: Iterable[Path], anew: Iterable[Path] = ()) -> None:
+        """Know also those that were never looked at, and look at some anew, without calling that a change."""
+        known = {path: stamp for path, stamp in self._seen.items() if path not in set(anew)}
+        self._seen = {path: known[path] if path in known else _stamp(path) for path in files}
 
 
 def _differ(path: Path, before: dict[Path, Stamp | None], now: dict[Path, Stamp | None]) -> bool:
@@ -52,10 +58,22 @@ def files_of(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, ...]
     return tuple(dict.fromkeys(found))
 
 
-def _sources(path: Path) -> list[Path]:
+def ensembles_in(config: Path | None) -> tuple[Path, ...]:
+    """The ensembles that a file names, whatever else is wrong with it: a mistake may be mended in one of them."""
+    return () if config is None else _beside(config, _list_in(config, "ensembles"))
+
+
+def _sources(path: Path) -> tuple[Path, ...]:
+    return _beside(path, [entry.get("source") for entry in _list_in(path, "invokers") if isinstance(entry, dict)])
+
+
+def _beside(file: Path, named: Iterable[Any]) -> tuple[Path, ...]:
+    return tuple(file.parent / each for each in named if isinstance(each, str) and "\0" not in each)
+
+
+def _list_in(path: Path, key: str) -> list[Any]:
     try:
-        entries = read_file(path).values.get("invokers", [])
+        found = read_file(path).values.get(key)
     except ConfigError:
         return []  # it is told where it is loaded
-    sources = [entry.get("source") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    return [path.parent / each for each in sources if isinstance(each, str) and "\0" not in each]
+    return found if isinstance(found, list) else []

@@ -103,8 +103,13 @@ class Executor:
         """Give the runs that begin from now on these tools; those under way keep theirs, memory included."""
         self._take_in(tools)
         self.tools = tools
-        kept = {tool for used in (tools, *(ledger.tools for ledger in self._runs)) for tool in used}
+        kept = {tool for used in self.tools_in_use for tool in used}
         self._deduplicators = {tool: memory for tool, memory in self._deduplicators.items() if tool in kept}
+
+    @property
+    def tools_in_use(self) -> tuple[RegisteredTools, ...]:
+        """The set that runs get now, and those that runs under way have."""
+        return (self.tools, *(ledger.tools for ledger in self._runs))
 
     def tools_of(self, run: str) -> RegisteredTools:
         """What the calls of a run may name: what it began with; of one that is not worked on, what it would get now."""

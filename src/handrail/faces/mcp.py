@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import shlex
 from typing import Any, Self, Unpack
+from urllib.parse import urlsplit
 
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, UsageError
+from handrail.core.ids import new_id
 from handrail.core.ports import Approver, Journal
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.faces.engine import Parts
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import Endpoint, Http, RemoteTool, Stdio
+from handrail.tools.registry import registered
 from handrail.tools.tool import Tool
 
 MCPTool = RemoteTool
@@ -43,6 +46,8 @@ class MCPClient:
         endpoint = _endpoint(server) if isinstance(server, str) else server
         self.ensemble = McpEnsemble(name or _name(endpoint), endpoint, required=True, **(options or {}))
         self._executor: Executor | None = None
+        self._offered: tuple[Tool, ...] = ()
+        self._run = ""
         self._settings: dict[str, Any] = {"policy": policy, "approver": approver, "journal": journal, **parts}
 
     async def list_tools(self) -> list[MCPTool]:
@@ -61,12 +66,22 @@ class MCPClient:
             ToolError: It was refused, failed, or took too long.
         """
         await self.ensemble.prepare()
-        if self._executor is None:
-            self._executor = Executor([self.ensemble], **self._settings)
-        result = await self._executor.invoke(ToolCall("", name, arguments or {}), Context())
+        result = await self._current().invoke(ToolCall("", name, arguments or {}), Context(run=self._run))
         if result.error is not None:
             raise ToolError(result.error.code, result.error.message)
         return result.content
+
+    def _current(self) -> Executor:
+        """The executor, with what the server offers now. A run keeps its tools, so with others another begins."""
+        offered = self.ensemble.tools
+        if self._executor is None:
+            self._executor = Executor([self.ensemble], **self._settings)
+            self._run = self._executor.run
+        elif offered != self._offered:
+            self._executor.renew(registered(self.ensemble))
+            self._run = self._settings.get("new_id", new_id)("run")
+        self._offered = offered
+        return self._executor
 
     async def aclose(self) -> None:
         executor, self._executor = self._executor, None
@@ -89,7 +104,7 @@ def create_invoker_from_mcp_tool(tool: MCPTool, client: MCPClient) -> Tool:
     Raises:
         UsageError: The client does not offer it.
     """
-    found = next((each for each in client.ensemble.all_tools.values() if each.name == tool.name), None)
+    found = client.ensemble.offered(tool.name)
     if found is None:
         raise UsageError(f"server {client.ensemble.name!r} offers no tool {tool.name!r}; take one that it lists")
     return found
@@ -108,4 +123,6 @@ def _endpoint(server: str) -> Endpoint:
 def _name(endpoint: Endpoint) -> str:
     if isinstance(endpoint, Stdio):
         return endpoint.command.rpartition("/")[2]
-    return endpoint.url.partition("://")[2].partition("/")[0].replace(":", "_")
+    where = urlsplit(endpoint.url)  # without the name and the password that may stand in it
+    port = "" if where.port is None else f"_{where.port}"
+    return f"{where.hostname or ''}{port}".replace(":", "_")

@@ -107,12 +107,16 @@ class Client:
     ) -> Answer:
         """Send what `head` wrote and wait for the head of the answer.
 
-        `at` is the IP address to connect to, where who asks has looked up the host and no other will do.
+        `at` is the IP address to connect to, where who asks has looked up the host and no other will do: it goes with
+        no proxy and no socket, which would lead elsewhere.
 
         Raises:
+            ValueError: More than one of these is said.
             NotConnected, ssl.SSLCertVerificationError: Nothing was sent.
             TimeoutError, OSError, BadAnswer: The request was sent, and no answer came.
         """
+        if at is not None and (proxy is not None or unix_socket is not None):
+            raise ValueError("a request is sent at an address, through a proxy or to a socket; say only one of them")
         loop = asyncio.get_running_loop()
         route = Route(loop, address.scheme, address.host, address.port, unix_socket, proxy, at)
         connection = self._waiting(route)

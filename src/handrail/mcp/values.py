@@ -85,6 +85,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     version: str
     protocol: str
     instructions: str = ""
+    """For whoever uses it. People are shown it; no model is: it comes from outside, and nobody has approved it."""
     capabilities: frozenset[str] = frozenset()
     """As `tools`, `resources`, `prompts`, `completions`, `tasks`."""
 

@@ -46,7 +46,7 @@ async def read_source(source: str, *, timeout: float = 30.0) -> Catalogue:
         UsageError: It cannot be read.
         ConfigError: It is no catalogue, or one that contradicts itself.
     """
-    if urlsplit(source).scheme in ("http", "https"):
+    if source.lower().startswith(("http://", "https://")):
         return read_catalogue(await _fetched(source, timeout), _shown(source))
     return read_catalogue(await asyncio.to_thread(_read_file, source), source)
 
@@ -160,5 +160,8 @@ async def _body(answer: Answer, url: str) -> bytes:
 
 def _shown(url: str) -> str:
     """The address without a login and without a query, which may hold keys."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # what cannot be read cannot be shown in part
+        return "the address"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,7 @@ async def test_a_form_that_cannot_be_checked_is_put_to_nobody(form: dict[str, An
     assert person.questions == []
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https:///nowhere", "x"])
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https:///nowhere", "x", "http://["])
 async def test_nobody_is_sent_to_an_address_that_is_none_of_the_web(url: str) -> None:
     with pytest.raises(UsageError):
         await PortAsking(Person()).elicit("shop", "?", None, url)
@@ -272,3 +272,48 @@ async def test_a_person_may_think_for_longer_than_the_tool_may_take(era: Era, mo
     async with curious(PortAsking(Slow(Edit("ada", {"size": "large", "count": 2}))), era) as executor:
         assert (await form(executor)).outcome == "ok"
         monkeypatch.undo()
+
+
+STUBBORN = """
+import json, sys
+
+FORM = {"type": "object", "properties": {}}
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message.get("method"):
+        case "initialize":
+            say(id=message["id"], result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "stubborn", "version": "1"}})
+        case "tools/list":
+            ask = {"name": "ask", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+            say(id=message["id"], result={"tools": [ask]})
+        case "tools/call":
+            say(id="q", method="elicitation/create", params={"message": "?", "requestedSchema": FORM})
+"""
+"""It asks, and does not take its question back when the call is cancelled."""
+
+
+async def test_who_gives_up_a_call_is_not_asked_its_question_any_more() -> None:
+    asked, withdrawn = asyncio.Event(), asyncio.Event()
+
+    class Thinking:
+        async def decide(self, question: Confirmation) -> Decision:
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                withdrawn.set()
+            raise AssertionError
+
+    program = Stdio(command=sys.executable, args=("-c", STUBBORN))
+    async with curious(PortAsking(Thinking()), "legacy", program) as executor:
+        calling = asyncio.create_task(executor.invoke(ToolCall("", "ask", {})))
+        await asyncio.wait_for(asked.wait(), 20)
+        calling.cancel()
+        with suppress(asyncio.CancelledError):
+            await calling
+        await asyncio.wait_for(withdrawn.wait(), 5)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.core.errors import McpError, ServerLost, UsageError
+from handrail.core.errors import McpError, ServerLost, ServerRefused, UsageError
+from handrail.mcp.client.backoff import FIRST_DELAY, LONGEST_DELAY, STEADY, Backoff
 from handrail.mcp.client.connection import Connection
 from handrail.mcp.client.notices import Notices
-from handrail.mcp.client.supervise import FIRST_DELAY, LONGEST_DELAY, STEADY, Patience
 from handrail.mcp.values import Bounds, Http, ServerFacts, Stdio
 from handrail.testing.clock import FixedClock
-from tests.mcp.client.connected import ERAS, PATIENCE, QUICK, Heard, call, connected, raw, until
+from tests.mcp.client.connected import ERAS, PATIENCE, QUICK, Heard, call, connected, gone, raw, until
 from tests.mcp.servers.web import served
 
 NOWHERE = Stdio(command="/nonexistent/server")
@@ -138,6 +138,30 @@ async def test_a_forgotten_session_is_begun_anew_and_the_call_made_once() -> Non
         assert heard.told == ["lost", "ready"]
 
 
+async def test_a_call_refused_over_its_session_is_sent_again_only_if_it_may_be_repeated() -> None:
+    for resend in (False, True):
+        async with served(modern=False) as web, connected(Http(url=web.url)) as connection:
+            if resend:
+                assert await call(connection, "forget", resend=True) == "alive"
+            else:
+                with pytest.raises(ServerRefused, match="No valid session ID"):
+                    await call(connection, "forget")
+                assert web.calls == ["forget"]
+                assert await call(connection, "echo") == "{}"
+            assert web.heard.count("initialize") == 2
+
+
+@pytest.mark.parametrize("over", ["pipes", "http"])
+async def test_a_server_may_speak_of_sessions_that_are_none_of_ours(over: str) -> None:
+    said = '{"jsonrpc":"2.0","id":ID,"error":{"code":5,"message":"Session not found"}}'
+    async with served(modern=False) as web:
+        endpoint, tool = (raw("legacy"), "refuse") if over == "pipes" else (Http(url=web.url), "say")
+        async with connected(endpoint) as connection:
+            with pytest.raises(ServerRefused, match="Session not found"):
+                await call(connection, tool, body=said, code=5, message="Session not found")
+            assert connection.state == "ready"
+
+
 # ── waiting, and no longer waiting ───────────────────────────────────────────────────
 
 
@@ -188,30 +212,30 @@ class _Patient:
 @given(st.lists(st.booleans(), max_size=200), st.floats(0, 1))
 def test_a_wait_is_never_longer_than_the_longest_and_a_success_forgives(fates: list[bool], chance: float) -> None:
     clock = FixedClock()
-    patience = Patience(5, clock, lambda: chance)
+    backoff = Backoff(5, clock, lambda: chance)
     for good in fates:
         if good:
-            patience.began()
-            assert not patience.exhausted
-            patience.broke()
+            backoff.began()
+            assert not backoff.exhausted
+            backoff.broke()
         else:
-            patience.failed()
-        assert 0 <= patience.delay() <= LONGEST_DELAY
+            backoff.failed()
+        assert 0 <= backoff.delay() <= LONGEST_DELAY
 
 
 def test_failures_in_a_row_make_waits_that_double() -> None:
     clock = FixedClock()
-    patience = Patience(3, clock, lambda: 1.0)
+    backoff = Backoff(3, clock, lambda: 1.0)
     waits = []
     for _ in range(4):
-        patience.failed()
-        waits.append(patience.delay())
+        backoff.failed()
+        waits.append(backoff.delay())
     assert waits == [FIRST_DELAY * 2**n for n in range(4)]
-    assert patience.exhausted
-    patience.began()
+    assert backoff.exhausted
+    backoff.began()
     clock.advance(STEADY)
-    patience.broke()
-    assert (patience.exhausted, patience.delay()) == (False, FIRST_DELAY)
+    backoff.broke()
+    assert (backoff.exhausted, backoff.delay()) == (False, FIRST_DELAY)
 
 
 # ── changes ──────────────────────────────────────────────────────────────────────────
@@ -280,6 +304,19 @@ async def test_notices_without_end_are_told_of_ever_less_often() -> None:
     assert clock.slept[:8] == [0.5, 1, 2, 4, 8, 16, 30, 30]
 
 
+async def test_who_is_cancelled_while_closing_leaves_nothing_behind() -> None:
+    connection = Connection("srv", raw("legacy"), bounds=QUICK)
+    await connection.open()
+    pid = int(await call(connection, "pid"))
+    closing = asyncio.create_task(connection.aclose())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    await until(lambda: gone(pid))
+    await connection.aclose()
+
+
 # ── who uses it ──────────────────────────────────────────────────────────────────────
 
 
@@ -318,6 +355,17 @@ async def test_headers_are_sent_and_proxies_of_the_environment_are_not_used(monk
         assert await call(connection, "echo") == "{}"
         assert {each.get("x-key") for each in web.headers} == {"mine"}
         assert {each["accept-encoding"] for each in web.headers} == {"identity"}
+
+
+async def test_no_key_and_no_session_of_ours_is_in_a_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    async with served(modern=False) as web:
+        address = web.url.replace("http://", "http://ada:hunter2@") + "?key=s3cret"
+        async with connected(Http(url=address)) as connection:
+            await call(connection, "echo")
+            assert web.sessions and not any(session in caplog.text for session in web.sessions)
+    assert f"http://127.0.0.1:{web.port}/mcp" in caplog.text
+    assert "hunter2" not in caplog.text and "s3cret" not in caplog.text
 
 
 async def test_a_proxy_that_was_asked_for_is_used() -> None:

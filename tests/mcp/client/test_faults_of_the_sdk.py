@@ -87,11 +87,13 @@ async def test_5_half_of_a_surrogate_pair_is_read_with_a_replacement(era: str) -
 
 
 async def test_5_and_6_a_server_that_its_tool_brings_down_is_lost_at_once_and_used_again() -> None:
-    async with connected(sdk()) as connection:
-        for tool in ("half", "leave"):
+    async def broken_by(tool: str) -> None:
+        async with connected(sdk()) as connection:
             with pytest.raises((ServerLost, ServerRefused)):
                 await call(connection, tool)
             assert await call(connection, "echo", text="again") == "again"
+
+    await asyncio.gather(broken_by("half"), broken_by("leave"))
 
 
 async def test_7_who_waits_for_a_plain_function_has_an_answer_on_time_and_the_server_is_told(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def test_two_tools_of_one_name_are_both_shown() -> None:
 
 async def test_an_answer_with_too_many_values_is_refused_before_it_is_read() -> None:
     async with connected(raw("modern")) as connection:
-        with pytest.raises(McpError, match="more than 100000 values"):
+        with pytest.raises(McpError, match="more than 50000 values"):
             await call(connection, "dense", count=150_000)
         with pytest.raises(McpError, match="6000 content at once"):
             await call(connection, "crowded", count=6_000)
@@ -127,6 +127,17 @@ HTTP: dict[str, tuple[str, dict[str, Any], str]] = {
     "too much in an event": ("events", {"size": 100_000}, "more than 65536 bytes.*max_message"),
     "an error of its own": ("status", {"status": 500}, "HTTP 500: the words of a gateway"),
     "nobody signed in": ("status", {"status": 401}, "HTTP 401"),
+    "no result": ("say", {"body": '{"jsonrpc":"2.0","id":ID,"result":"text"}'}, "neither a result nor an error"),
+    "no result in an event": (
+        "say",
+        {"body": '{"jsonrpc":"2.0","id":ID,"result":"text"}', "kind": "text/event-stream"},
+        "neither a result nor an error",
+    ),
+    "no version": ("say", {"body": '{"id":ID,"result":{"content":[]}}'}, "no message"),
+    "the answer of another": ("say", {"body": '{"jsonrpc":"2.0","id":99,"result":{}}'}, "no answer to what"),
+    "no answer": ("say", {"body": '{"jsonrpc":"2.0","method":"notifications/x"}'}, "no answer to what"),
+    "accepted, and no more": ("say", {"body": "", "status": 202}, "not with a message"),
+    "accepted, as text": ("say", {"body": "", "status": 204, "kind": "text/plain"}, "not with a message"),
 }
 
 
@@ -138,9 +149,17 @@ async def test_over_http_a_bad_answer_is_an_error_of_its_request_alone(case: str
     async with served(modern) as web, connected(Http(url=web.url), bounds=SMALL, on_change=heard) as connection:
         with pytest.raises(McpError, match=why) as refused:
             await call(connection, tool, **arguments)
-        assert not isinstance(refused.value, ServerLost)
+        assert not isinstance(refused.value, ServerLost | ServerRefused), "nobody knows what came of the call"
         assert await call(connection, "echo") == "{}"
         assert heard.told == []
+
+
+async def test_an_error_without_an_id_over_http_answers_its_request() -> None:
+    async with served() as web, connected(Http(url=web.url)) as connection:
+        with pytest.raises(ServerRefused, match="not like this"):
+            await call(
+                connection, "say", body='{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not like this"}}'
+            )
 
 
 async def test_no_request_follows_a_redirect_to_another_place() -> None:

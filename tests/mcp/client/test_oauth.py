@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 
 from handrail.core.errors import McpError, SignInFailed
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.client.oauth import SignIn, authorised
+from handrail.mcp.client.places import Places
 from handrail.mcp.client.redirect import listening
 from handrail.mcp.values import Http, OAuth
 from handrail.testing.clock import FixedClock
@@ -282,6 +284,79 @@ async def test_the_secret_of_a_client_goes_to_the_service_it_was_first_used_with
         assert thief.asked == []
 
 
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("https://127.0.0.1/x", "on this machine"),
+        ("https://localhost/x", "on this machine"),
+        ("https://169.254.169.254/latest/meta-data", "private network"),
+        ("https://10.1.2.3/x", "private network"),
+        ("https://[::ffff:10.1.2.3]/x", "private network"),
+        ("https://[64:ff9b::a01:203]/x", "private network"),
+        ("https://[fd00::1]/x", "private network"),
+        ("http://auth.example/x", "without encryption"),
+    ],
+)
+async def test_a_server_of_the_outside_world_sends_nobody_inside(place: str, why: str, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        return httpx2.Response(401, headers={"WWW-Authenticate": f'Bearer resource_metadata="{place}"'})
+
+    endpoint = Http(url="https://192.0.78.1/mcp", oauth=OAuth())
+    transport = httpx2.MockTransport(answer)
+    async with httpx2.AsyncClient(auth=authorised(endpoint, sign_in(tmp_path)), transport=transport) as client:
+        with pytest.raises(SignInFailed, match=why):
+            await client.get(endpoint.url)
+    assert asked == [endpoint.url]
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "fine"),
+    [
+        ("mcp.outside", "auth.outside", True),
+        ("mcp.outside", "auth.inside", False),
+        ("mcp.outside", "both.inside", False),
+        ("mcp.outside", "nowhere", True),  # who connects will say so
+        ("mcp.inside", "auth.inside", True),
+        ("mcp.inside", "mcp.inside", True),
+        ("192.168.1.7", "127.0.0.1", True),
+    ],
+)
+async def test_a_name_is_where_it_leads(server: str, host: str, fine: bool) -> None:
+    async def resolve(name: str) -> list[str]:
+        if name == "nowhere":
+            raise OSError("no such host")
+        inside = ["10.0.0.1"] if name.endswith("inside") else []
+        return [*inside, "8.8.8.8"] if name != "auth.inside" else inside
+
+    try:
+        await Places(server, resolve).check("https", host, secret=True)
+    except OAuthFlowError:
+        assert not fine
+    else:
+        assert fine
+
+
+async def test_a_server_in_the_clear_describes_itself_and_is_sent_no_secret() -> None:
+    places = Places("10.0.0.1")
+    await places.check("http", "10.0.0.1", secret=False)
+    with pytest.raises(OAuthFlowError, match="without encryption"):
+        await places.check("http", "10.0.0.1", secret=True)
+
+
+async def test_what_others_log_about_their_sign_in_stays_theirs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authorised(Http(url="https://mcp.example", oauth=OAuth()), sign_in(tmp_path))
+    try:
+        raise OAuthFlowError("somebody else's")
+    except OAuthFlowError:
+        logging.getLogger(OAuthClientProvider.__module__).exception("OAuth flow error")
+    assert "somebody else's" in caplog.text
+
+
 async def test_the_service_of_a_client_can_be_named_from_the_start(service: Service, tmp_path: Path) -> None:
     client = OAuth(client_id="known", client_secret="hush-hush", issuer="https://auth.example")
     with pytest.raises(SignInFailed, match=r"auth\.example"):
@@ -298,6 +373,7 @@ async def test_another_client_id_does_not_get_the_tokens_of_the_last(service: Se
 
 async def test_a_program_signs_in_with_its_own_credentials(service: Service, tmp_path: Path) -> None:
     service.secrets["robot"] = "hush-hush"
+    service.describes = {"code_challenge_methods_supported": None}  # there is no code that could be stolen
     person = Person()
     client = OAuth(client_id="robot", client_secret="hush-hush", grant="client_credentials", scopes=("read",))
     assert await ask(service, sign_in(tmp_path, person), client, times=2) == [200, 200]

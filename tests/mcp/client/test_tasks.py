@@ -235,6 +235,12 @@ async def test_a_task_that_its_server_forgot_leaves_a_side_effect_in_doubt(name:
     assert server.calls == [name]
 
 
+@pytest.mark.parametrize(("name", "outcome"), [("work", "in_doubt"), ("look", "failed")])
+async def test_a_task_of_which_its_server_tells_nothing_more_is_not_one_that_failed(name: str, outcome: str) -> None:
+    async with working(Tasked(states=[WORKING, {"error": -32603}])) as executor:
+        assert (await invoke(executor, name)).outcome == outcome
+
+
 async def test_a_task_that_cannot_be_understood_is_cancelled() -> None:
     server = Tasked(states=[{"status": "dreaming"}])
     async with working(server) as executor:
@@ -250,10 +256,13 @@ async def test_our_client_and_our_server_understand_each_other_about_tasks() -> 
         ensemble = McpEnsemble("far", Http(url=url), required=True, asking=PortAsking(person))
         async with ensemble, Executor([ensemble], policy=Policy(confirm_side_effects=False)) as executor:
             assert "tasks" in ensemble.connection.facts.capabilities
-            slow = await executor.invoke(ToolCall("", "far:slow_compute", {"seconds": 1, "label": "here"}))
-            asks = await executor.invoke(ToolCall("", "far:confirm_delete", {"filename": "old.txt"}))
-            fails = await executor.invoke(ToolCall("", "far:failing_job", {}))
-    assert [slow.outcome, asks.outcome, fails.outcome] == ["ok", "ok", "failed"]
+            calls = (
+                ToolCall("", "far:slow_compute", {"seconds": 1, "label": "here"}),
+                ToolCall("", "far:confirm_delete", {"filename": "old.txt"}),
+                ToolCall("", "far:failing_job", {}),
+            )
+            results = await executor.invoke_all(calls)
+    assert [result.outcome for result in results] == ["ok", "ok", "failed"]
     assert len(person.questions) == 1
 
 

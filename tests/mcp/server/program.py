@@ -60,18 +60,26 @@ def flood() -> Any:
     return "x" * 30_000_000
 
 
-ENDED = asyncio.Event()
+BEGUN, ENDED = asyncio.Event(), asyncio.Event()
 
 
 async def wait(invocation: Invocation) -> str:
     """Say that it waits, wait for ever, and note how that ended."""
     invocation.progress(1, None, "waiting")
+    BEGUN.set()
     try:
         await asyncio.Event().wait()
     finally:
         (FOLDER / "ended").touch()
         ENDED.set()
     return ""
+
+
+@tool
+async def begun() -> str:
+    """Return when a call of `wait` has begun."""
+    await BEGUN.wait()
+    return "begun"
 
 
 @tool
@@ -105,8 +113,8 @@ class Odd:
 
 
 async def main() -> None:
-    waiting = Tool.from_function(wait, style="invocation", schema={"type": "object"})
-    served = scene(echo, noisy, curious, leave, odd, flood, waiting, ended, slow, put, resources=(Odd(),))
+    waiting = Tool.from_function(wait, style="invocation", schema={"type": "object"}, tags=("long",))
+    served = scene(echo, noisy, curious, leave, odd, flood, waiting, begun, ended, slow, put, resources=(Odd(),))
     await serve_stdio(served.served)
     if "speak" in sys.argv:
         sys.stdout.write("after\n")

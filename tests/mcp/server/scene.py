@@ -54,7 +54,6 @@ class Scene:
             instructions="Use with care.",
             tools=lambda: self.tools,
             invoker=self.executor,
-            answers=self.executor,
             asker=self.asker,
             resources=self.resources,
             prompts=self.prompts,

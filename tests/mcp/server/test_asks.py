@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
@@ -17,7 +18,7 @@ from handrail.core.events import CallIntended
 from handrail.core.invocation import Invocation
 from handrail.execute.policy import Policy
 from handrail.mcp.server.asks import ClientAsk, Elicit, Elicited, Roots, Sample, Waiting, read_answer
-from handrail.mcp.server.served import PromptSaid, ServedPrompt
+from handrail.mcp.server.served import Caller, PromptSaid, ServedPrompt, only_local
 from handrail.mcp.server.under_way import Going, UnderWay
 from handrail.tools.tool import tool
 from tests.mcp.server.scene import ERAS, LEGACY, MODERN, scene, text
@@ -103,6 +104,33 @@ async def test_a_person_a_model_and_the_roots_are_asked_at_once(era: str) -> Non
         assert "file:///work" in said
 
 
+async def test_a_question_beside_one_that_is_refused_is_taken_back() -> None:
+    withdrawn, seen = asyncio.Event(), asyncio.Event()
+
+    @tool(share=False)
+    async def both(invocation: Invocation) -> str:
+        """Ask a person and a model."""
+        await ClientAsk.of(invocation).ask({"who": Elicit(message="Who?", form=NAME), "what": Sample(prompt="What?")})
+        return "never"
+
+    async def thinking(context: Any, params: Any) -> types.ElicitResult:
+        seen.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            withdrawn.set()
+        raise NotImplementedError
+
+    async def refused(context: Any, params: Any) -> types.ErrorData:
+        await seen.wait()
+        return types.ErrorData(code=-1, message="no model here")
+
+    options = {"elicitation_callback": thinking, "sampling_callback": refused}
+    async with asyncio.timeout(20), scene(both).client(LEGACY, **options) as client:
+        assert "no model here" in text(await client.call_tool("both", {}))
+        await withdrawn.wait()
+
+
 @era
 async def test_a_client_that_cannot_be_asked_is_told_what_is_missing(era: str) -> None:
     async with scene(greet).client(era) as client:
@@ -175,8 +203,9 @@ async def test_an_answer_that_does_not_fit_the_form_is_asked_for_again() -> None
         assert words(done) == "Hello, Ann!"
 
 
-async def test_only_who_began_a_call_can_go_on_with_it() -> None:
-    stage = scene(greet, principal=lambda caller: Principal(caller.subject or "nobody"))
+@pytest.mark.parametrize("principal", [lambda caller: Principal(caller.subject), only_local])
+async def test_only_who_began_a_call_can_go_on_with_it(principal: Callable[[Caller], Principal]) -> None:
+    stage = scene(greet, principal=principal)
     tokens = {"ann": "one", "bob": "two"}
     async with (
         serving(stage.served, token=tokens) as url,
@@ -387,6 +416,27 @@ async def test_no_more_calls_wait_than_may() -> None:
     await under_way.end(5)
     with pytest.raises(UsageError, match="ending"):
         under_way.begin(going, _forever())
+
+
+async def test_no_more_calls_are_under_way_than_may() -> None:
+    under_way = UnderWay(calls=1)
+    one, two = (Going(ToolCall(id, "t", {}), Context(), "ann", None) for id in "ab")
+    under_way.begin(one, _forever())
+    with pytest.raises(UsageError, match="it did not begin"):
+        under_way.begin(two, _forever())
+    await under_way.end(5)
+
+
+async def test_a_call_that_ends_takes_no_other_of_its_id_with_it() -> None:
+    under_way = UnderWay()
+    first, again = (Going(ToolCall("c", "t", {}), Context(), "ann", Waiting()) for _ in range(2))
+    for going in (first, again):
+        under_way.begin(going, _forever())
+    under_way.leave_waiting(first)
+    again.cancel()
+    await again.wait()
+    assert under_way.take_up("c", "ann") is first
+    await under_way.end(5)
 
 
 async def _forever() -> Any:

@@ -94,6 +94,12 @@ def test_a_name_with_something_before_or_after_it_is_another_name(extra: str) ->
         assert not LOCAL.knows_host(f"{name}.{extra}") or extra == ""
 
 
+def test_an_address_is_given_as_it_is_and_comes_in_brackets() -> None:
+    doors = Doors.of("::1", hosts=["fd00::7", "10.0.0.7", "box.example"])
+    for host in ("[fd00::7]", "[FD00::7]:80", "10.0.0.7:80", "box.example", "[::1]:80"):
+        assert doors.knows_host(host)
+
+
 def test_a_port_that_was_named_is_the_only_one() -> None:
     doors = Doors.of("127.0.0.1", hosts=["box.example:8080"])
     assert doors.knows_host("box.example:8080")
@@ -110,6 +116,6 @@ def test_a_token_that_is_empty_is_refused(token: str | dict[str, str]) -> None:
 @given(st.text(), st.text(min_size=1).filter(str.strip))
 def test_only_the_token_itself_opens(said: str, token: str) -> None:
     keys = Keys({"ann": token})
-    assert (keys.holder(f"Bearer {said}") == "ann") == (said.strip() == token)
+    assert (keys.holder(f"Bearer {said}") == "ann") == (said.strip() == token.strip())
     assert keys.holder(said) is None or said.lower().startswith("bearer ")
     assert keys.holder(None) is None

@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import mcp_types as types
@@ -24,7 +23,8 @@ from handrail.core.events import CallSettled
 from handrail.core.invocation import Invocation
 from handrail.mcp.server.asks import ClientAsk
 from handrail.mcp.server.events import Events
-from handrail.mcp.server.http import HttpLimits, serve_http
+from handrail.mcp.server.guard import Bounded, Message, Receive, Scope, Send
+from handrail.mcp.server.http import HttpLimits, _bound, serve_http
 from handrail.tools.tool import tool
 from tests.mcp.server.scene import ERAS, scene, text
 from tests.mcp.server.web import Legacy, Wire, read, serving, words
@@ -107,6 +107,57 @@ async def test_a_request_that_is_too_large_is_refused_before_it_is_read() -> Non
         assert (await wire.send("tools/list", {"x": "y" * 2_000})).status_code == 413
 
         assert words(await wire.call("add", {"a": 1, "b": 2})) == "3"
+
+
+async def test_who_is_refused_in_the_middle_of_a_request_is_told_why_when_it_has_sent_the_rest() -> None:
+    happened: list[str] = []
+    left = [{"type": "http.request", "body": b" " * 1_000, "more_body": more} for more in (False, True, True)]
+
+    async def receive() -> Message:
+        happened.append("read")
+        return left.pop()
+
+    async def send(message: Message) -> None:
+        happened.append(f"{message['type']} {message.get('status', '')}")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise NotImplementedError
+
+    scope = {"type": "http", "headers": [(b"content-length", b"3000")]}
+    await Bounded(app, size=2_000, seconds=10)(scope, receive, send)
+    assert happened == ["read", "read", "read", "http.response.start 413", "http.response.body "]
+
+
+async def test_who_is_refused_and_goes_on_sending_is_cut_off() -> None:
+    async with asyncio.timeout(20), serving(scene(add).served, token="one") as url:
+        reader, writer = await opened(url)
+        writer.write(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 401")
+        writer.close()
+
+
+async def test_a_length_of_five_thousand_digits_is_too_large() -> None:
+    statuses: list[int] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("it was let in")
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status", 0))
+
+    scope = {"type": "http", "method": "POST", "headers": [(b"content-length", b"9" * 5_000)]}
+    await Bounded(app, size=2_000, seconds=10)(scope, receive, send)
+    assert statuses[0] == 413
+
+
+def test_an_answer_does_not_wait_until_the_client_has_acknowledged_its_head() -> None:
+    with _bound("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_who_goes_on_sending_after_that_is_cut_off() -> None:
@@ -217,12 +268,13 @@ async def test_sigterm_ends_it_in_good_order() -> None:
         async with asyncio.timeout(60):
             url = (await process.stdout.readline()).decode().strip()
             async with Wire(url) as wire:
-                call: dict[str, Any] = {"name": "slow_compute", "arguments": {"seconds": 60}}
+                call = {"name": "slow_compute", "arguments": {"seconds": 60}, "_meta": {"progressToken": 1}}
                 body, fields = wire.request("tools/call", call, {})
-                going = asyncio.create_task(wire.http.post(url, json=body, headers=fields))
-                assert words(await wire.call("greet", {"name": "Ann"})) == "Hello, Ann!"
-                process.send_signal(signal.SIGTERM)
-                assert "The server ended" in words(read(await going)["result"])
+                async with wire.http.stream("POST", url, json=body, headers=fields) as going:
+                    lines = (line async for line in going.aiter_lines() if line.startswith("data:"))
+                    assert "begun" in await anext(lines)
+                    process.send_signal(signal.SIGTERM)
+                    assert "The server ended" in await anext(lines)
             assert await process.wait() == 0
     finally:
         if process.returncode is None:

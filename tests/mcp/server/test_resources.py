@@ -20,7 +20,7 @@ from handrail.core.calls import Attachment
 from handrail.core.context import Principal
 from handrail.core.errors import UsageError
 from handrail.mcp.server.served import PromptArgument, PromptSaid, ServedPrompt
-from handrail.mcp.server.sources import LARGEST, FolderSource
+from handrail.mcp.server.sources import LARGEST, FolderSource, _walk
 from handrail.mcp.values import RemoteResource, ResourceBody
 from handrail.tools.tool import tool
 from tests.mcp.server.scene import ERAS, LEGACY, MODERN, scene
@@ -226,8 +226,30 @@ async def test_a_modern_client_hears_of_what_it_listens_to() -> None:
         assert await _next(heard) == ToolsListChanged(), "what it did not ask for it does not hear"
 
 
+async def test_nobody_hears_of_what_they_may_not_read() -> None:
+    notes = Notes(a="alpha", b="beta")
+    guest = Principal("guest", ("resource:note://a",))
+    served = scene(look, resources=(notes,), principal=lambda caller: guest)
+    async with (
+        served.client(MODERN) as client,
+        client.listen(resource_subscriptions=["note://b", "note://a"]) as heard,
+    ):
+        notes.write("b", "secret")
+        notes.write("a", "omega")
+        assert await _next(heard) == ResourceUpdated("note://a")
+
+
 async def _next(heard: Any) -> Any:
     return await asyncio.wait_for(anext(aiter(heard)), 10)
+
+
+@pytest.mark.filterwarnings("ignore:resources/:UserWarning")
+async def test_what_may_not_be_read_cannot_be_subscribed_to() -> None:
+    guest = Principal("guest", ("resource:note://a",))
+    async with scene(look, resources=(Notes(),), principal=lambda caller: guest).client(LEGACY) as client:
+        await client.subscribe_resource("note://a")
+        with pytest.raises(MCPError, match="not found"):
+            await client.subscribe_resource("note://b")
 
 
 @pytest.mark.filterwarnings("ignore:resources/:UserWarning")
@@ -347,6 +369,17 @@ async def test_nothing_outside_of_the_folder_can_be_read(corpus: Path, path: str
     source = FolderSource("docs", corpus)
     assert await source.read(f"corpus://docs/{path}") is None
     assert "no" not in [each.name for each in await source.list()]
+
+
+def test_a_folder_that_becomes_a_link_while_it_is_listed_is_passed_over(corpus: Path) -> None:
+    (corpus / "a").write_text("first")
+    root = os.open(corpus, os.O_RDONLY)
+    walking = _walk(root, (), 9)
+    assert next(walking)[0] == ("a",)
+    (corpus / "deep").rename(corpus / "x")
+    (corpus / "deep").symlink_to(corpus.parent / "corpus-2")
+    assert [path[-1] for path, _ in walking] == ["raw.bin", "read me.md"]
+    os.close(root)
 
 
 async def test_another_corpus_is_not_read_by_the_beginning_of_its_name(corpus: Path) -> None:

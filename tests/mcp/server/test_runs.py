@@ -11,7 +11,7 @@ from handrail.core.events import CallIntended, RunFinished, RunStarted
 from handrail.execute.policy import Policy
 from handrail.tools.tool import tool
 from tests.mcp.server.scene import ERAS, LEGACY, MODERN, Scene, keyed, scene, text
-from tests.mcp.server.web import serving
+from tests.mcp.server.web import Wire, serving, words
 
 
 class Counted:
@@ -51,6 +51,16 @@ async def test_callers_without_a_session_share_the_run_of_their_principal() -> N
             async with Client(url, mode=MODERN) as client:
                 await client.call_tool("count", {})
     assert len(counted.scene.recorded(RunStarted)) == len(counted.scene.recorded(RunFinished)) == 1
+
+
+async def test_a_key_means_nothing_to_the_holder_of_another_token() -> None:
+    counted = Counted()
+    counts = []
+    async with serving(counted.scene.served, token={"ann": "one", "bob": "two"}) as url:
+        for token in ("one", "two", "one"):
+            async with Wire(url, token=token) as wire:
+                counts.append(words(await wire.call("count", more={"_meta": keyed("k1")})))
+    assert counts == ["1", "2", "1"]
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -34,7 +34,7 @@ async def client(era: str, folder: Path, **options: Any) -> AsyncIterator[Client
 @pytest.mark.requirement("converser.mcp-server")
 async def test_a_server_over_pipes_answers_whatever_its_tools_do(era: str, tmp_path: Path) -> None:
     async with client(era, tmp_path) as served:
-        assert len((await served.list_tools()).tools) == 10
+        assert len((await served.list_tools()).tools) == 11
         assert text(await served.call_tool("echo", {"text": "Grüße 👋"})) == "Grüße 👋"
         assert text(await served.call_tool("noisy", {})) == "quiet"
         assert text(await served.call_tool("curious", {})) == "read '' and b''"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context, Principal
 from handrail.core.errors import ToolError, UsageError
-from handrail.core.events import CallSettled
+from handrail.core.events import CallSettled, Emit, ignore
 from handrail.core.invocation import Invocation
 from handrail.mcp.server.asks import ClientAsk
 from handrail.mcp.server.tasks.store import LONG, ONLY, Ended, TaskLimits, Tasks, stamp
@@ -122,6 +124,31 @@ async def test_tasks_are_there_over_pipes_as_well(tmp_path: Path) -> None:
             await program.send(body)
             task = (await program.answer())["result"]
         assert words(task["result"]) == "later"
+
+
+async def test_sigterm_waits_for_the_end_of_tasks_and_of_their_run(tmp_path: Path) -> None:
+    async with Wire("") as wire, pipes(tmp_path) as program:
+        await program.send(wire.request("tools/call", {"name": "wait", "arguments": {}}, ALL)[0])
+        assert (await program.answer())["result"]["resultType"] == "task"
+        await program.send(wire.request("tools/call", {"name": "begun", "arguments": {}}, ALL)[0])
+        assert words((await program.answer())["result"]) == "begun"
+        program.process.send_signal(signal.SIGTERM)
+        assert await program.code() == 0
+    assert (tmp_path / "ended").exists()
+    assert (tmp_path / "finished").read_text() == "1"
+
+
+async def test_a_task_whose_answer_cannot_be_made_has_ended_all_the_same() -> None:
+    class Broken:
+        async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
+            raise ValueError("the password is hunter2")
+
+    stage = scene(Gate().tool())
+    served = replace(stage.served, invoker=Broken())
+    async with serving(served, tasks=Tasks(FAST)) as url, Wire(url) as wire:
+        task = await got(wire, (await wire.call("work"))["taskId"])
+    assert task["status"] == "failed"
+    assert "hunter2" not in str(task)
 
 
 async def test_a_tool_that_may_take_very_long_is_long_without_saying_so() -> None:
@@ -428,6 +455,23 @@ async def test_tasks_are_bounded_for_all_and_for_each() -> None:
     for going in made:
         going.cancel()
         await going.wait()
+
+
+async def _long() -> Ended:
+    return Ended(result={"text": "x" * 100})
+
+
+async def test_of_results_with_too_many_bytes_those_that_ended_first_are_forgotten() -> None:
+    clock = FixedClock()
+    tasks = Tasks(TaskLimits(size=250), clock=clock)
+    made = [(going, tasks.adopt(going, 1, _long)) for going in (_going(), _going(), _going())]
+    for going, task in reversed(made):
+        over = asyncio.Event()
+        task.watch(over.set)
+        clock.advance(1)
+        going.cancel()
+        await asyncio.wait_for(over.wait(), 10)
+    assert [tasks.find(task.id, "ann") for _, task in made] == [made[0][1], made[1][1], None]
 
 
 def _started(made: list[Going], owner: str) -> Going:

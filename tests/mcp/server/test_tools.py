@@ -17,7 +17,7 @@ from handrail.core.invocation import Invocation
 from handrail.execute.policy import Policy
 from handrail.mcp.server.results import LARGEST, OUTCOME_KEY
 from handrail.mcp.server.runs import CALLS, Runs
-from handrail.mcp.server.served import Caller
+from handrail.mcp.server.served import Caller, ServedPrompt
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import Tool, tool
 from tests.mcp.server.scene import ERAS, LEGACY, MODERN, keyed, scene, text
@@ -282,6 +282,20 @@ async def test_a_call_sent_twice_with_one_key_is_settled_once(era: str) -> None:
     assert clash.is_error and seen == ["a", "a"]
 
 
+@era
+async def test_the_words_of_a_bug_do_not_reach_the_client(era: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(arguments: Any) -> Any:
+        raise ValueError("the password is hunter2")
+
+    prompts = (ServedPrompt(name="broken", render=broken),)
+    async with scene(add, prompts=prompts).client(era) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.get_prompt("broken")
+        assert not (await client.call_tool("add", {"a": 1, "b": 1})).is_error
+    assert (caught.value.code, "hunter2" in str(caught.value.error)) == (types.INTERNAL_ERROR, False)
+    assert "hunter2" in caplog.text
+
+
 async def test_a_key_means_nothing_to_another_principal() -> None:
     seen: list[str] = []
 
@@ -319,10 +333,10 @@ async def test_the_principal_is_found_from_what_the_client_says_of_itself(era: s
         return Principal("ada")
 
     served = scene(add, principal=who)
-    info = types.Implementation(name="an-editor", version="7")
+    info = types.Implementation(name="an-editor", version="7" * 9_999)
     async with served.client(era, client_info=info) as client:
         await client.call_tool("add", {"a": 1, "b": 1})
-    assert {(each.client, each.version, each.local) for each in callers} == {("an-editor", "7", True)}
+    assert {(each.client, each.version, each.local) for each in callers} == {("an-editor", "7" * 200, True)}
     assert [event.principal for event in served.recorded(RunStarted)] == ["ada"]
 
 

@@ -62,6 +62,8 @@ class Server:
                 getattr(self, params["name"])(id, params.get("arguments") or {})
             case "notifications/cancelled":
                 self.cancelled.append(params["requestId"])
+            case "resources/list":
+                self.answer(id, {"resources": [{"uri": "file:///a", "name": "a"}], **self.cached()})
             case "resources/subscribe":
                 self.answer(id, {})
                 self.say({"method": "notifications/resources/updated", "params": {"uri": params["uri"]}})

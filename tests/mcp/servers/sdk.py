@@ -7,9 +7,10 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import uvicorn
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 
 server = MCPServer("sdk")
 
@@ -40,11 +41,28 @@ def dawdle(begun: str, mark: str) -> str:
     return "done"
 
 
+def note(mark: str) -> None:
+    if mark:
+        Path(mark).touch()
+
+
 @server.tool()
-async def wait(begun: str) -> str:
+async def wait(begun: str, given_up: str = "") -> str:
     await asyncio.to_thread(Path(begun).touch)
-    await asyncio.get_running_loop().create_future()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        note(given_up)
     return "never"
+
+
+@server.tool()
+async def grow(name: str, context: Context[Any]) -> str:
+    """One more tool, of which clients of both eras are told."""
+    server.add_tool(lambda: "here", name=name, description="new")
+    await context.notify_tools_changed()
+    await context.session.send_tool_list_changed()
+    return "grown"
 
 
 @server.tool()

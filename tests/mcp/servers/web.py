@@ -161,6 +161,17 @@ class Web:
         packed = gzip.compress(b" " * 50_000_000, 9)
         await send(writer, 200, JSON, packed, {"content-encoding": "gzip"})
 
+    async def say(self, id: Any, given: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        """Whatever it was given, with its `ID` filled in."""
+        body, kind = given["body"].replace("ID", json.dumps(id)).encode(), given.get("kind", JSON)
+        await send(writer, given.get("status", 200), kind, b"data: " + body + b"\n\n" if kind == EVENTS else body)
+
+    async def forget(self, id: Any, given: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        """Forgets the session, in the words of many servers, when it is asked for the first time."""
+        if self.calls.count("forget") == 1:
+            return await send(writer, 400, JSON, error(None, -32000, "Bad Request: No valid session ID provided"))
+        await send(writer, 200, JSON, self.text(id, "alive"))
+
     async def plain(self, id: Any, given: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         body = self.text(id, "plain").replace(b'"resultType": "complete", ', b"")
         await send(writer, 200, JSON, body)

@@ -130,6 +130,12 @@ async def test_odd_spellings_of_this_machine_are_refused(host: str) -> None:
         "http://example.org/\r\nhost: evil",
         "http://example.org/\t",
         "http://[::1",
+        "http://[2606:4700::1111]x/",
+        "http://[v1.x]/",
+        "http://example.org,evil.net/",
+        "http://example.org;evil.net/",
+        "http://*/",
+        "http://example%2eorg/",
         "http://./",
         "javascript:alert(1)",
         "",
@@ -170,6 +176,14 @@ async def test_only_the_hosts_that_are_named_are_asked(host: str, fits: bool) ->
         assert (await gate.check(f"http://{host}/")).at == (PUBLIC,)
     else:
         assert await refused(gate, f"http://{host}/") == "host_not_allowed"
+
+
+@pytest.mark.parametrize("host", ["2606:4700::1111", "2606:4700:0:0:0:0:0:1111", "2606:4700::0:1111"])
+@pytest.mark.parametrize("rule", ["2606:4700::1111", "[2606:4700:0::1111]"])
+async def test_an_address_that_is_denied_is_denied_in_every_spelling(host: str, rule: str) -> None:
+    gate = keeper(PUBLIC, deny_hosts=(rule,))
+
+    assert await refused(gate, f"http://[{host}]/") == "host_not_allowed"
 
 
 async def test_a_network_that_is_named_may_be_reached_and_no_other() -> None:

@@ -403,13 +403,21 @@ def test_what_is_no_ordinary_file_is_refused_without_waiting(tmp_path: Path, ben
     assert caught.value.code == "not_a_file"
 
 
-@pytest.mark.parametrize("way", ["a.txt", "./a.txt", "data:a.txt", "link", "x/../a.txt"])
-def test_all_spellings_of_a_file_are_one_resource(tmp_path: Path, way: str) -> None:
-    files = confined(tmp_path)
-    (tmp_path / "data" / "link").symlink_to("a.txt")
+def test_all_names_that_a_file_may_have_are_in_one_territory_and_no_disk_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = {"data": tmp_path / "data", "inner": tmp_path / "data" / "inner", "notes": tmp_path / "notes"}
+    for folder in folders.values():
+        folder.mkdir()
+    files = Confined(IoSettings(roots=folders))
+    monkeypatch.setattr(os, "lstat", None)
+    monkeypatch.setattr(os, "readlink", None)
 
-    assert files.key(way) == files.key(f"{tmp_path}/data/a.txt") == os.path.realpath(tmp_path / "data" / "a.txt")
-    assert files.key("notes:n.txt") != files.key("n.txt")
+    ways = ("a.txt", "./a.txt", "data:a.txt", "link", "x/../a.txt", f"{tmp_path}/data/a.txt", "inner:a", "inner/a")
+    assert {files.territory(way) for way in ways} == {str(tmp_path / "data")}
+    assert files.territory("notes:a.txt") == str(tmp_path / "notes")
+    assert files.territory("a.txt", "inner:b.txt") == str(tmp_path / "data")
+    assert files.territory("a.txt", "notes:b.txt") is files.territory("/elsewhere") is None
 
 
 # Settings.
@@ -424,6 +432,10 @@ def test_all_spellings_of_a_file_are_one_resource(tmp_path: Path, way: str) -> N
         ({"root": {}}, "unknown field `root`"),
         ({"write": "a"}, "Expected `array`"),
         ({"private": ["10.0.0.1/8"]}, "has host bits set"),
+        ({"deny_hosts": ["http://bad.org"]}, "deny_hosts of io: 'http://bad.org' is no host"),
+        ({"deny_hosts": ["bad.org:80"]}, "is no host"),
+        ({"deny_hosts": ["bücher.de"]}, "as 'xn--…'"),
+        ({"hosts": ["api.*.org"]}, "hosts of io: 'api.*.org' is no host"),
         ({"limits": {"rows": 0}}, "limits.rows of io must be a number above 0"),
         ({"limits": {"rows": "many"}}, "limits.rows of io must be a number above 0"),
         ({"limits": {"lines": 1}}, "lines"),

@@ -132,7 +132,15 @@ async def test_what_is_text_is_read_as_it_is(kind: str) -> None:
         assert (await io.text("http_fetch", url=server.url)).startswith('{"grün": 1}')
 
 
-@pytest.mark.parametrize(("charset", "data"), [("latin-1", "grün".encode("latin-1")), ("no-such", "grün".encode())])
+@pytest.mark.parametrize(
+    ("charset", "data"),
+    [
+        ("latin-1", "grün".encode("latin-1")),
+        ("no-such", "grün".encode()),
+        ("PunyCode", "grün".encode()),  # it would take the square of the length
+        ("unicode_escape", "grün".encode()),
+    ],
+)
 async def test_the_charset_is_as_the_answer_says_if_there_is_one(charset: str, data: bytes) -> None:
     async with serving(answer(data, kind=f"text/plain; charset={charset}")) as server, fetching() as io:
         assert (await io.text("http_fetch", url=server.url)).startswith("grün")
@@ -165,6 +173,11 @@ async def test_redirects_are_followed_a_few_times() -> None:
     async with serving(*hops, answer("there"), *hops, answer("", 302, location="/again")) as server, fetching() as io:
         assert await io.text("http_fetch", url=server.url) == f"there\n[from {server.url}/4]"
         assert await io.code("http_fetch", url=server.url) == "redirected"
+
+
+async def test_a_redirect_to_letters_that_somebody_wrote_plainly_is_followed() -> None:
+    async with serving(answer("", 302, location="/grün und%20gut"), answer("there")) as server, fetching() as io:
+        assert await io.text("http_fetch", url=server.url) == f"there\n[from {server.url}/gr%C3%BCn%20und%20gut]"
 
 
 @pytest.mark.parametrize(
@@ -272,6 +285,8 @@ async def test_the_client_connects_where_it_is_told_and_keeps_such_connections_a
             said.close()
         with pytest.raises(OSError):
             await client.ask(address, head("GET", address, {}), at="127.0.0.77")
+        with pytest.raises(ValueError, match="only one"):  # a proxy would look the host up again
+            await client.ask(address, head("GET", address, {}), at="127.0.0.1", proxy=server.url)
         await client.aclose()
 
     assert (server.connections, [asked.headers["host"] for asked in server.asked]) == (1, [address.authority] * 2)
@@ -305,13 +320,44 @@ def test_a_page_is_read_as_people_see_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<a title=\"a > b\" href='/x?a>b'>in</a>", "in (http://h/x?a>b)"),
+        ("<p class=a>b>c", "b>c"),
+        ('<p class="forgotten>one</p><p>two', "one\n\ntwo"),
+        ("<title lang='>'>T</title><titles>x", "T\n\nx"),
+        (f"&#{'1' * 5000}; &#x{'0' * 99}41 &#65;", "\ufffd \ufffd A"),
+        ("<head><title>T</title><body><header>top</header>rest", "T\n\ntop\nrest"),
+        ("one<svg/>two<svg><text>no</text></svg>three", "onetwothree"),
+    ],
+)
+def test_a_page_that_is_hard_to_read_is_read_all_the_same(page: str, text: str) -> None:
+    assert readable(page, "http://h/") == text
+
+
 @given(st.text(alphabet="<>/!-='\"& apscriptdh\n#;", max_size=200))
 def test_any_page_is_read(page: str) -> None:
     assert isinstance(readable(page, "http://example.org/"), str)
 
 
 @pytest.mark.parametrize(
-    "piece", ["<", "<a", "<a href='", "<!--", "<noscript>", "<script", "</", "<title", "<a href=x>y", "&"]
+    "piece",
+    [
+        "<",
+        "<a",
+        "<a href='",
+        "<!--",
+        "<noscript>",
+        "<script",
+        "</",
+        "<title",
+        "<a href=x>y",
+        "&",
+        '<a b="',
+        "<a b='\" c=\"'",
+        "=",
+    ],
 )
 async def test_a_page_made_to_take_long_does_not(piece: str) -> None:
     async with asyncio.timeout(60):

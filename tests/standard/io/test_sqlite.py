@@ -82,6 +82,14 @@ async def test_the_databases_and_their_tables_can_be_listed(tmp_path: Path) -> N
     assert tables[0]["sql"].startswith("CREATE TABLE people (id INTEGER")
 
 
+async def test_a_list_of_tables_that_is_cut_says_so(tmp_path: Path) -> None:
+    async with scene(tmp_path, limits=IoLimits(rows=1)) as io:
+        cut = await content(io, "sqlite_schema", database="read")
+
+    assert [table["name"] for table in cut["tables"]] == ["people"]
+    assert cut["note"] == "there are more tables than these 1"
+
+
 FORBIDDEN = [
     "INSERT INTO people (name) VALUES ('Eve')",
     "UPDATE people SET name = 'Eve'",
@@ -89,6 +97,9 @@ FORBIDDEN = [
     "DROP TABLE people",
     "CREATE TABLE x (a)",
     "CREATE TEMP TABLE x (a)",
+    "UPDATE sqlite_master SET sql = 'x'",
+    "DELETE FROM sqlite_master",
+    "CREATE VIRTUAL TABLE x USING fts5(a)",
     "ATTACH DATABASE '{other}' AS other",
     "DETACH DATABASE main",
     "PRAGMA query_only = OFF",
@@ -121,11 +132,10 @@ async def test_a_query_does_nothing_but_read(tmp_path: Path, sql: str) -> None:
 @pytest.mark.parametrize("sql", ["SELECT 1; DELETE FROM people", "SELECT 1; SELECT 2", "", "nonsense", "SELECT nope"])
 async def test_what_is_not_one_good_statement_is_told(tmp_path: Path, sql: str) -> None:
     async with scene(tmp_path) as io:
-        result = await io.call("sqlite_query", database="read", sql=sql)
+        assert await io.code("sqlite_query", database="read", sql=sql) == "sql"
         rows = (await content(io, "sqlite_query", database="read", sql="SELECT count(*) FROM people"))["rows"]
 
     assert rows == [[3]]
-    assert (result.error.code if result.error else result.content["rows"]) in ("sql", [])
 
 
 @settings(max_examples=50)
@@ -175,6 +185,14 @@ async def test_too_many_rows_and_too_long_rows_are_cut_with_a_note(tmp_path: Pat
     assert len(long["rows"]) == 1
 
 
+async def test_a_row_that_is_too_long_by_itself_is_cut_with_a_note(tmp_path: Path) -> None:
+    async with scene(tmp_path, limits=IoLimits(row_bytes=100)) as io:
+        found = await content(io, "sqlite_query", database="read", sql="SELECT hex(zeroblob(300)), 1")
+
+    assert found["rows"] == [["0" * 50 + "…", 1]]
+    assert "substr()" in found["note"]
+
+
 def steps(*seconds: float) -> Callable[[], float]:
     """A clock that shows these times in turn, and then the last for ever."""
     left = list(seconds)
@@ -195,9 +213,49 @@ async def test_a_query_without_an_end_is_given_up_and_blocks_nobody(tmp_path: Pa
 
 async def test_a_value_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     async with scene(tmp_path) as io:
-        assert await io.code("sqlite_query", database="read", sql="SELECT zeroblob(1000000000)") == "sql"
-        grows = "SELECT replace(hex(zeroblob(1000000)), '0', 'ten times as much')"
-        assert await io.code("sqlite_query", database="read", sql=grows) == "sql"
+        assert await io.code("sqlite_query", database="read", sql="SELECT zeroblob(1000000000)") == "too_large"
+        grows = "SELECT replace(hex(zeroblob(100000)), '0', 'ten times as much')"
+        assert await io.code("sqlite_query", database="read", sql=grows) == "too_large"
+        wide = f"SELECT {', '.join(['zeroblob(1000000)'] * 201)}"
+        assert await io.code("sqlite_query", database="read", sql=wide) == "too_large"
+
+
+async def test_a_table_with_very_many_columns_is_read_in_parts(tmp_path: Path) -> None:
+    path = database(tmp_path / "w.db", f"CREATE TABLE wide ({', '.join(f'c{n} DEFAULT {n}' for n in range(500))})")
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO wide DEFAULT VALUES")
+    connection.close()
+    async with Scene(io_ensemble(IoSettings(databases={"w": path}))) as io:
+        assert await io.code("sqlite_query", database="w", sql="SELECT * FROM wide") == "too_large"
+        assert (await content(io, "sqlite_query", database="w", sql="SELECT c1, c499 FROM wide"))["rows"] == [[1, 499]]
+
+
+async def test_json_and_full_text_tables_can_be_read_and_filled(tmp_path: Path) -> None:
+    path = database(tmp_path / "f.db", "CREATE VIRTUAL TABLE notes USING fts5(words)")
+    async with Scene(io_ensemble(IoSettings(databases={"f": path}, write_databases=("f",)))) as io:
+        await io.text("sqlite_execute", database="f", sql="INSERT INTO notes VALUES ('buy milk'), ('sell bread')")
+        found = await content(io, "sqlite_query", database="f", sql="SELECT words FROM notes WHERE notes MATCH 'milk'")
+        parts = await content(io, "sqlite_query", database="f", sql="SELECT value FROM json_each('[1, 2]')")
+
+    assert (found["rows"], parts["rows"]) == ([["buy milk"]], [[1], [2]])
+
+
+async def test_a_number_that_json_does_not_have_is_shown_in_words(tmp_path: Path) -> None:
+    async with scene(tmp_path) as io:
+        found = await content(io, "sqlite_query", database="read", sql="SELECT 9e999, -9e999, 1.5")
+
+    assert found["rows"] == [["inf", "-inf", 1.5]]
+
+
+async def test_a_database_that_somebody_else_writes_to_is_busy(tmp_path: Path) -> None:
+    async with scene(tmp_path, limits=IoLimits(query_seconds=0.01)) as io:
+        other = sqlite3.connect(tmp_path / "write.db", isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        try:
+            assert await io.code("sqlite_query", database="write", sql="SELECT * FROM people") == "busy"
+            assert await io.code("sqlite_execute", database="write", sql="DELETE FROM people") == "busy"
+        finally:
+            other.close()
 
 
 @pytest.mark.parametrize("function", ["printf", "format", "PRINTF"])
@@ -222,8 +280,24 @@ async def test_a_change_is_made_where_it_is_allowed(tmp_path: Path) -> None:
         names = await content(io, "sqlite_query", database="write", sql="SELECT group_concat(name) FROM people")
         assert await io.code("sqlite_execute", database="read", sql="DELETE FROM people") == "read_only"
 
-    assert (added["rows"], changed, made["changed"]) == ([[4], [5]], {"changed": 5}, 0)
+    assert (added["rows"], changed, made) == ([[4], [5]], {"changed": 5}, {"changed": 0})
     assert names["rows"] == [["ADA,BO,CY,DI,ED"]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "changed"),
+    [
+        ("UPDATE people SET name = 'Eve' RETURNING id", 3),
+        ("WITH some AS (SELECT 1 AS id UNION SELECT 2) UPDATE people SET name = 'Eve' WHERE id IN some", 2),
+        ("SELECT 1", 0),
+    ],
+)
+async def test_a_change_is_counted_whatever_is_shown_of_it(tmp_path: Path, sql: str, changed: int) -> None:
+    async with scene(tmp_path, limits=IoLimits(rows=1)) as io:
+        told = await content(io, "sqlite_execute", database="write", sql=sql)
+        rows = await content(io, "sqlite_query", database="write", sql="SELECT sum(name = 'Eve') FROM people")
+
+    assert (told["changed"], rows["rows"]) == (changed, [[changed]])
 
 
 @pytest.mark.parametrize(
@@ -251,6 +325,15 @@ async def test_a_change_that_fails_or_takes_too_long_is_not_made(tmp_path: Path)
     with sqlite3.connect(tmp_path / "write.db") as connection:
         assert connection.execute("SELECT count(*) FROM people").fetchone() == (3,)
     connection.close()
+
+
+def test_two_names_of_one_file_are_one_resource(tmp_path: Path) -> None:
+    path = database(tmp_path / "one.db")
+    (tmp_path / "link.db").symlink_to(path)
+    query, *_ = sqlite_tools(IoSettings(databases={"a": path, "b": tmp_path / "link.db", "c": tmp_path / "c.db"}))
+    assert query.resource is not None
+
+    assert query.resource({"database": "a"}) == query.resource({"database": "b"}) != query.resource({"database": "c"})
 
 
 async def test_a_view_of_a_stranger_runs_nothing_that_a_query_may_not(tmp_path: Path) -> None:

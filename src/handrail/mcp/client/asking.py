@@ -145,7 +145,7 @@ class PortAsking:
 
     async def _visit(self, server: str, message: str, url: str) -> Elicited:
         """Whether a person will go to an address. Nobody goes there for them."""
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        if not _is_of_the_web(url):
             raise UsageError(f"server {server!r} asks somebody to open {url!r}, which is no address of the web")
         decision = await self._decide(self._question(server, "elicit", message, {"url": url}))
         return Elicited("accept" if isinstance(decision, Allow) else _REFUSED.get(type(decision), "cancel"))
@@ -244,6 +244,14 @@ _REFUSED: Mapping[type, Action] = {Deny: "decline"}
 
 def _why(server: str) -> str:
     return f"the MCP server {server!r} asks, and what you say goes there"
+
+
+def _is_of_the_web(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _defaults(form: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ would take the connection with it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,41 +15,56 @@ from typing import Any, TypeVar
 import mcp_types
 from mcp.client.session import ClientRequestContext
 
-from handrail.core.errors import HandrailError, ToolError, describe
+from handrail.core.errors import HandrailError, ToolError
 from handrail.core.messages import AssistantMessage, Content, Media, Message, StopReason, SupervisorMessage, UserMessage
 from handrail.core.messages import Text as Words
 from handrail.core.model import ModelRequest
+from handrail.core.redact import redact_text
 from handrail.mcp.client.asking import Asking
 from handrail.mcp.client.content import decoded
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 _REJECTED = -1
 """What the specification gives as the code of a request that the user rejected."""
+_AT_ONCE = 8
+"""Questions of one connection that may wait for an answer: nobody can read a thousand."""
 _STOPS: dict[StopReason, str] = {"end": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
 
 
 def callbacks(asking: Asking, server: str) -> dict[str, Any]:
     """Keyword arguments for `mcp.Client`: only for what can be answered, so that nothing else is announced."""
+    open_questions: set[object] = set()
     made = {
-        "elicitation": ("elicitation_callback", _elicitation(asking, server)),
-        "sampling": ("sampling_callback", _sampling(asking, server)),
-        "roots": ("list_roots_callback", _roots(asking)),
+        "elicitation": ("elicitation_callback", _answering(_elicitation(asking, server), open_questions)),
+        "sampling": ("sampling_callback", _answering(_sampling(asking, server), open_questions)),
+        "roots": ("list_roots_callback", _answering(_roots(asking), open_questions)),
     }
     return dict(made[kind] for kind in sorted(asking.answers))
 
 
-def _answering(callback: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | mcp_types.ErrorData]]:
+def _answering(
+    callback: Callable[..., Awaitable[T]], open_questions: set[object]
+) -> Callable[..., Awaitable[T | mcp_types.ErrorData]]:
     @wraps(callback)
     async def answer(*given: Any) -> T | mcp_types.ErrorData:
+        if len(open_questions) >= _AT_ONCE:
+            words = f"{_AT_ONCE} questions wait for an answer already; ask again when they have one"
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=words)
+        question = object()
+        open_questions.add(question)
         try:
             return await callback(*given)
         except ToolError as refusal:
             return mcp_types.ErrorData(code=_REJECTED, message=refusal.message)
         except HandrailError as error:
-            return mcp_types.ErrorData(code=mcp_types.INVALID_PARAMS, message=str(error))
-        except Exception as error:
-            return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=describe(error))
+            return mcp_types.ErrorData(code=mcp_types.INVALID_PARAMS, message=redact_text(str(error)))
+        except Exception:  # a stranger need not know what goes on in here
+            logger.exception("a question of an MCP server could not be answered")
+            return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message="the host could not answer")
+        finally:
+            open_questions.discard(question)
 
     return answer
 
@@ -63,7 +79,7 @@ def _elicitation(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
         got = await asking.elicit(server, params.message, params.requested_schema, None)
         return mcp_types.ElicitResult(action=got.action, content=got.values if got.action == "accept" else None)
 
-    return _answering(elicit)
+    return elicit
 
 
 def _sampling(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
@@ -80,7 +96,7 @@ def _sampling(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
             stop_reason=_STOPS.get(got.stop, got.stop),
         )
 
-    return _answering(sample)
+    return sample
 
 
 def _roots(asking: Asking) -> Callable[..., Awaitable[Any]]:
@@ -88,7 +104,7 @@ def _roots(asking: Asking) -> Callable[..., Awaitable[Any]]:
         listed = [{"uri": root.absolute().as_uri(), "name": root.name} for root in asking.roots]
         return mcp_types.ListRootsResult.model_validate({"roots": listed})
 
-    return _answering(roots)
+    return roots
 
 
 def request_of(params: mcp_types.CreateMessageRequestParams) -> ModelRequest:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import mcp_types as codes
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
+from pydantic import ValidationError
+
 from handrail.core.calls import Output
-from handrail.core.errors import Forbidden, InDoubt, McpError, ServerLost, ServerRefused, ToolError
+from handrail.core.errors import Forbidden, InDoubt, McpError, ServerLost, ServerRefused, ToolError, UsageError
 from handrail.core.invocation import Invocation
 from handrail.mcp.client.content import output_of
 from handrail.mcp.client.discover import Catalogue
+from handrail.mcp.client.faults import TooLarge, clean
 from handrail.mcp.client.patience import UnderWay
 from handrail.mcp.client.tasks import Followed, finish, following
 
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
 
+    from handrail.mcp.client.asking import Asking
     from handrail.mcp.client.connection import Connection
 
 IDEMPOTENCY_KEY = "dev.handrail/idempotency-key"
@@ -24,6 +30,8 @@ IDEMPOTENCY_KEY = "dev.handrail/idempotency-key"
 
 _CODES = {-32602: "invalid_params", -32002: "not_found"}
 """What some protocol errors are called; the others are an `mcp_error`."""
+_MOST_ADDRESSES = 3
+"""To which a person is sent before one call."""
 
 
 class Desk(Protocol):
@@ -35,8 +43,17 @@ class Desk(Protocol):
     @property
     def connection(self) -> Connection: ...
 
+    @property
+    def asking(self) -> Asking | None:
+        """Who answers the questions of the server."""
+        ...
+
     async def current(self, client: Client) -> Catalogue:
         """What the server has, as read over this very connection."""
+        ...
+
+    def doubt(self) -> None:
+        """What was read may not hold any more."""
         ...
 
 
@@ -62,9 +79,9 @@ class RemoteCall:
             with self._desk.under_way.calling(invocation):
                 got = await self._sent(sending)
         except McpError as error:
-            raise self._failure(error, sending.sent) from error
+            raise self._failure(error, sending) from error
         except TimeoutError as error:
-            raise self._failure(McpError(self._desk.name, "it did not answer in time"), sending.sent) from error
+            raise self._failure(McpError(self._desk.name, "it did not answer in time"), sending) from error
         if isinstance(got, str):
             raise Forbidden(f"{invocation.tool_name!r} is not called: {got}")
         return output_of(got, structured=self._structured)
@@ -78,15 +95,20 @@ class RemoteCall:
         # The server works on it as a task, which outlives the connection: it is asked for, not sent again.
         return await self._desk.connection.use(sending, resend=True)
 
-    def _failure(self, error: McpError, sent: bool) -> ToolError:
-        if isinstance(error, ServerRefused):
+    def _failure(self, error: McpError, sending: _Sending) -> ToolError:
+        if isinstance(error, ServerRefused) and not sending.followed.under_way:
             return ToolError(_CODES.get(error.code, "mcp_error"), str(error))
-        if sent and not self._reusable and not (isinstance(error, ServerLost) and not error.sent):
+        if sending.sent and not self._reusable and not (isinstance(error, ServerLost) and not error.sent):
             return InDoubt(
                 f"{self._name!r} was sent to its server and no usable answer came back ({error}); whether it took "
                 "effect is not known: do not repeat it, check first, or ask a person"
             )
-        return ToolError("network" if isinstance(error, ServerLost) else "mcp_error", str(error))
+        match error:
+            case ServerLost():
+                return ToolError("network", str(error))
+            case TooLarge():
+                return ToolError("too_large", str(error))
+        return ToolError("mcp_error", str(error))
 
 
 class _Sending:
@@ -109,6 +131,21 @@ class _Sending:
         if (why := now.refusal(self._name, self._digest)) is not None:
             return why
         self.sent = True
+        try:
+            return await self._called(client)
+        except MCPError as error:
+            match error.code:
+                case codes.URL_ELICITATION_REQUIRED:
+                    await self._visit(error)
+                    return await self._called(client)  # it did nothing yet: it cannot, before somebody was there
+                case codes.HEADER_MISMATCH:
+                    self._desk.doubt()
+                    now = await self._desk.current(client)
+                    if (why := now.refusal(self._name, self._digest)) is not None:
+                        return why
+            raise
+
+    async def _called(self, client: Client) -> CallToolResult:
         with following(self.followed):
             return await client.call_tool(
                 self._name,
@@ -116,6 +153,34 @@ class _Sending:
                 progress_callback=_progress(self._invocation),
                 meta=_meta(self._invocation),
             )
+
+    async def _visit(self, error: MCPError) -> None:
+        """Let a person go where the server wants them to go first.
+
+        Raises:
+            ServerRefused: Nobody goes there. It says where.
+        """
+        wanted = _addresses(error)
+        asking = self._desk.asking
+        went = asking is not None and "elicitation" in asking.answers and 0 < len(wanted) <= _MOST_ADDRESSES
+        if asking is not None and went:
+            for url, message in wanted:
+                try:
+                    went = went and (await asking.elicit(self._desk.name, message, None, url)).action == "accept"
+                except UsageError as mistake:
+                    raise ServerRefused(self._desk.name, error.code, str(mistake)) from error
+        if not went:
+            where = ", ".join(url for url, _ in wanted[:_MOST_ADDRESSES]) or "an address that it does not tell"
+            words = f"{error.message}; a person must open {where} first, then it can be called again"
+            raise ServerRefused(self._desk.name, error.code, clean(words)) from error
+
+
+def _addresses(error: MCPError) -> list[tuple[str, str]]:
+    try:
+        wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
+    except (ValidationError, AttributeError, TypeError):
+        return []
+    return [(each.url, each.message) for each in wanted]
 
 
 def _progress(invocation: Invocation) -> ProgressFnT:

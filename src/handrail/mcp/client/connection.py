@@ -19,11 +19,11 @@ from handrail.core.errors import McpError, ServerLost, SignInFailed, UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import redact_text
 from handrail.mcp.client.asking import Asking
+from handrail.mcp.client.backoff import Backoff
 from handrail.mcp.client.faults import ATTEMPT, Attempt, Lost, clean, translated
 from handrail.mcp.client.life import Life
 from handrail.mcp.client.notices import Notices
 from handrail.mcp.client.signin import SignIn
-from handrail.mcp.client.supervise import Patience
 from handrail.mcp.values import Bounds, Endpoint, Era, Http, ServerFacts
 
 T = TypeVar("T")
@@ -52,11 +52,13 @@ class Connection:
         asking: Asking | None = None,
         clock: Clock | None = None,
         on_change: Callable[[str], None] = _nobody,
+        on_tools: Callable[[], None] = lambda: None,
         sign_in: SignIn | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`on_change` is called in the loop with `tools`, `resources`, `prompts` or `resource:<uri>`, several notices
-        taken for one, and with `lost` and `ready` when that happens; not with the `ready` that `open` waits for."""
+        taken for one, and with `lost` and `ready` when that happens; not with the `ready` that `open` waits for.
+        `on_tools` is called with each notice of changed tools at once, however many there are."""
         self.name = name
         self.endpoint = endpoint
         self._bounds = bounds
@@ -65,7 +67,8 @@ class Connection:
         self._clock = clock or SystemClock()
         self._sign_in = sign_in
         self._notices = Notices(bounds.settle, on_change, self._clock)
-        self._patience = Patience(bounds.failures, self._clock, chance)
+        self._on_tools = on_tools
+        self._backoff = Backoff(bounds.failures, self._clock, chance)
         self._errors: deque[str] = deque(maxlen=_KEPT_ERRORS)
         self._said = ""
         self._state: State = "new"
@@ -123,11 +126,17 @@ class Connection:
         """End it, and every program that was started for it. Whoever waits for an answer has an error."""
         self._live = None
         self._move("closed")
-        if self._supervising is not None:
-            self._supervising.cancel()
-            await asyncio.wait({self._supervising})
         if self._first is not None:
             _settle(self._first, McpError(self.name, "it was closed"))
+        # In a task of its own: who waits here may be cancelled, and the program must end all the same.
+        if self._supervising is not None:
+            self._supervising.cancel()
+        ending = asyncio.get_running_loop().create_task(self._end(), name=f"handrail-mcp-{self.name}")
+        await asyncio.shield(ending)
+
+    async def _end(self) -> None:
+        if self._supervising is not None:
+            await asyncio.wait({self._supervising})
         await asyncio.gather(*(life.stop("it was closed", _PATIENCE) for life in list(self._lives)))
         await self._notices.aclose()
 
@@ -174,19 +183,18 @@ class Connection:
                 raised = translated(self.name, error, over=life.inbox.over)
                 if not isinstance(raised, Lost):
                     raise raised from (None if raised is error else error)
-                why = self._lost(life, raised.why)
+                self._lost(life, raised.why)
                 if again or self._state == "closed" or (attempt.sent and not resend):
-                    raise ServerLost(self.name, why, sent=attempt.sent) from error
+                    raise raised.told(self.name, sent=attempt.sent) from error
             finally:
                 ATTEMPT.reset(token)
                 life.leave()
             again = True
 
-    def _lost(self, life: Life, why: str) -> str:
+    def _lost(self, life: Life, why: str) -> None:
         life.retire(why)
         if life is self._live:
             self._live = None
-        return why
 
     async def _next(self, wait: float) -> Life:
         """The connection as soon as there is one.
@@ -213,9 +221,9 @@ class Connection:
                 raise ServerLost(self.name, "the connection was closed", sent=False)
         if self._refusal is not None:
             raise self._refusal
-        if self._patience.exhausted:
-            next_try = f"the next try is in {self._patience.remaining:.0f} s" if self._patience.remaining else "trying"
-            failures = f"{self._patience.failures} connections in a row failed"
+        if self._backoff.exhausted:
+            next_try = f"the next try is in {self._backoff.remaining:.0f} s" if self._backoff.remaining else "trying"
+            failures = f"{self._backoff.failures} connections in a row failed"
             raise ServerLost(self.name, f"{failures}; {next_try}" + _after(self._diagnosis()), sent=False)
 
     # ── supervision ──────────────────────────────────────────────────────────────────
@@ -223,7 +231,7 @@ class Connection:
     async def _supervise(self, first: asyncio.Future[None]) -> None:
         while self._refusal is None:
             await self._once(first)
-            await self._clock.sleep(self._patience.delay())
+            await self._clock.sleep(self._backoff.delay())
 
     async def _once(self, first: asyncio.Future[None]) -> None:
         """One connection, from its try until it can be used no more."""
@@ -231,14 +239,14 @@ class Connection:
         life = self._begin()
         failure = await self._reached(life)
         if failure is not None:
-            self._patience.failed()
+            self._backoff.failed()
             self._gone(life, failure.why)
             if isinstance(failure, SignInFailed):
                 self._refusal = failure
             self._move("lost")
             _settle(first, _told(self.name, failure, self._diagnosis(1, _LAST_LINES)))
             return
-        self._patience.began()
+        self._backoff.began()
         self._live, self._facts = life, life.facts
         self._move("ready")
         if first.done():
@@ -248,7 +256,7 @@ class Connection:
         await life.over.wait()
         if life.alone:
             await asyncio.wait({life.task})
-        self._patience.broke()
+        self._backoff.broke()
         self._gone(life, life.why)
         self._move("lost")
         self._notices.tell("lost")
@@ -262,11 +270,16 @@ class Connection:
             asking=self._asking,
             sign_in=self._sign_in,
             clock=self._clock,
-            on_notice=self._notices.add,
+            on_notice=self._noticed,
         )
         self._lives.add(life)
         life.task.add_done_callback(lambda _: self._lives.discard(life))
         return life
+
+    def _noticed(self, what: str) -> None:
+        if what == "tools":
+            self._on_tools()
+        self._notices.add(what)
 
     async def _reached(self, life: Life) -> McpError | None:
         """Wait until it can be used; or why it cannot. A person who signs in has all the time they need."""

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from handrail.core.errors import McpError, UsageError
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_WORDS = 32_768
-"""Characters of a description; a longer one is no description."""
+"""Characters of a description, or of what a server says about itself; more is no description."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """What a server lists as a tool and is none."""
+
+    name: str
+    why: str
 
 
 class Page(Protocol):
@@ -64,16 +73,18 @@ async def every(
     raise McpError(server, f"its list of {what} has more than {bounds.pages} pages")
 
 
-async def read_tools(client: Client, server: str, bounds: Bounds) -> list[RemoteTool]:
+async def read_tools(client: Client, server: str, bounds: Bounds) -> list[RemoteTool | Malformed]:
     """Every tool that a server lists, as it lists them."""
     if client.server_capabilities.tools is None:
         return []
+    from handrail.mcp.client.malformed import missing  # it needs the official package
+
     return await every(
         "tools",
         server,
         bounds,
         lambda cursor: client.list_tools(cursor=cursor, cache_mode="bypass"),
-        lambda page: map(_remote, page.tools),
+        lambda page: (*map(_remote, page.tools), *starmap(Malformed, missing(page))),
     )
 
 
@@ -136,7 +147,7 @@ EMPTY = Catalogue({}, {}, {}, {})
 
 
 def catalogue(
-    listed: Iterable[RemoteTool],
+    listed: Iterable[RemoteTool | Malformed],
     terms: Terms,
     pinned: Callable[[Mapping[str, RemoteTool]], Mapping[str, str]],
     make: Callable[[RemoteTool, str, ToolDefinition], Tool],
@@ -162,7 +173,7 @@ def catalogue(
     return Catalogue(remote, digests, tools, held)
 
 
-def _sift(listed: Iterable[RemoteTool], terms: Terms) -> tuple[dict[str, RemoteTool], dict[str, str]]:
+def _sift(listed: Iterable[RemoteTool | Malformed], terms: Terms) -> tuple[dict[str, RemoteTool], dict[str, str]]:
     """Those that are wanted and can be told apart; the others, each with why."""
     wanted = [tool for tool in listed if terms.wants(tool.name)]
     count = Counter(tool.name for tool in wanted)
@@ -170,7 +181,7 @@ def _sift(listed: Iterable[RemoteTool], terms: Terms) -> tuple[dict[str, RemoteT
     for name in count:
         for look in looks(name):
             alike[look].add(name)
-    held: dict[str, str] = {}
+    held = {tool.name: tool.why for tool in wanted if isinstance(tool, Malformed)}
     for name, times in count.items():
         others = sorted(set().union(*(alike[look] for look in looks(name))) - {name})
         if times > 1:
@@ -180,7 +191,7 @@ def _sift(listed: Iterable[RemoteTool], terms: Terms) -> tuple[dict[str, RemoteT
     for pattern in terms.only or ():
         if not any(fnmatchcase(name, pattern) for name in count):
             held[pattern] = "it is asked for, and the server does not list it"
-    return {tool.name: tool for tool in wanted if tool.name not in held}, held
+    return {tool.name: tool for tool in wanted if isinstance(tool, RemoteTool) and tool.name not in held}, held
 
 
 def definition_of(tool: RemoteTool, terms: Terms) -> ToolDefinition:

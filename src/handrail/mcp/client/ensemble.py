@@ -12,10 +12,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from handrail.core.errors import McpError, MissingExtra, UsageError
+from handrail.core.errors import McpError, UsageError
 from handrail.mcp.client.discover import EMPTY, Catalogue, Terms, catalogue, read_tools
 from handrail.mcp.client.patience import Patient, UnderWay
 from handrail.mcp.client.pins import Pins
+from handrail.mcp.missing import explained
 from handrail.mcp.values import (
     Bounds,
     Endpoint,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from handrail.core.messages import Message
     from handrail.mcp.client.asking import Asking
     from handrail.mcp.client.connection import Connection
+    from handrail.mcp.client.signin import SignIn
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -64,7 +66,7 @@ class McpEnsemble(Ensemble):
         era: Era = "auto",
         asking: Asking | None = None,
         pins: Pins | None = None,
-        sign_in: Any = None,
+        sign_in: SignIn | None = None,
         on_change: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(name, enabled=enabled, defaults=defaults, on_prepare=self._open, on_close=self._shut)
@@ -76,15 +78,15 @@ class McpEnsemble(Ensemble):
         self.on_change = on_change
         """Called in the loop when other tools are offered than before."""
         self.under_way = UnderWay()
-        asking = None if asking is None else Patient(asking, self.under_way)
-        self._options: dict[str, Any] = {"bounds": bounds, "era": era, "asking": asking, "sign_in": sign_in}
+        self.asking = None if asking is None else Patient(asking, self.under_way)
+        self._options: dict[str, Any] = {"bounds": bounds, "era": era, "asking": self.asking, "sign_in": sign_in}
         self._terms = Terms(prefix, only, hints)
         self._pins = pins
         self._connection: Connection | None = None
         self._catalogue = EMPTY
         self._listed_over: Client | None = None
-        """The connection over which the catalogue was read, while no notice says that it is out of date."""
-        self._notices = 0
+        """The connection over which the catalogue was read, while nothing says that it is out of date."""
+        self._doubts = 0
         self._reading = asyncio.Lock()
         self._stale = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -108,13 +110,17 @@ class McpEnsemble(Ensemble):
         """The tools that are offered, as the server lists them."""
         return dict(self._catalogue.remote)
 
+    def offered(self, name: str) -> Tool | None:
+        """The tool that the server calls so, if it is offered."""
+        return self._catalogue.tools.get(name)
+
     async def refresh(self) -> None:
         """Read its tools again, and ask again which are held back, as after a person's word.
 
         Raises:
             McpError: They cannot be read; what was offered before is offered still.
         """
-        self._listed_over = None
+        self.doubt()
         await self._refresh()
 
     # ── resources and prompts ────────────────────────────────────────────────────────
@@ -176,11 +182,9 @@ class McpEnsemble(Ensemble):
     def _made(self) -> Connection:
         try:
             from handrail.mcp.client.connection import Connection
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("handrail"):
-                raise
-            raise MissingExtra(f"MCP server {self.name!r}", "mcp") from error
-        return Connection(self.name, self.endpoint, on_change=self._noticed, **self._options)
+        except ImportError as error:
+            raise explained(error, f"MCP server {self.name!r}") from error
+        return Connection(self.name, self.endpoint, on_change=self._noticed, on_tools=self.doubt, **self._options)
 
     async def _shut(self) -> None:
         connection, self._connection = self._connection, None
@@ -188,17 +192,22 @@ class McpEnsemble(Ensemble):
         self._listed_over = None
         if watching is not None:
             watching.cancel()
-            await asyncio.wait({watching})
-        if connection is not None:
-            await connection.aclose()
+        try:
+            if connection is not None:
+                await connection.aclose()
+        finally:
+            if watching is not None:
+                await asyncio.wait({watching})
 
     # ── what it offers ───────────────────────────────────────────────────────────────
 
+    def doubt(self) -> None:
+        """What was read may not hold any more: before the next call the tools are read again."""
+        self._listed_over = None
+        self._doubts += 1
+
     def _noticed(self, what: str) -> None:
         """Something about the server has changed. A new connection may lead to another server than the last."""
-        if what == "tools":
-            self._listed_over = None
-            self._notices += 1
         if what in ("tools", "ready"):
             self._stale.set()
 
@@ -228,14 +237,14 @@ class McpEnsemble(Ensemble):
         return self._catalogue
 
     async def _list(self, client: Client) -> None:
-        notices = self._notices
+        doubts = self._doubts
         async with asyncio.timeout(self.bounds.list):
             listed = await read_tools(client, self.name, self.bounds)
         # In a thread: a hostile schema is refused within its budget, and that is more than the loop should wait.
         found = await asyncio.to_thread(
             catalogue, listed, self._terms, self._pinned, self._tool, before=self._catalogue
         )
-        if notices == self._notices:
+        if doubts == self._doubts:
             self._listed_over = client
         if not found.same(self._catalogue):
             self._swap(found)
@@ -268,7 +277,9 @@ def mcp_ensemble(name: str, command_or_url: str, *args: str, **options: Any) -> 
     mcp_ensemble("time", "mcp-server-time", "--local-timezone", "UTC")
     mcp_ensemble("docs", "https://docs.example/mcp", headers={"Authorization": "Bearer …"})
     """
-    kind = Http if command_or_url.startswith(("http://", "https://")) else Stdio
-    facts = {key: options.pop(key) for key in ("env", "cwd", "headers", "oauth") if key in options}
-    given = {"url": command_or_url} if kind is Http else {"command": command_or_url, "args": args}
-    return McpEnsemble(name, kind(**given, **facts), **options)
+    facts = {key: options.pop(key) for key in ("env", "cwd", "headers", "oauth", "proxy") if key in options}
+    if not command_or_url.startswith(("http://", "https://")):
+        return McpEnsemble(name, Stdio(command=command_or_url, args=args, **facts), **options)
+    if args:
+        raise UsageError(f"MCP server {name!r} is an address, which takes no arguments; leave {', '.join(args)} out")
+    return McpEnsemble(name, Http(url=command_or_url, **facts), **options)

@@ -12,23 +12,23 @@ from typing import Literal
 
 import anyio
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 from pydantic import ValidationError
 
-from handrail.core.errors import HandrailError, McpError, ServerRefused, ToolError, describe
+from handrail.core.errors import HandrailError, McpError, ServerLost, ServerRefused, ToolError, describe
 
 _LONGEST = 2000
 """Characters of a server's words that are passed on."""
 _UNWRITTEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
-_OF_A_LOST_SESSION = ("Session not found", "Session terminated")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What our own transports found. It rides in the `data` of the SDK's error, where no server can put it."""
 
-    kind: Literal["lost", "session", "unusable"]
-    """`session`: the server has forgotten us and did nothing. `unusable`: only this one answer is bad."""
+    kind: Literal["lost", "session", "refused", "too_large", "unusable"]
+    """`session`: the server has forgotten us and did nothing. `refused`: it would not hear this, and seems to have
+    forgotten us. `too_large`, `unusable`: only this one answer is bad."""
     why: str
     error: McpError | None = None
     """What to raise, where it is known better than in words."""
@@ -47,9 +47,22 @@ ATTEMPT: ContextVar[Attempt | None] = ContextVar("handrail_mcp_attempt", default
 class Lost(Exception):
     """The connection under a request is gone. Inside these files only."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, refused: bool = False) -> None:
         super().__init__(why)
         self.why = why
+        self._refused = refused
+
+    def told(self, server: str, *, sent: bool) -> McpError:
+        """What a caller hears for whom nothing is sent again."""
+        return (
+            ServerRefused(server, INVALID_REQUEST, self.why)
+            if self._refused
+            else ServerLost(server, self.why, sent=sent)
+        )
+
+
+class TooLarge(McpError):
+    """An answer was longer than a message may be."""
 
 
 def translated(server: str, error: Exception, *, over: bool) -> Exception:
@@ -64,7 +77,7 @@ def translated(server: str, error: Exception, *, over: bool) -> Exception:
         case _ if over:
             return Lost("the connection ended")
         case ValidationError():
-            return McpError(server, f"it answered with something that is no valid result: {_mistakes(error)}")
+            return McpError(server, f"it answered with something that is no valid result: {mistakes(error)}")
     return McpError(server, clean(describe(error)))
 
 
@@ -75,16 +88,16 @@ def _answered(server: str, error: MCPError, over: bool) -> Exception:
             return known
         case Fault(kind="unusable", why=why):
             return McpError(server, why)
-        case Fault(why=why):
-            return Lost(why)
+        case Fault(kind="too_large", why=why):
+            return TooLarge(server, why)
+        case Fault(kind=kind, why=why):
+            return Lost(why, refused=kind == "refused")
     # Only the SDK's own timeout is raised while a TimeoutError is handled; the code alone may be the server's.
     if isinstance(error.__context__, TimeoutError):
         return TimeoutError(f"MCP server {server!r} did not answer in time")
     # So is its own word that nothing could be written.
     if error.code == CONNECTION_CLOSED and (over or isinstance(error.__context__, _UNWRITTEN)):
         return Lost("the connection ended before the answer came")
-    if error.message.startswith(_OF_A_LOST_SESSION):
-        return Lost("the server has forgotten the session")
     return ServerRefused(server, error.code, message)
 
 
@@ -102,7 +115,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     return found
 
 
-def _mistakes(error: ValidationError) -> str:
+def mistakes(error: ValidationError) -> str:
     # Without the input: it may be megabytes.
     found = error.errors(include_url=False, include_context=False, include_input=False)[:1]
     return clean("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found))
@@ -120,7 +133,7 @@ def why_not(error: BaseException) -> str:
         case McpError(why=why):
             return why
         case ValidationError():
-            return f"it answered with something that is no valid result: {_mistakes(error)}"
+            return f"it answered with something that is no valid result: {mistakes(error)}"
     return clean(describe(error))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -16,10 +17,18 @@ from typing import Self
 import anyio
 from mcp.client._transport import ReadStream
 from mcp.shared.message import SessionMessage
-from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCResponse
+from mcp_types import (
+    CONNECTION_CLOSED,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCResponse,
+)
 
 from handrail.mcp.client.faults import Fault
-from handrail.mcp.client.wire import too_many_items, unusable
+from handrail.mcp.client.malformed import sift
+from handrail.mcp.client.wire import instead, too_many_items
 
 Item = SessionMessage | Exception
 
@@ -49,10 +58,11 @@ class Inbox:
         """The message as the SDK should have it, or None if it should not."""
         match message:
             case JSONRPCResponse(id=id, result=result):
-                if (why := too_many_items(result)) is not None:
-                    return unusable(id, why)
+                if (fault := too_many_items(result)) is not None:
+                    return instead(id, fault)
                 if "resultType" not in result and (self.modern or "supportedVersions" in result):
                     result["resultType"] = "complete"
+                sift(result, modern=self.modern)
             case JSONRPCNotification(method=method) if (kind := self._kind(method, message)) is not None:
                 self._on_notice(kind)
                 return None
@@ -67,7 +77,35 @@ class Inbox:
         return _NOTICES.get(method)
 
 
-class Queue:
+class _Stream(ABC):
+    """The rest of a `ReadStream` of the SDK's."""
+
+    @abstractmethod
+    async def receive(self) -> Item: ...
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self.aclose()
+        return None
+
+
+class Queue(_Stream):
     """A `ReadStream` of the SDK's that is filled from a callback: no task, and no second hand that passes on."""
 
     def __init__(self, inbox: Inbox, on_room: Callable[[], None]) -> None:
@@ -120,26 +158,8 @@ class Queue:
         self._inbox.over = True
         self.end()
 
-    def __aiter__(self) -> Self:
-        return self
 
-    async def __anext__(self) -> Item:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        await self.aclose()
-        return None
-
-
-class Watched:
+class Watched(_Stream):
     """The `ReadStream` of one of the SDK's transports, with the inbox before it."""
 
     def __init__(self, inner: ReadStream[Item], inbox: Inbox) -> None:
@@ -167,28 +187,15 @@ class Watched:
         self._inbox.over = True
         await self._inner.aclose()
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Item:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        await self.aclose()
-        return None
-
 
 def _told(message: JSONRPCMessage) -> JSONRPCMessage:
-    """The SDK answers a request itself when its stream breaks off, in the same way as a server would."""
+    """The SDK answers a request itself when its stream breaks off or cannot be read, just as a server would.
+
+    As an error of the server's it would say that the request was refused, and nobody knows that.
+    """
     match message:
         case JSONRPCError(error=error) if error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream"):
             error.data = Fault("lost", "the stream of the answer broke off")
+        case JSONRPCError(error=error) if error.code == PARSE_ERROR and error.message.startswith("Failed to parse "):
+            error.data = Fault("unusable", "it answered with something that is no message")
     return message

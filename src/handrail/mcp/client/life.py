@@ -15,6 +15,7 @@ from mcp import Client
 from mcp.client._transport import Transport
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -30,6 +31,7 @@ from handrail.core.errors import McpError
 from handrail.core.ports import Clock
 from handrail.mcp.client.asking import Asking
 from handrail.mcp.client.callbacks import callbacks
+from handrail.mcp.client.discover import MOST_WORDS
 from handrail.mcp.client.faults import Fault, clean, why_not
 from handrail.mcp.client.inbox import Inbox
 from handrail.mcp.client.oauth import authorised
@@ -138,7 +140,7 @@ class Life:
                 why = self._pipes.ending  # which says more
             if not self.ready.done():
                 self.ready.set_exception(_reason(self.name, error, why))
-            elif not isinstance(error, Exception | BaseExceptionGroup):
+            if not isinstance(error, Exception | BaseExceptionGroup):  # the whole program is to end
                 raise
         finally:
             if not self.ready.done():
@@ -189,6 +191,8 @@ class Life:
         # The SDK's check of outputs runs the server's regular expressions in our loop, without any bound, and
         # lists the tools again when one is unknown. The executor checks outputs, in linear time.
         client.session.validate_tool_result = _not_here  # type: ignore[method-assign]
+        # After a `HeaderMismatch` it would list the tools and send the call again, past our comparison of both.
+        client._relist_tool = _not_again  # type: ignore[method-assign]
         self.client = client
 
     # ── while it lasts ───────────────────────────────────────────────────────────────
@@ -235,10 +239,11 @@ class Life:
         if self.inbox.modern and (wanted or self._watched):
             self._listening = asyncio.get_running_loop().create_task(self._listen(client, wanted))
 
-    async def _listen(self, client: Client, wanted: dict[str, str]) -> None:
+    async def _listen(self, client: Client, wanted: tuple[str, ...]) -> None:
         """Keep a stream of notices open. What it says is seen by the inbox already."""
         pause, heard = _LISTENING_AGAIN, False
         while True:
+            began = self._clock.monotonic()
             try:
                 filters: dict[str, Any] = {f"{kind}_list_changed": True for kind in wanted}
                 async with client.listen(**filters, resource_subscriptions=self._watched) as stream:
@@ -247,7 +252,7 @@ class Life:
                             self._on_notice(kind)
                     heard = True
                     async for _ in stream:
-                        pause = _LISTENING_AGAIN
+                        pass
             except Exception as error:
                 if isinstance(error, MCPError) and error.code in _REFUSALS and not isinstance(error.data, Fault):
                     logger.debug("MCP server %r does not tell of changes: %s", self.name, clean(error.message))
@@ -255,6 +260,8 @@ class Life:
                 logger.debug("MCP server %r stopped telling of changes: %s", self.name, why_not(error))
                 if isinstance(error, MCPError) and isinstance(error.data, Fault) and error.data.kind != "unusable":
                     self.retire(error.data.why)
+            if self._clock.monotonic() - began >= _LONGEST_PAUSE:  # many servers end a stream now and then
+                pause = _LISTENING_AGAIN
             await self._clock.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -268,6 +275,10 @@ async def _ask_for_little(client: Client) -> None:
 
 async def _not_here(name: str, result: Any) -> None:
     """Outputs are checked by the executor."""
+
+
+async def _not_again(name: str) -> None:
+    raise MCPError(HEADER_MISMATCH, "the tools are listed again by who called")
 
 
 def _reason(name: str, error: BaseException, why: str) -> McpError:
@@ -287,7 +298,7 @@ def _facts(client: Client) -> ServerFacts:
         name="" if info is None else clean(info.name),
         version="" if info is None else clean(info.version),
         protocol=client.protocol_version,
-        instructions=client.instructions or "",
+        instructions=(client.instructions or "")[:MOST_WORDS],
         capabilities=_capabilities(client.server_capabilities),
     )
 
@@ -300,7 +311,7 @@ def _capabilities(given: ServerCapabilities) -> frozenset[str]:
     return frozenset(found)
 
 
-def _announced(given: ServerCapabilities) -> dict[str, str]:
-    """The lists whose changes the server tells of, by the names of the SDK's arguments."""
+def _announced(given: ServerCapabilities) -> tuple[str, ...]:
+    """The lists whose changes the server tells of."""
     kinds = ("tools", "resources", "prompts")
-    return {kind: kind for kind in kinds if getattr(getattr(given, kind), "list_changed", None)}
+    return tuple(kind for kind in kinds if getattr(getattr(given, kind), "list_changed", None))

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 _LONGEST = 30.0
 """Seconds to which the wait may grow."""
 _MOST = 1000
-"""Different changes that are kept apart. Beyond that a server only makes names up."""
+"""Different changes that are kept apart. Beyond that a server only makes names of resources up."""
 
 
 class Notices:
@@ -26,7 +26,7 @@ class Notices:
 
     def add(self, what: str) -> None:
         """Tell of it soon, once, however often it is added meanwhile."""
-        if len(self._waiting) < _MOST:
+        if len(self._waiting) < _MOST or not what.startswith("resource:"):
             self._waiting[what] = None
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._tell(), name="handrail-mcp-notices")

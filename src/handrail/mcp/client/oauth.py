@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import ipaddress
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -35,6 +35,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from handrail.core.errors import McpError, SignInFailed
 from handrail.core.redact import redact_text
+from handrail.mcp.client.places import Places, on_this_machine
 from handrail.mcp.client.redirect import address, free_port, listening
 from handrail.mcp.client.signin import SignIn
 from handrail.mcp.client.tokens import Kept, TokenFile
@@ -44,6 +45,8 @@ __all__ = ["SignIn", "authorised"]
 
 _LONGEST_REASON = 400
 _Shape = TypeVar("_Shape", bound=BaseModel)
+_signing_in: ContextVar[bool] = ContextVar("handrail_mcp_signing_in", default=False)
+"""Whether what runs now is a step of a sign-in of ours."""
 
 
 def authorised(http: Http, sign_in: SignIn) -> httpx2.Auth:
@@ -63,7 +66,9 @@ def authorised(http: Http, sign_in: SignIn) -> httpx2.Auth:
 
 
 def _told_otherwise(record: logging.LogRecord) -> bool:
-    """Keep the SDK from logging, with a traceback, what whoever sent the request is told in words."""
+    """Keep the SDK from logging, with a traceback, what whoever sent a request of ours is told in words."""
+    if not _signing_in.get():
+        return True
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not issubclass(kind, OAuthFlowError | McpError)
 
@@ -111,9 +116,10 @@ class _Provider(OAuthClientProvider):
         self._keeper.given_secret = oauth.client_id is not None
         self._url, self._oauth, self._sign_in = url, oauth, sign_in
         self._issuer = oauth.issuer
+        self._places = Places(httpx2.URL(url).host)
         self._answer: Mapping[str, str] = {}
-        self._refused: tuple[SignInFailed, float] | None = None
-        """The last failure, and until when nobody is asked again."""
+        self._refused: tuple[str, float] | None = None
+        """Why it failed last, and until when nobody is asked again."""
         program = oauth.grant == "client_credentials"
         described = OAuthClientMetadata(
             client_name=sign_in.client_name,
@@ -126,18 +132,22 @@ class _Provider(OAuthClientProvider):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         if self._refused is not None and self._sign_in.clock.monotonic() < self._refused[1]:
-            raise self._refused[0]
+            raise self._failed(self._refused[0])
         async with aclosing(super().async_auth_flow(request)) as flow:
             try:
-                outgoing = await anext(flow)
+                response = None
                 while True:
-                    outgoing = await flow.asend((yield outgoing))
+                    outgoing = await _step(flow, response)
+                    if outgoing is not request:
+                        await self._places.check(
+                            outgoing.url.scheme, outgoing.url.host, secret=outgoing.method != "GET"
+                        )
+                    response = yield outgoing
             except StopAsyncIteration:
                 return
             except (OAuthFlowError, ValidationError) as error:
-                failed = self._failed(str(error))
-                self._refused = (failed, self._sign_in.clock.monotonic() + self._sign_in.pause)
-                raise failed from error
+                self._refused = (str(error), self._sign_in.clock.monotonic() + self._sign_in.pause)
+                raise self._failed(str(error)) from error
 
     async def _initialize(self) -> None:
         """Take up what an earlier run left: with when the token ends, and where it can be renewed."""
@@ -178,7 +188,7 @@ class _Provider(OAuthClientProvider):
 
     async def _perform_authorization(self) -> httpx2.Request:
         context, service = self.context, self.context.oauth_metadata
-        _check_service(service)
+        _check_service(service, self._url, code=self._oauth.grant == "authorization_code")
         if self._issuer is not None and (service is None or not issuers_match(str(service.issuer), self._issuer)):
             raise OAuthFlowError(f"no description of {self._issuer} was found, to which the client id belongs")
         context.client_metadata.scope = union_scopes(context.client_metadata.scope, " ".join(self._oauth.scopes))
@@ -244,24 +254,29 @@ class _Provider(OAuthClientProvider):
         return SignInFailed(self._url, f"signing in did not work: {words[:_LONGEST_REASON]}")
 
 
-def _check_service(service: OAuthMetadata | None) -> None:
-    """Refuse a service that would take a code or a secret in the clear, or a code from whoever stole it."""
-    if service is None:
-        return
-    for place in (service.authorization_endpoint, service.token_endpoint):
-        if place.scheme != "https" and not _on_this_machine(place.host or ""):
-            raise OAuthFlowError(f"its authorization server would be spoken to without encryption, at {place}")
-    if "S256" not in (service.code_challenge_methods_supported or ()):
-        raise OAuthFlowError("its authorization server does not say that it supports PKCE with S256")
-
-
-def _on_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
+async def _step(
+    flow: AsyncGenerator[httpx2.Request, httpx2.Response], response: httpx2.Response | None
+) -> httpx2.Request:
+    """What the SDK wants to send next."""
+    ours = _signing_in.set(True)
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+        return await (anext(flow) if response is None else flow.asend(response))
+    finally:
+        _signing_in.reset(ours)
+
+
+def _check_service(service: OAuthMetadata | None, server: str, *, code: bool) -> None:
+    """Refuse a service that would take a code or a secret in the clear, or a `code` from whoever stole it.
+
+    Where it does not describe itself, it is at the server.
+    """
+    places = (server,) if service is None else (service.authorization_endpoint, service.token_endpoint)
+    for place in map(str, places):
+        parts = urlsplit(place)
+        if parts.scheme != "https" and not on_this_machine(parts.hostname or ""):
+            raise OAuthFlowError(f"its authorization server would be spoken to without encryption, at {place}")
+    if code and service is not None and "S256" not in (service.code_challenge_methods_supported or ()):
+        raise OAuthFlowError("its authorization server does not say that it supports PKCE with S256")
 
 
 def _plain(value: BaseModel | None, without: set[str] | None = None) -> dict[str, Any] | None:

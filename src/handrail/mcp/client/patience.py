@@ -1,15 +1,18 @@
-"""While a person is asked in mid-call, the call's own time does not run.
+"""While a person is asked in mid-call, the call's own time does not run; and who gave up the call is asked no more.
 
-Which call a question belongs to is not on the wire, so all that are under way at its server wait for the answer.
+Which call a question belongs to is not on the wire, so all that are under way at its server wait for the answer, and
+it is withdrawn when all of them were given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from handrail.core.errors import Denied
 from handrail.core.invocation import Invocation
 from handrail.core.model import ModelRequest
 from handrail.mcp.client.asking import Asking, Elicited, Kind, Sampled
@@ -20,21 +23,44 @@ class UnderWay:
 
     def __init__(self) -> None:
         self._calls: set[Invocation] = set()
+        self._questions: dict[asyncio.Timeout, set[Invocation]] = {}
+        """Those without an answer, each with the calls that it may belong to."""
 
     @contextmanager
     def calling(self, invocation: Invocation) -> Iterator[None]:
         self._calls.add(invocation)
         try:
             yield
+        except BaseException:
+            self._give_up(invocation)
+            raise
         finally:
             self._calls.discard(invocation)
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for invocation in self._calls:
-                stack.enter_context(invocation.waiting())
-            yield
+    def _give_up(self, invocation: Invocation) -> None:
+        for question, calls in self._questions.items():
+            if calls == {invocation}:
+                question.reschedule(0)
+            calls.discard(invocation)
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """Raises:
+        Denied: Nobody waits for the answer any more.
+        """
+        try:
+            async with asyncio.timeout(None) as question:
+                self._questions[question] = set(self._calls)
+                with ExitStack() as stack:
+                    for invocation in self._calls:
+                        stack.enter_context(invocation.waiting())
+                    yield
+        except TimeoutError:
+            if not question.expired():
+                raise
+            raise Denied("the call was given up, and the question with it") from None
+        finally:
+            self._questions.pop(question, None)
 
 
 class Patient:
@@ -53,11 +79,11 @@ class Patient:
         return self._asking.roots
 
     async def elicit(self, server: str, message: str, form: dict[str, Any] | None, url: str | None) -> Elicited:
-        with self._calls.waiting():
+        async with self._calls.waiting():
             return await self._asking.elicit(server, message, form, url)
 
     async def sample(self, server: str, request: ModelRequest) -> Sampled:
-        with self._calls.waiting():
+        async with self._calls.waiting():
             return await self._asking.sample(server, request)
 
     def callbacks(self, server: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import mcp_types
+from mcp.shared.exceptions import MCPError
 
 from handrail.core.messages import AssistantMessage, Content, Media, Message, Text, UserMessage
 from handrail.mcp.client.content import decoded, link_text
@@ -27,13 +28,18 @@ async def read_resources(client: Client, server: str, bounds: Bounds) -> list[Re
         lambda cursor: client.list_resources(cursor=cursor, cache_mode="bypass"),
         lambda page: map(_resource, page.resources),
     )
-    templates = await every(
-        "resource templates",
-        server,
-        bounds,
-        lambda cursor: client.list_resource_templates(cursor=cursor, cache_mode="bypass"),
-        lambda page: map(_template, page.resource_templates),
-    )
+    try:
+        templates = await every(
+            "resource templates",
+            server,
+            bounds,
+            lambda cursor: client.list_resource_templates(cursor=cursor, cache_mode="bypass"),
+            lambda page: map(_template, page.resource_templates),
+        )
+    except MCPError as error:
+        if error.code != mcp_types.METHOD_NOT_FOUND:
+            raise
+        templates = []  # a server with resources need not know what a template is
     return plain + templates
 
 

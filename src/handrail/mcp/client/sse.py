@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import httpx2
 
 from handrail.mcp.client.faults import Fault
-from handrail.mcp.client.wire import Unreadable, readable, too_many_values
+from handrail.mcp.client.wire import Unreadable, readable, too_dense, too_long, too_many_values
 
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
 _LONGEST_BOUNDARY = 4
@@ -40,17 +40,17 @@ class Events(httpx2.AsyncByteStream):
             del pending[:passed]
             searched = max(0, len(pending) - _LONGEST_BOUNDARY + 1)
             if len(pending) > self._limit:
-                yield self._last(self._too_large())
+                yield self._last(too_long(self._limit))
                 return
         if pending:
             yield bytes(pending)
 
     def _passed(self, event: bytes) -> bytes | Fault:
         if len(event) > self._limit:
-            return self._too_large()
+            return too_long(self._limit)
         data = _DATA.findall(event)
         if len(data) != 1 or not data[0]:
-            return Fault("unusable", "it sent an answer with too many values") if too_many_values(event) else event
+            return too_dense() if too_many_values(event) else event
         try:
             read = readable(data[0])
         except Unreadable:
@@ -58,10 +58,6 @@ class Events(httpx2.AsyncByteStream):
         if isinstance(read, Fault):
             return read
         return event if read is data[0] else event.replace(data[0], read)
-
-    def _too_large(self) -> Fault:
-        why = f"it sent an answer of more than {self._limit} bytes; ask for less, or raise `max_message`"
-        return Fault("unusable", why)
 
     def _last(self, fault: Fault) -> bytes:
         return b"event: message\ndata: " + self._replace(fault) + b"\n\n"

@@ -70,9 +70,16 @@ class Followed:
     """Called with each new status and its words."""
     task: str | None = None
     """The task's id; from here on the call must not be sent again, only asked for."""
+    ended: bool = False
+    """Whether we know how the task ended, or that it does because we said so."""
     seen: tuple[str, str] = ("", "")
     answered: set[str] = field(default_factory=set)
     pace: Pace = field(default_factory=Pace)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the server works on it still, as far as anybody knows."""
+        return self.task is not None and not self.ended
 
     def note(self, status: str, words: str) -> None:
         if (status, words) != self.seen:
@@ -180,6 +187,7 @@ async def finish(session: ClientSession, followed: Followed, wait: float = 0.0) 
         return await _asked_for(session, followed, followed.task, wait)
     except BaseException as error:
         if isinstance(error, _GaveUp) or not isinstance(error, MCPError | McpError):
+            followed.ended = isinstance(error, _GaveUp)
             await _farewell(session, followed.task)
         raise
 
@@ -191,6 +199,7 @@ async def _asked_for(session: ClientSession, followed: Followed, name: str, wait
         task = await _looked_up(session, followed.server, name)
         followed.note(task.status, task.status_message or "")
         if task.status in _ENDED:
+            followed.ended = True
             return _result(task)
         # A server may still list what it was told a moment ago.
         asked = {key: value for key, value in task.input_requests.items() if key not in followed.answered}

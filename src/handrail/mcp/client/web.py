@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -23,11 +24,15 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from handrail.core.errors import McpError, SignInFailed
+from handrail.core.redact import redact_text
 from handrail.mcp.client.faults import ATTEMPT, Fault, clean, why_not
 from handrail.mcp.client.inbox import Inbox, Watched
+from handrail.mcp.client.logs import keep_secrets
 from handrail.mcp.client.sse import Events
-from handrail.mcp.client.wire import Unreadable, readable, too_many_values
+from handrail.mcp.client.wire import Unreadable, readable, too_long, too_many_values
 from handrail.mcp.values import Bounds, Http
+
+logger = logging.getLogger(__name__)
 
 _CONNECT = 10.0
 _NOTICE = 10.0
@@ -55,6 +60,7 @@ async def web(
     endpoint: Http, bounds: Bounds, inbox: Inbox, *, auth: httpx2.Auth | None, on_gone: Callable[[str], None]
 ) -> AsyncIterator[TransportStreams]:
     """A `Transport` of the SDK's. `on_gone` hears that the server has forgotten us though nobody asked it anything."""
+    keep_secrets()
     client = _Client(endpoint, bounds, inbox, auth, on_gone)
     # The limit of an event is ours, and lower; the SDK's of 1 MiB would refuse what we take.
     opened = streamable_http_client(endpoint.url, http_client=client, max_sse_event_size=bounds.message + 1024)
@@ -78,6 +84,10 @@ class _Envelope(msgspec.Struct):
 
 class _Refused(Exception):
     """An answer that is not read on."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.why)
+        self.fault = fault
 
 
 class _Client(httpx2.AsyncClient):
@@ -156,7 +166,10 @@ class _Client(httpx2.AsyncClient):
             unsent = isinstance(answer, Fault) and answer.kind == "session"
         if attempt is not None and unsent:
             attempt.sent = before
-        return answer if isinstance(answer, httpx2.Response) else self._refusal(request, answer)
+        if isinstance(answer, httpx2.Response):
+            return answer
+        # Of what is no request the SDK reads no answer, so nothing is kept for it either.
+        return self._refusal(request, answer) if envelope.kind == "request" else httpx2.Response(502, request=request)
 
     async def _answer(
         self, request: httpx2.Request, options: dict[str, Any], envelope: _Envelope
@@ -164,10 +177,10 @@ class _Client(httpx2.AsyncClient):
         response = await super().send(request, **options)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         status = response.status_code
-        if status >= 400 or (kind not in ("application/json", "text/event-stream") and _should_speak(status, envelope)):
+        if status >= 400 or _says_nothing(status, kind, envelope):
             return await _explained(response, request, kind)
-        if kind == "application/json" and status == 200:
-            return await _read(response, request)
+        if kind == "application/json" and status < 300:
+            return await _read(response, request, envelope)
         return response
 
     def _refusal(self, request: httpx2.Request, fault: Fault) -> httpx2.Response:
@@ -195,8 +208,8 @@ class _Client(httpx2.AsyncClient):
             async with asyncio.timeout(patience):
                 response = await super().send(request, **options)
                 await response.aclose()
-        except (httpx2.HTTPError, httpx2.StreamError, TimeoutError, OSError, _Refused):
-            return  # a courtesy: nobody waits for the answer
+        except Exception as error:  # a courtesy: nobody waits for the answer
+            logger.debug("an MCP server could not be told: %s", why_not(error))
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
@@ -213,7 +226,8 @@ class _Bounded(httpx2.AsyncBaseTransport):
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             await response.aclose()
-            raise _Refused(f"it sent a compressed answer ({clean(encoding)}) though none was asked for")
+            why = f"it sent a compressed answer ({clean(encoding)}) though none was asked for"
+            raise _Refused(Fault("unusable", why))
         if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = Events(response.stream, self._limit, self._message)
         else:
@@ -234,9 +248,7 @@ class _Capped(httpx2.AsyncByteStream):
         async for chunk in self._inner:
             size += len(chunk)
             if size > self._limit:
-                raise _Refused(
-                    f"it sent an answer of more than {self._limit} bytes; ask for less, or raise `max_message`"
-                )
+                raise _Refused(too_long(self._limit))
             yield chunk
 
     async def aclose(self) -> None:
@@ -250,13 +262,13 @@ def _envelope(request: httpx2.Request) -> _Envelope:
         return _Envelope()
 
 
-async def _read(response: httpx2.Response, request: httpx2.Request) -> httpx2.Response | Fault:
+async def _read(response: httpx2.Response, request: httpx2.Request, envelope: _Envelope) -> httpx2.Response | Fault:
     try:
         body = await response.aread()
     finally:
         await response.aclose()
     try:
-        read = readable(body)
+        read = readable(body, envelope.id if envelope.kind == "request" else None)
     except Unreadable as error:
         return Fault("unusable", f"it answered with what is no message: {error}")
     if isinstance(read, Fault) or read is body:
@@ -265,9 +277,11 @@ async def _read(response: httpx2.Response, request: httpx2.Request) -> httpx2.Re
     return httpx2.Response(response.status_code, headers=kept, content=read, request=request)
 
 
-def _should_speak(status: int, envelope: _Envelope) -> bool:
-    """Whether an answer with this status must be a message."""
-    return envelope.kind == "request" and status != 202 and not 300 <= status < 400
+def _says_nothing(status: int, kind: str, envelope: _Envelope) -> bool:
+    """Whether a request is answered with what can be no message. A redirection is the SDK's to explain."""
+    if envelope.kind != "request" or 300 <= status < 400:
+        return False
+    return status in (202, 204) or kind not in ("application/json", "text/event-stream")
 
 
 async def _explained(response: httpx2.Response, request: httpx2.Request, kind: str) -> httpx2.Response | Fault:
@@ -280,17 +294,20 @@ async def _explained(response: httpx2.Response, request: httpx2.Request, kind: s
             body = await _beginning(response)
     finally:
         await response.aclose()
-    if _SESSION in request.headers and (status == 404 or (status == 400 and b"session" in body.lower())):
+    if _SESSION in request.headers and status == 404:
         return Fault("session", "the server has forgotten the session")
+    text = clean(redact_text(" ".join(body[:_QUOTED].decode("utf-8", "replace").split())))
+    if _SESSION in request.headers and status == 400 and b"session" in body.lower():
+        # As many servers say it. But it may be about something else, so what changes anything is not sent again.
+        return Fault("refused", f"HTTP 400: {text}")
     if kind == "application/json" and not too_many_values(body) and _is_error(body):
         return response
-    text = clean(" ".join(body[:_QUOTED].decode("utf-8", "replace").split()))
     if status in _GATEWAY:
         return Fault("lost", f"HTTP {status}: {text}")
     if status == 401:
         return Fault("unusable", "HTTP 401: it wants to know who asks; give a header or set up `oauth`")
     if status < 400:
-        return Fault("unusable", f"it answered with {kind or 'no content type'} and not with a message: {text}")
+        return Fault("unusable", f"it answered with {kind or f'HTTP {status}'} and not with a message: {text}")
     return Fault("unusable", f"HTTP {status}: {text}")
 
 
@@ -316,8 +333,8 @@ def _is_error(body: bytes) -> bool:
 
 def _fault_of(error: Exception) -> Fault:
     match error:
-        case _Refused():
-            return Fault("unusable", str(error))
+        case _Refused(fault=fault):
+            return fault
         case McpError():
             return Fault("unusable", why_not(error), error)
         case TimeoutError():

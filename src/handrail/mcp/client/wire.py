@@ -26,12 +26,15 @@ from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.mcp.client.faults import Fault
 from handrail.mcp.client.lines import TooLong, answered_id, asks
 
-MOST_VALUES = 100_000
-"""In one message."""
+MOST_VALUES = 50_000
+"""In one message: as empty lists they cost 70 ms, most of it for collecting garbage that there is none of."""
 MOST_ITEMS = 5_000
 """In one list of a result: each becomes an object of the SDK's, which takes its time."""
 
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_MENDED = 25_000
+"""Values of a message, and escapes of surrogates in it, that are mended: that is done in Python, one by one."""
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD]")
 
 
 class Unreadable(Exception):
@@ -47,30 +50,38 @@ def read_message(line: bytes) -> JSONRPCMessage | None:
     if not line or line.isspace():
         return None
     if too_many_values(line):
-        return _given_up(line, f"it sent an answer with more than {MOST_VALUES} values; ask for less")
+        return _given_up(line, too_dense())
     try:
         return _message(parse_lightly(line))
     except JSONTextError as error:
         return _mended(line, error)
 
 
-def readable(body: bytes) -> bytes | Fault:
+def readable(body: bytes, answers: int | str | None = None) -> bytes | Fault:
     """A message as one that the SDK can read: the same bytes, mended ones, or why there are none.
+
+    `answers` is the request that it must answer: the SDK would wait for ever for one that answers another.
 
     Raises:
         Unreadable: As `read_message`.
     """
     if too_many_values(body):
-        return Fault("unusable", f"it sent an answer with more than {MOST_VALUES} values; ask for less")
+        return too_dense()
+    mended = False
     try:
-        _message(parse_lightly(body))
-        return body
+        message = _message(parse_lightly(body))
     except JSONTextError as error:
-        message = _mended(body, error)
+        message, mended = _mended(body, error), True
     match message:
         case JSONRPCError(error=ErrorData(data=Fault() as fault)):
             return fault
-    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        case JSONRPCError(id=None) if answers is not None:  # it was refused before its id was read
+            message.id, mended = answers, True
+        case JSONRPCResponse(id=id) | JSONRPCError(id=id) if answers is None or str(id) == str(answers):
+            pass
+        case _ if answers is not None:
+            return Fault("unusable", "it answered with a message that is no answer to what it was asked")
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode() if mended else body
 
 
 def refusal_of(line: TooLong, limit: int) -> JSONRPCError | None:
@@ -84,32 +95,44 @@ def refusal_of(line: TooLong, limit: int) -> JSONRPCError | None:
     id = answered_id(line)
     if id is None:
         raise Unreadable(f"a message of more than {limit} bytes that answers no known request; raise `max_message`")
-    return unusable(id, f"it sent an answer of more than {limit} bytes; ask for less, or raise `max_message`")
+    return instead(id, too_long(limit))
 
 
-def unusable(id: int | str | None, why: str) -> JSONRPCError:
-    error = ErrorData.model_construct(code=PARSE_ERROR, message=why, data=Fault("unusable", why))
+def too_long(limit: int) -> Fault:
+    return Fault("too_large", f"it sent an answer of more than {limit} bytes; ask for less, or raise `max_message`")
+
+
+def instead(id: int | str | None, fault: Fault) -> JSONRPCError:
+    """What stands for an answer that cannot be passed on."""
+    error = ErrorData.model_construct(code=PARSE_ERROR, message=fault.why, data=fault)
     return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=error)
 
 
-def too_many_values(line: bytes) -> bool:
-    if line.count(b",") <= MOST_VALUES:
+def too_many_values(line: bytes, most: int = MOST_VALUES) -> bool:
+    if line.count(b",") <= most:
         return False
-    return _STRINGS.sub(b"", line).count(b",") > MOST_VALUES
+    # A value has at most two strings, its key included; when that many were seen, the rest need not be.
+    rest, strings = _STRINGS.subn(b"", line, 2 * most + 2)
+    return strings > 2 * most + 1 or rest.count(b",") > most
 
 
-def too_many_items(result: dict[str, Any]) -> str | None:
+def too_dense() -> Fault:
+    return Fault("too_large", f"it sent an answer with more than {MOST_VALUES} values; ask for less")
+
+
+def too_many_items(result: dict[str, Any]) -> Fault | None:
     for name, value in result.items():
         if isinstance(value, list) and len(value) > MOST_ITEMS:
-            return f"its answer has {len(value)} {name} at once, and at most {MOST_ITEMS} are read; ask for less"
+            why = f"its answer has {len(value)} {name} at once, and at most {MOST_ITEMS} are read; ask for less"
+            return Fault("too_large", why)
     return None
 
 
 def _message(value: Any) -> JSONRPCMessage:
     match value:
         case {"id": int() | str() as id, "result": dict() as result} if not isinstance(id, bool):
-            if (why := too_many_items(result)) is not None:
-                return unusable(id, why)
+            if (fault := too_many_items(result)) is not None:
+                return instead(id, fault)
             return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result)
         case {"method": str() as method, **rest} if isinstance(params := rest.get("params"), dict | None):
             return _asked(method, rest.get("id"), params)
@@ -117,7 +140,7 @@ def _message(value: Any) -> JSONRPCMessage:
             said = ErrorData.model_construct(code=code, message=message, data=more.get("data"))
             return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=said)
         case {"id": int() | str() as id} if not isinstance(id, bool):
-            return unusable(id, "it answered with something that is neither a result nor an error")
+            return instead(id, Fault("unusable", "it answered with something that is neither a result nor an error"))
     raise Unreadable("a line of JSON that is no message")
 
 
@@ -131,11 +154,13 @@ def _asked(method: str, id: Any, params: dict[str, Any] | None) -> JSONRPCMessag
 
 def _mended(line: bytes, error: JSONTextError) -> JSONRPCMessage:
     """Read again, with what is no Unicode replaced; halves of surrogate pairs are how JavaScript cuts text."""
+    if too_many_values(line, _MENDED) or len(_SURROGATE.findall(line)) > _MENDED:
+        return _given_up(line, Fault("too_large", f"its answer cannot be read, and is too large to mend: {error}"))
     try:
         value = json.loads(line.decode("utf-8", "replace"), parse_constant=_refuse)
         return _message(_without_halves(value, 0))
     except (ValueError, RecursionError):
-        return _given_up(line, f"its answer cannot be read: {error}")
+        return _given_up(line, Fault("unusable", f"its answer cannot be read: {error}"))
 
 
 def _refuse(constant: str) -> None:
@@ -155,9 +180,9 @@ def _without_halves(value: Any, depth: int) -> Any:
     return value
 
 
-def _given_up(line: bytes, why: str) -> JSONRPCError:
+def _given_up(line: bytes, fault: Fault) -> JSONRPCError:
     ends = TooLong(line[:4096], line[-1024:])
     id = answered_id(ends)
     if id is None:
-        raise Unreadable(why)
-    return unusable(id, why)
+        raise Unreadable(fault.why)
+    return instead(id, fault)

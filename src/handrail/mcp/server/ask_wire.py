@@ -95,8 +95,12 @@ class Sent:
         self._metadata = ServerMessageMetadata(related_request_id=request.request_id)
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        answers = await asyncio.gather(*(self._send(key, each) for key, each in questions.items()))
-        return dict(zip(questions, answers, strict=True))
+        try:
+            async with asyncio.TaskGroup() as group:  # if one is refused, the others need not be answered any more
+                sent = {key: group.create_task(self._send(key, each)) for key, each in questions.items()}
+        except* ToolError as failed:
+            raise failed.exceptions[0] from None
+        return {key: task.result() for key, task in sent.items()}
 
     async def _send(self, key: str, question: Question) -> Answer:
         message = request_of(question, key)

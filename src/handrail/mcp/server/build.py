@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import Any, cast
 
+import anyio
+import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import ListenHandler
-from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from pydantic import ValidationError
 
 from handrail.core.ids import NewId, new_id
 from handrail.mcp.server.ask_wire import set_level
@@ -21,6 +25,7 @@ from handrail.mcp.server.calls import Calls
 from handrail.mcp.server.notify import Announcer
 from handrail.mcp.server.prompts import Prompts
 from handrail.mcp.server.resources import Resources
+from handrail.mcp.server.rounds import BUG
 from handrail.mcp.server.sayable import mended
 from handrail.mcp.server.served import Served, Watched
 from handrail.mcp.server.state import LIFE, sealing
@@ -44,6 +49,8 @@ _HINTS: dict[CacheableMethod, CacheHint] = {
 _GRACE = 5.0
 """Seconds that calls get to end when the server does."""
 
+logger = logging.getLogger(__name__)
+
 
 def build(
     served: Served,
@@ -63,6 +70,11 @@ def build(
     prompts = Prompts(served, resources)
     listener = ListenHandler(announcer.bus)
     listen = listener if tasks is None else TaskListen(served, tasks, announcer.bus, listener)
+
+    async def listened(
+        request: Request, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        return await listen(request, resources.watchable(request, params))
 
     async def end() -> None:
         listen.close()
@@ -86,7 +98,7 @@ def build(
             on_read_resource=resources.read,
             on_subscribe_resource=resources.subscribe,
             on_unsubscribe_resource=resources.unsubscribe,
-            on_subscriptions_listen=listen,
+            on_subscriptions_listen=listened,
             on_list_prompts=prompts.listed,
             on_get_prompt=prompts.get,
             on_completion=prompts.complete,
@@ -114,7 +126,9 @@ def _life(served: Served, announcer: Announcer, end: Callable[[], Awaitable[None
             try:
                 yield {}
             finally:
-                await end()
+                # Whoever ends the server may do it by cancelling, and the library cancels over and over.
+                with anyio.move_on_after(2 * _GRACE, shield=True):
+                    await end()
 
     return life
 
@@ -133,8 +147,17 @@ class _Server(Server[Any]):
 
 
 async def _sent_whole(ctx: Request, call_next: CallNext) -> HandlerResult:
-    """No text of a tool, a file or a name may end the connection because it cannot be written."""
-    result = await call_next(ctx)
+    """No text of a tool, a file or a name may end the connection because it cannot be written.
+
+    Nor may the words of a bug get to the client: they may hold anything.
+    """
+    try:
+        result = await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except Exception as error:
+        logger.exception("%s could not be answered", ctx.method)
+        raise MCPError(types.INTERNAL_ERROR, BUG) from error
     return mended(result) if isinstance(result, dict) else result
 
 

@@ -16,6 +16,8 @@ Request = ServerRequestContext[Any, Any]
 
 CALL_KEY = "dev.handrail/idempotency-key"
 """In `_meta` of a call: the same for every sending of one call, and for no other."""
+_LONGEST_NAME = 200
+"""Characters of what a client calls itself: they go into the record with each call."""
 
 
 def is_modern(request: Request) -> bool:
@@ -34,8 +36,8 @@ def caller_of(request: Request) -> Caller:
     headers = getattr(request.request, "headers", None)
     return Caller(
         protocol=request.protocol_version,
-        client="" if params is None else params.client_info.name,
-        version="" if params is None else params.client_info.version,
+        client="" if params is None else params.client_info.name[:_LONGEST_NAME],
+        version="" if params is None else params.client_info.version[:_LONGEST_NAME],
         session=connection_of(request).session_id,
         subject=None if token is None else token.subject or token.client_id,
         headers={} if headers is None else dict(headers),

@@ -68,12 +68,12 @@ class Calls:
     ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
         caller = caller_of(request)
         principal = self._served.principal(caller)
-        arguments = params.arguments or {}
-        same = digest([principal.id, params.name, arguments])
+        owner, arguments = owner_of(self._served, request), params.arguments or {}
+        same = digest([owner, params.name, arguments])
         waited, left = Round.read(params.request_state), Left.read(params.request_state)
         tools = self._served.tools().digest
-        place = _place(waited or left) or self.runs.place(caller, principal.id, _key(request), same, tools)
-        owner, answer, said = owner_of(self._served, request), _answer(params), given(params)
+        place = _place(waited or left) or self.runs.place(caller, owner, _key(request), same, tools)
+        answer, said = _answer(params), given(params)
         going = self._rounds.take_up(left, owner, said)
         if going is None:
             word = (waited, answer) if waited is not None and answer is not None else None

@@ -26,8 +26,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
+_DIGITS = 18
+"""Of a length; a longer number is too large for anybody."""
 _CLOSE = (b"connection", b"close")
-"""Else who is refused could go on sending, and be read, for ever."""
+_LINGER = 0.5
+"""Seconds in which the rest of a request that is refused is read and dropped."""
 
 
 def is_loopback(host: str) -> bool:
@@ -55,7 +58,7 @@ class Doors(Struct, frozen=True, kw_only=True):
         """Loopback names and the bound host; and what was named besides."""
         local = (*_LOOPBACK, *(() if host in _EVERYWHERE else (bracketed(host),)))
         return cls(
-            hosts=frozenset(map(str.lower, (*local, *hosts))),
+            hosts=frozenset(map(str.lower, (*local, *map(_in_a_header, hosts)))),
             origins=frozenset(origin.rstrip("/").lower() for origin in origins),
             pages=frozenset(map(str.lower, local)),
         )
@@ -77,6 +80,14 @@ def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
+def _in_a_header(host: str) -> str:
+    """As a client names it: an address of version 6 in brackets."""
+    try:
+        return bracketed(str(ipaddress.ip_address(host)))
+    except ValueError:
+        return host
+
+
 def _named(authority: str, names: frozenset[str]) -> bool:
     name, colon, port = authority.rpartition(":")
     if not colon or not port.isdecimal():
@@ -91,7 +102,8 @@ class Keys:
         given = {"token": tokens} if isinstance(tokens, str) else dict(tokens or {})
         if not all(token.strip() for token in given.values()):
             raise UsageError("an empty token lets everybody in; give one that nobody can guess, or none")
-        self._tokens = {name: token.encode() for name, token in given.items()}
+        # No header has space around it; a file that a token was read from may.
+        self._tokens = {name: token.strip().encode() for name, token in given.items()}
 
     def __bool__(self) -> bool:
         return bool(self._tokens)
@@ -117,9 +129,12 @@ class Checked:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         if not self._doors.knows_host(header(scope, b"host")):
-            return await refuse(send, 421, "this server does not go by that name; add it to its hosts if it should")
+            return await turn_away(
+                receive, send, 421, "this server does not go by that name; add it to its hosts if it should"
+            )
         if not self._doors.knows_origin(header(scope, b"origin")):
-            return await refuse(send, 403, "pages of that origin may not use this server; add it to its origins")
+            why = "pages of that origin may not use this server; add it to its origins"
+            return await turn_away(receive, send, 403, why)
         return await self._app(scope, receive, send)
 
 
@@ -134,9 +149,10 @@ class Bounded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        declared = header(scope, b"content-length")
-        if declared is not None and declared.isdecimal() and int(declared) > self._size:
-            return await self._too_large(send)
+        declared = header(scope, b"content-length") or ""
+        # Python reads no number of more than 4,300 digits.
+        if declared.isdecimal() and (len(declared) > _DIGITS or int(declared) > self._size):
+            return await self._too_large(receive, send)
         body = bytearray()
         try:
             async with asyncio.timeout(self._seconds):
@@ -146,15 +162,15 @@ class Bounded:
                         return None  # the client went away before it had asked for anything
                     body += message.get("body", b"")
                     if len(body) > self._size:
-                        return await self._too_large(send)
+                        return await self._too_large(receive, send)
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
             return await refuse(send, 408, f"the request did not arrive within {self._seconds:g} seconds", _CLOSE)
         return await self._app(scope, _again(bytes(body), receive), send)
 
-    async def _too_large(self, send: Send) -> None:
-        await refuse(send, 413, f"a request may have {self._size:,} bytes", _CLOSE)
+    async def _too_large(self, receive: Receive, send: Send) -> None:
+        await turn_away(receive, send, 413, f"a request may have {self._size:,} bytes")
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -219,6 +235,28 @@ def header(scope: Scope, name: bytes) -> str | None:
     """The one value of a header; of several, none that anybody could rely on."""
     values = [value for key, value in scope["headers"] if key == name]
     return values[0].decode("latin-1") if len(values) == 1 else ("" if values else None)
+
+
+async def turn_away(receive: Receive, send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
+    """Refuse a request that nobody has read.
+
+    Who is cut off while it sends often does not see why, so the rest is read for a moment. Who still sends then is
+    cut off: else it could go on, and be read, for ever.
+    """
+    all_there = await _read_off(receive)
+    await refuse(send, status, why, *headers, *(() if all_there else (_CLOSE,)))
+
+
+async def _read_off(receive: Receive) -> bool:
+    """Whether the request came to its end."""
+    try:
+        async with asyncio.timeout(_LINGER):
+            while (message := await receive())["type"] == "http.request":
+                if not message.get("more_body", False):
+                    return True
+    except TimeoutError:
+        pass
+    return False
 
 
 async def refuse(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:

@@ -57,16 +57,16 @@ class Resources:
         return types.ListResourceTemplatesResult(resource_templates=listed, next_cursor=more)
 
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        principal = principal_of(self._served, request)
         uri = params.uri
-        if may(principal, f"resource:{uri}"):
+        if self._may(request, uri):
             for source in self._served.resources:
                 if (bodies := await _read(source, uri)) is not None:
                     return types.ReadResourceResult(contents=[contents(body) for body in bodies])
-        code = types.INVALID_PARAMS if is_modern(request) else NOT_FOUND
-        raise MCPError(code, "Resource not found", {"uri": uri})
+        raise _not_found(request, uri)
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        if not self._may(request, params.uri):
+            raise _not_found(request, params.uri)
         watched = watched_by(request)
         if len(watched) >= _MOST_WATCHED:
             raise MCPError(types.INVALID_PARAMS, f"no more than {_MOST_WATCHED} resources can be watched at once")
@@ -77,14 +77,27 @@ class Resources:
         watched_by(request).discard(params.uri)
         return types.EmptyResult()
 
+    def watchable(
+        self, request: Request, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenRequestParams:
+        """What a modern client wants to hear of, without the addresses that it may not read."""
+        wanted = params.notifications
+        uris = [uri for uri in wanted.resource_subscriptions or () if self._may(request, uri)]
+        return params.model_copy(
+            update={"notifications": wanted.model_copy(update={"resource_subscriptions": uris or None})}
+        )
+
     async def complete(self, template: str, argument: str, value: str) -> list[str]:
         """What may stand for a name in a template."""
         for source in self._served.resources:
             if isinstance(source, Completes):
-                found = await source.complete(template, argument, value)
+                found = await _completed(source, template, argument, value)
                 if found is not None:
                     return list(found)
         return []
+
+    def _may(self, request: Request, uri: str) -> bool:
+        return may(principal_of(self._served, request), f"resource:{uri}")
 
     async def _all(self, request: Request, *, template: bool) -> list[RemoteResource]:
         principal = principal_of(self._served, request)
@@ -94,6 +107,11 @@ class Resources:
                 if each.template is template and may(principal, f"resource:{each.uri}"):
                     found.setdefault(each.uri, each)
         return list(found.values())
+
+
+def _not_found(request: Request, uri: str) -> MCPError:
+    code = types.INVALID_PARAMS if is_modern(request) else NOT_FOUND
+    return MCPError(code, "Resource not found", {"uri": uri})
 
 
 def watched_by(request: Request) -> set[str]:
@@ -109,6 +127,15 @@ async def _listed(source: ResourceSource) -> Sequence[RemoteResource]:
     except (HandrailError, OSError) as error:
         logger.warning("a source of resources cannot be listed: %s", describe(error))
         return []
+
+
+async def _completed(source: Completes, template: str, argument: str, value: str) -> Sequence[str] | None:
+    """Nor does one that fails keep the others from completing."""
+    try:
+        return await source.complete(template, argument, value)
+    except (HandrailError, OSError) as error:
+        logger.warning("a source of resources cannot complete %r: %s", argument, describe(error))
+        return None
 
 
 async def _read(source: ResourceSource, uri: str) -> Sequence[ResourceBody] | None:

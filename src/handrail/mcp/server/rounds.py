@@ -24,7 +24,7 @@ from handrail.mcp.server.asker import Talk
 from handrail.mcp.server.asks import KEY, REFUSED, ClientAsk, Elicit, Elicited, Waiting
 from handrail.mcp.server.caller import Request
 from handrail.mcp.server.runs import Runs
-from handrail.mcp.server.sayable import sayable
+from handrail.mcp.server.sayable import mended, sayable
 from handrail.mcp.server.served import Served
 from handrail.mcp.server.talk import elicitation, meant
 from handrail.mcp.server.tasks.extension import created, missing
@@ -37,6 +37,8 @@ Answer = Callable[[ToolResult], Awaitable[Answered]]
 """What a client is sent for a result."""
 LONGEST = 600.0
 """Seconds that a task without a timeout of its own is given beside the time that tasks are kept."""
+
+BUG = "Internal error; the log of the server says more"
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +112,7 @@ class Rounds:
         try:
             with self._served.asker.during(going.talk):
                 self._under_way.begin(going, self._work(call, context, going.emit))
+            self._runs.begin(context.run)  # before anybody else gets to end the run
         except UsageError as error:
             raise _refused(error) from error
         return going
@@ -153,7 +156,6 @@ class Rounds:
         return self._tasks is not None and self._tasks.has_room(going.owner)
 
     async def _work(self, call: ToolCall, context: Context, emit: Emit) -> ToolResult:
-        self._runs.begin(context.run)
         try:
             return await self._served.invoker.invoke(call, context, emit)
         finally:
@@ -207,8 +209,11 @@ async def _ended(going: Going, answer: Answer) -> Ended:
             return Ended(cancelled=True, note=result.text)
         said = await answer(result)
     except MCPError as error:
-        return Ended(error=error.error.model_dump(by_alias=True, exclude_none=True), note=error.message)
-    return Ended(result=said.model_dump(by_alias=True, mode="json", exclude_none=True))
+        return Ended(error=mended(error.error.model_dump(by_alias=True, exclude_none=True)), note=error.message)
+    except Exception:  # a bug, and yet the task has ended
+        logger.exception("a task of %r cannot be answered", going.call.name)
+        return Ended(error={"code": types.INTERNAL_ERROR, "message": BUG}, note=BUG)
+    return Ended(result=mended(said.model_dump(by_alias=True, mode="json", exclude_none=True)))
 
 
 def _refused(error: HandrailError) -> MCPError:

@@ -1,7 +1,7 @@
 """Which run a call from a client belongs to, and under which id it is known.
 
 A client that shook hands has one run for its session, and so has whoever started this process. The others
-have one for each principal, a new one after so many calls, since nobody says when they are gone. A run keeps the
+have one for each owner, a new one after so many calls, since nobody says when they are gone. A run keeps the
 tools that it began with, so with other tools another run begins.
 """
 
@@ -59,14 +59,14 @@ class Runs:
         self._waiting: _Newest[Place] = _Newest()
         """Calls that wait for a word which their client cannot be asked for."""
 
-    def place(self, caller: Caller, principal: str, key: str | None, same: str, tools: str) -> Place:
+    def place(self, caller: Caller, owner: str, key: str | None, same: str, tools: str) -> Place:
         """Where a call belongs; `same` names who asks for what, so that a call which waits is known again."""
         if key is not None:
-            id = f"call_{digest([principal, key]).rpartition(':')[2][:32]}"
-            run = self._keyed.get(id) or self._current(caller, principal, tools)
+            id = f"call_{digest([owner, key]).rpartition(':')[2][:32]}"
+            run = self._keyed.get(id) or self._current(caller, owner, tools)
             self._keyed.keep(id, run)
             return run, id
-        return self._waiting.get(same) or (self._current(caller, principal, tools), self._new_id("call"))
+        return self._waiting.get(same) or (self._current(caller, owner, tools), self._new_id("call"))
 
     def waits(self, same: str, place: Place) -> None:
         """Nobody can be asked about this call now: who sends it again means this one."""
@@ -102,14 +102,14 @@ class Runs:
 
     async def _sweep(self) -> None:
         for run in sorted(self._left):
-            if self._under_way[run] <= 0:
+            if run in self._left and self._under_way[run] <= 0:  # somebody else may sweep at the same time
                 del self._under_way[run]
                 self._left.discard(run)
                 if self._finish is not None:
                     await self._finish(run)
 
-    def _current(self, caller: Caller, principal: str, tools: str) -> str:
-        where = (caller.session or "", principal)
+    def _current(self, caller: Caller, owner: str, tools: str) -> str:
+        where = (caller.session or "", owner)
         run = self._open.get(where)
         endless = caller.session is not None or caller.local
         if run is not None and (run.tools != tools or (run.calls >= CALLS and not endless)):

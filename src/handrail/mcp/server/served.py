@@ -37,12 +37,6 @@ class Caller(Struct, frozen=True, kw_only=True):
     """Spoken to over pipes of this process, so whoever started it."""
 
 
-class Answers(Protocol):
-    """Takes a person's word on a call that waits for it, outside of any call. The executor does."""
-
-    async def answer(self, run: str, request: str, *, allow: bool, by: str, reason: str = "") -> None: ...
-
-
 class ResourceSource(Protocol):
     """Something that can be read. Its errors are HandrailErrors or OSErrors; anything else is taken for a bug."""
 
@@ -140,7 +134,6 @@ class Served:
     tools: Callable[[], RegisteredTools]
     """The set for new calls, now."""
     invoker: Invoker
-    answers: Answers | None = None
     asker: ClientApprover
     """The approver that asks the client of the call in flight; the invoker must end up with it."""
     resources: tuple[ResourceSource, ...] = ()
@@ -150,5 +143,8 @@ class Served:
     spill: Spill | None = None
     """Where the invoker keeps long outputs, to send whole what must be whole."""
     finish: Callable[[str], Awaitable[None]] | None = None
-    """Ends a run that gets no more calls; the executor's `finish`."""
+    """Ends a run that gets no more calls; the executor's `finish`.
+
+    Leave it out where there is no journal: the run would be forgotten, and a call of it that is sent again would run.
+    """
     notices: Notices = field(default_factory=Notices)

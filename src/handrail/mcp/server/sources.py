@@ -11,7 +11,9 @@ import errno
 import mimetypes
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -65,11 +67,10 @@ class FolderSource:
 
     def _files(self) -> Sequence[RemoteResource]:
         found: list[RemoteResource] = []
-        for path, size in _walk(self._root, (), _DEEPEST):
-            if len(found) >= MOST:
-                break
-            uri = f"{self._base}{quote('/'.join(path))}"
-            found.append(RemoteResource(uri=uri, name=path[-1], media_type=_media_type(path[-1]), size=size))
+        with _open(self._root, os.O_RDONLY | os.O_DIRECTORY) as root, closing(_walk(root, (), _DEEPEST)) as files:
+            for path, size in islice(files, MOST):
+                uri = f"{self._base}{quote('/'.join(path))}"
+                found.append(RemoteResource(uri=uri, name=path[-1], media_type=_media_type(path[-1]), size=size))
         return found
 
     def _read(self, path: str) -> bytes | None:
@@ -101,24 +102,34 @@ def _contents(file: int) -> bytes | None:
     if facts.st_size > LARGEST:
         raise UsageError(f"the file has {facts.st_size:,} bytes; no more than {LARGEST:,} are sent")
     with open(file, "rb", closefd=False) as reading:
-        return reading.read(LARGEST)
+        data = reading.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise UsageError(f"the file grows while it is read; no more than {LARGEST:,} bytes are sent")
+    return data
 
 
-def _walk(folder: Path, path: tuple[str, ...], depth: int) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The files in order, each with its size; what cannot be looked at is passed over."""
+@contextmanager
+def _open(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
+    opened = os.open(path, flags | os.O_CLOEXEC, dir_fd=folder)
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _walk(folder: int, path: tuple[str, ...], depth: int) -> Generator[tuple[tuple[str, ...], int]]:
+    """The files in order, each with its size; what cannot be looked at is passed over."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         if not _plain(entry.name):
             continue
         try:
-            if entry.is_dir(follow_symlinks=False):
-                if depth > 0:
-                    yield from _walk(folder / entry.name, (*path, entry.name), depth - 1)
-            elif entry.is_file(follow_symlinks=False):
+            if entry.is_file(follow_symlinks=False):
                 yield (*path, entry.name), entry.stat(follow_symlinks=False).st_size
+            elif depth > 0 and entry.is_dir(follow_symlinks=False):
+                with _open(entry.name, _STEP | os.O_DIRECTORY, folder) as inner:
+                    yield from _walk(inner, (*path, entry.name), depth - 1)
         except OSError:
             continue
 

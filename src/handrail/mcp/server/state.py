@@ -1,7 +1,7 @@
 """What a client carries for us from one round of a call to the next: sealed, bound and short-lived.
 
 The library seals it (AES-256-GCM, with a key of this process), binds it to method, tool, arguments and
-principal, and refuses what was changed or is too old. Here is only what is inside.
+owner, and refuses what was changed or is too old. Here is only what is inside.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from msgspec import Struct
 
-from handrail.mcp.server.caller import Request, principal_of
+from handrail.mcp.server.caller import Request, owner_of
 from handrail.mcp.server.served import Served
 
 LIFE = 900.0
@@ -43,7 +43,7 @@ def sealing(served: Served, *, life: float = LIFE) -> RequestStateBoundary:
     """Seals what goes out and opens what comes back, for every method that may take several rounds."""
 
     def bound_to(request: Request) -> str:
-        return principal_of(served, request).id
+        return owner_of(served, request)
 
     security = RequestStateSecurity(keys=[os.urandom(32)], ttl=life, bind_principal=bound_to)
     return RequestStateBoundary(security, default_audience=served.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import logging
 import os
 import queue
 import signal
@@ -33,6 +34,8 @@ LONGEST = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
 _ENDS = (signal.SIGTERM,)
 
+logger = logging.getLogger(__name__)
+
 
 async def serve_stdio(served: Served) -> None:
     """Serve until standard input ends, or SIGTERM comes; calls under way are cancelled then.
@@ -44,19 +47,26 @@ async def serve_stdio(served: Served) -> None:
         raise MissingExtra("serving MCP", "mcp")
     import anyio
 
+    with _wire() as (source, sink), anyio.CancelScope() as scope, _ended_by_signal(scope.cancel):
+        await serve_pipes(served, source, sink)
+
+
+async def serve_pipes(served: Served, source: int, sink: int) -> None:
+    """Serve over two descriptors until the first has no more."""
+    import anyio
+
     from handrail.mcp.server.build import build
     from handrail.mcp.server.tasks.store import Tasks
 
     server = build(served, tasks=Tasks())
-    with _wire() as (source, sink), anyio.CancelScope() as scope, _ended_by_signal(scope.cancel):
-        incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-        outgoing, to_send = anyio.create_memory_object_stream["SessionMessage"](0)
-        writer = _Writer(sink)
-        async with anyio.create_task_group() as group:
-            group.start_soon(_receive, source, incoming, writer)
-            group.start_soon(_send, to_send, writer)
-            await server.run(received, outgoing, server.create_initialization_options())
-            group.cancel_scope.cancel()
+    incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+    outgoing, to_send = anyio.create_memory_object_stream["SessionMessage"](0)
+    writer = _Writer(sink)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_receive, source, incoming, writer)
+        group.start_soon(_send, to_send, writer)
+        await server.run(received, outgoing, server.create_initialization_options())
+        group.cancel_scope.cancel()
 
 
 async def _receive(source: int, incoming: MemoryObjectSendStream[SessionMessage | Exception], writer: _Writer) -> None:
@@ -114,6 +124,7 @@ def _lines(source: int) -> Iterator[bytes]:
             yield b"".join(parts)
             parts, size = [piece], len(piece)
         if size > LONGEST:
+            logger.error("a message of more than %d bytes came in; no more is read, and the server ends", LONGEST)
             return
     if size:
         yield b"".join(parts)

@@ -7,6 +7,7 @@ and the server can end all of them when it ends. Nothing here knows the wire.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
@@ -17,10 +18,14 @@ from handrail.core.events import Emit, Event
 from handrail.mcp.server.asker import Talk
 from handrail.mcp.server.asks import ClientAsk, Waiting
 
+CALLS = 2_000
+"""Calls at the same time, tasks and those that wait included."""
 WAITING = 256
 """Calls that wait for input without a request that waits for them."""
 
 News = Literal["done", "asked", "detached"]
+
+logger = logging.getLogger(__name__)
 
 _ENDED = (
     "The server ended while this call was under way. It was cancelled; what it had done by then, it had done. "
@@ -124,21 +129,23 @@ async def _nobody(event: Event) -> None:
 class UnderWay:
     """All calls of a server that are under way, and those of them that wait for their client to come back."""
 
-    def __init__(self, waiting: int = WAITING) -> None:
+    def __init__(self, calls: int = CALLS, waiting: int = WAITING) -> None:
         self._all: set[Going] = set()
         self._waiting: dict[str, Going] = {}
-        self._most = waiting
+        self._most_calls = calls
+        self._most_waiting = waiting
         self._ended = False
 
     def begin(self, going: Going, work: Coroutine[Any, Any, ToolResult]) -> None:
         """Run a call.
 
         Raises:
-            UsageError: The server ends.
+            UsageError: The server ends, or has too many.
         """
-        if self._ended:
+        if self._ended or len(self._all) >= self._most_calls:
             work.close()
-            raise UsageError("the server is ending and takes no more calls")
+            busy = f"{self._most_calls} calls are under way already; send this one again later, it did not begin"
+            raise UsageError("the server is ending and takes no more calls" if self._ended else busy)
         going.start(work)
         self._all.add(going)
         going.on_done(lambda: self._over(going))
@@ -149,9 +156,9 @@ class UnderWay:
         Raises:
             UsageError: Too many wait already. The call is cancelled.
         """
-        if len(self._waiting) >= self._most:
+        if len(self._waiting) >= self._most_waiting:
             going.cancel()
-            raise UsageError(f"{self._most} calls wait for input already; answer some of them first")
+            raise UsageError(f"{self._most_waiting} calls wait for input already; answer some of them first")
         self._waiting[going.call.id] = going
 
     def take_up(self, call_id: str, owner: str) -> Going | None:
@@ -167,8 +174,15 @@ class UnderWay:
         for going in tuple(self._all):
             going.cancel()
         if self._all:
-            await asyncio.wait({asyncio.ensure_future(going.wait()) for going in self._all}, timeout=grace)
+            waiting = {asyncio.ensure_future(going.wait()) for going in self._all}
+            _, late = await asyncio.wait(waiting, timeout=grace)
+            for each in late:
+                each.cancel()
+            if late:
+                logger.warning("%d calls did not end within %g seconds of being cancelled", len(late), grace)
 
     def _over(self, going: Going) -> None:
         self._all.discard(going)
-        self._waiting.pop(going.call.id, None)
+        # The same call may have been sent twice; then another waits under its id.
+        if self._waiting.get(going.call.id) is going:
+            del self._waiting[going.call.id]

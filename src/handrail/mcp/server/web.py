@@ -40,7 +40,7 @@ from handrail.mcp.server.guard import (
     Scope,
     Send,
     header,
-    refuse,
+    turn_away,
 )
 from handrail.mcp.server.http import HttpLimits
 from handrail.mcp.server.served import Served
@@ -208,7 +208,7 @@ class _Sessions(StreamableHTTPSessionManager):
 def _at(path: str, app: App) -> App:
     async def at(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != path:
-            return await refuse(send, 404, f"there is nothing here; the server is at {path}")
+            return await turn_away(receive, send, 404, f"there is nothing here; the server is at {path}")
         return await app(scope, receive, send)
 
     return at
@@ -240,6 +240,7 @@ class _Keyed:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         holder = self._keys.holder(header(scope, b"authorization"))
         if holder is None:
-            return await refuse(send, 401, "send the token of this server", (b"www-authenticate", b"Bearer"))
+            why = "send the token of this server"
+            return await turn_away(receive, send, 401, why, (b"www-authenticate", b"Bearer"))
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=holder, scopes=[], subject=holder))
         return await self._app(scope, receive, send)

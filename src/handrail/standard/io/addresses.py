@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from handrail.core.errors import ToolError
 from handrail.http import Address
-from handrail.standard.io.settings import IoSettings
+from handrail.standard.io.settings import IoSettings, plain_host
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """The addresses of a host, as text."""
@@ -79,8 +79,8 @@ class Gatekeeper:
     """Says for every URL, the first and each that it leads to, where it may be asked, or why not."""
 
     def __init__(self, settings: IoSettings, resolve: Resolve | None = None) -> None:
-        self._hosts = tuple(map(_plain, settings.hosts))
-        self._deny = tuple(map(_plain, settings.deny_hosts))
+        self._hosts = settings.hosts
+        self._deny = settings.deny_hosts
         self._private = [ipaddress.ip_network(network) for network in settings.private]
         self._resolve = resolve or look_up
 
@@ -90,13 +90,12 @@ class Gatekeeper:
             ToolError: It may not be asked; the words say why.
         """
         address = read_url(url)
-        host = _plain(address.host)
+        host = address.host
         self._check_host(host)
-        literal = _literal(host)
-        found = [str(literal)] if literal is not None else await self._looked_up(host, address.port)
+        found = await self._looked_up(host, address.port) if _ip(host) is None else [host]
         for text in found:
             self._check_address(text, host)
-        return Checked(address._replace(host=host), tuple(dict.fromkeys(found)))
+        return Checked(address, tuple(dict.fromkeys(found)))
 
     def _check_host(self, host: str) -> None:
         if any(_fits(host, rule) for rule in self._deny) or not any(_fits(host, rule) for rule in self._hosts):
@@ -121,7 +120,7 @@ class Gatekeeper:
         if any(ip.version == network.version and ip in network for network in self._private):
             return
         if (what := reserved(ip)) is not None:
-            leads = f"{host!r} is" if _literal(host) is not None else f"{host!r} leads to {ip}, which is"
+            leads = f"{host!r} is" if _ip(host) is not None else f"{host!r} leads to {ip}, which is"
             raise ToolError(
                 "private_address", f"{leads} not a public address ({what}); the owner of this node has not allowed it"
             )
@@ -143,7 +142,8 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 def read_url(url: str) -> Address:
-    """
+    """With its host as `plain_host` writes it.
+
     Raises:
         ToolError: It is none, or one that two programs might read differently.
     """
@@ -158,25 +158,17 @@ def read_url(url: str) -> Address:
         address = Address.of(url)
     except (ValueError, UnicodeError) as error:
         raise ToolError("bad_url", f"{url[:200]!r} cannot be fetched: {error}") from None
-    host = _plain(address.host)
-    if not host or "%" in host or "[" in host:
+    host = plain_host(address.host)
+    written = f"[{address.host}]" if ":" in address.host else address.host
+    if host is None or parts.netloc.lower().removeprefix(written)[:1] not in ("", ":"):
         raise ToolError("bad_url", f"{address.host!r} is no host")
-    if _literal(host) is None and _NUMBER.fullmatch(host):
+    if _ip(host) is None and _NUMBER.fullmatch(host):
         raise ToolError("bad_url", f"{host!r} is an address in an odd spelling; write it as four numbers, as 192.0.2.1")
-    return address
-
-
-def _plain(host: str) -> str:
-    """Without what makes no difference."""
-    return host.strip("[]").rstrip(".").lower()
+    return address._replace(host=host)
 
 
 def _fits(host: str, rule: str) -> bool:
     return rule == "*" or host == rule or (rule.startswith("*.") and (host.endswith(rule[1:]) or host == rule[2:]))
-
-
-def _literal(host: str) -> IP | None:
-    return _ip(host)
 
 
 def _ip(text: str) -> IP | None:

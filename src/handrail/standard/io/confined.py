@@ -55,6 +55,8 @@ class Root:
     writable: bool
     first: bool
     """Whether paths that name no root are in it."""
+    outermost: str
+    """The root that it lies in, or itself: what is changed in one may have been read in the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,15 @@ class Confined:
 
     def __init__(self, settings: IoSettings, beneath: Beneath = by_kernel_or_walk) -> None:
         self._beneath = beneath
+        real = {name: PurePosixPath(os.path.realpath(path)) for name, path in settings.roots.items()}
         self._roots = {
             name: Root(
                 name,
                 PurePosixPath(path),
-                PurePosixPath(os.path.realpath(path)),
+                real[name],
                 name in settings.write,
-                name == next(iter(settings.roots)),
+                name == next(iter(real)),
+                str(min((other for other in real.values() if real[name].is_relative_to(other)), key=_length)),
             )
             for name, path in settings.roots.items()
         }
@@ -146,13 +150,17 @@ class Confined:
         roots = [root for root in self._roots.values() if root.writable or not writable]
         return ", ".join(f"{root.name}: ({root.given})" for root in roots) or "none"
 
-    def key(self, path: str) -> str | None:
-        """Names what a path leads to for whoever waits or forgets: the same for all spellings. Nothing is opened."""
+    def territory(self, *paths: str) -> str | None:
+        """Where these paths are, for whoever waits or forgets; None if that is not one place.
+
+        A file can be reached by many names, and to tell which would mean to ask the disk, which may not answer. So
+        calls wait for, and forget, all that is in a root and in the roots inside it.
+        """
         try:
-            place = self._place(path)
-            return os.path.realpath(f"{place.root.path}/{place.path}")
-        except (ToolError, ValueError):
+            found = {self._place(path).root.outermost for path in paths}
+        except ToolError:  # the call will be told
             return None
+        return found.pop() if len(found) == 1 else None
 
     # ── opening ──────────────────────────────────────────────────────────────────────
 
@@ -203,7 +211,7 @@ class Confined:
             yield folder, name
 
     def make_folders(self, place: Place) -> bool:
-        """Make a folder, and those it is in. Whether it was not there."""
+        """Make a folder, and those it is in, on disk. Whether it was not there."""
         parts = [part for part in place.path.split("/") if part not in ("", ".")]
         new = False
         for depth, part in enumerate(parts):
@@ -216,6 +224,8 @@ class Confined:
                     new = True
                 except FileExistsError:
                     new = False
+                else:
+                    sync(folder)
         with self.opened(place, FOLDER):
             return new
 
@@ -247,6 +257,29 @@ class Confined:
         return ""
 
 
+def sync(folder: int) -> None:
+    """Have a change of names on disk, after it was made. Where that cannot be asked for, it is as safe as the system
+    makes it.
+
+    Raises:
+        ToolError: The disk does not take it.
+    """
+    try:
+        readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    except PermissionError:  # a folder in which names may be changed but not listed; the change is made
+        return
+    try:
+        os.fsync(readable)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise ToolError(
+                "not_on_disk",
+                f"the change was made, but the disk did not take it ({error.strerror}); a crash may undo it",
+            ) from error
+    finally:
+        os.close(readable)
+
+
 def check_ordinary(place: Place, about: os.stat_result) -> None:
     """
     Raises:
@@ -256,6 +289,10 @@ def check_ordinary(place: Place, about: os.stat_result) -> None:
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something special")
         instead = "; list_folder shows what is in it" if stat.S_ISDIR(about.st_mode) else ""
         raise ToolError("not_a_file", f"{place.shown!r} is {kind} and no ordinary file{instead}")
+
+
+def _length(path: PurePosixPath) -> int:
+    return len(path.parts)
 
 
 def _below(path: str, base: PurePosixPath) -> str | None:

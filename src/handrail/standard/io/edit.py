@@ -13,14 +13,16 @@ from msgspec import Meta, Struct
 from handrail.core.errors import ToolError
 from handrail.core.ids import NewId, new_id
 from handrail.standard.io.confined import READ, Confined, Place, check_ordinary
+from handrail.standard.io.put import existing, replace
 from handrail.standard.io.read import content, text_encoding
 from handrail.standard.io.settings import IoLimits
-from handrail.standard.io.write import existing, replace
 from handrail.tools.tool import Tool, tool
 
 _AROUND = 3
 _COMPARED = 2_000
 """Lines on each side: to compare more could take very long."""
+_GUESSED = 1_000_000
+"""Characters of a file in which something like it is looked for."""
 _HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
@@ -37,7 +39,7 @@ class Edit(Struct, frozen=True):
 
 
 def edit_tool(confined: Confined, limits: IoLimits, ids: NewId = new_id) -> Tool:
-    @tool(side_effects=True, resource=lambda arguments: confined.key(arguments["path"]))
+    @tool(side_effects=True, resource=lambda arguments: confined.territory(arguments["path"]))
     def edit_file(path: str, edits: Annotated[list[Edit], Meta(min_length=1)]) -> str:
         """Replace exact pieces of text in a file. If one of them cannot be found, nothing is changed. Gives a diff.
 
@@ -127,12 +129,13 @@ def _where(text: str, old: str) -> list[int]:
 
 
 def _why(text: str, old: str) -> str:
-    """What may have been meant."""
+    """What may have been meant, by the beginning of the file."""
+    text = text[:_GUESSED]
     if " ".join(old.split()) in " ".join(text.split()):
         return "it is there with other spaces or line ends: read the file and copy it exactly"
     first = next((line for line in old.splitlines() if line.strip()), old).strip()
     lines = text.splitlines()[:_COMPARED]
-    near = get_close_matches(first[:200], [line.strip()[:200] for line in lines], n=1, cutoff=0.7)
+    near = get_close_matches(first[:100], [line.strip()[:100] for line in lines], n=1, cutoff=0.7)
     return f"the nearest line is {near[0]!r}" if near else "read the file and copy what is to be replaced exactly"
 
 

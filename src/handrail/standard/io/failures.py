@@ -19,8 +19,8 @@ _SAYS = {
     errno.EPERM: ("permission", "the system does not permit it"),
     errno.EROFS: ("permission", "it is on a file system that cannot be written"),
     errno.ENAMETOOLONG: ("bad_path", "a name in it is too long"),
-    errno.ENOSPC: ("no_space", "the disk is full; nothing was changed"),
-    errno.EDQUOT: ("no_space", "the disk quota is used up; nothing was changed"),
+    errno.ENOSPC: ("no_space", "the disk is full; no file was changed"),
+    errno.EDQUOT: ("no_space", "the disk quota is used up; no file was changed"),
     errno.EINVAL: ("bad_path", "the system cannot do that with this path"),
     errno.ENXIO: ("not_a_file", "it is no ordinary file"),
 }

@@ -8,10 +8,11 @@ proxies, no cookies, no passwords.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import ssl
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from handrail.core.errors import ToolError, describe
 from handrail.http import Address, Answer, BadAnswer, Client, NotConnected, head
@@ -33,7 +34,11 @@ _TEXTS = frozenset(
     f"application/{kind}"
     for kind in ("json", "xml", "javascript", "ecmascript", "yaml", "toml", "x-ndjson", "sql", "x-sh", "graphql")
 )
+_NO_CHARSETS = frozenset({"punycode", "idna", "unicode-escape", "raw-unicode-escape", "utf-7", "undefined"})
+"""What Python takes for a charset and no page is written in. The first takes the square of a page's length."""
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_WRITTEN = "!#$%&'()*+,/:;=?@[]~"
+"""What stands in a URL as it is."""
 _SHOWN_HEADERS = ("content-type", "content-length", "last-modified", "etag", "content-language", "location")
 
 
@@ -139,6 +144,8 @@ def _origin(url: str) -> str:
 
 
 def _following(url: str, location: str) -> str:
+    # Some write other letters plainly, which here came as the bytes that they are.
+    location = quote(location.strip(), safe=_WRITTEN, encoding="latin-1", errors="replace")
     try:
         following = urljoin(url, location)
         schemes = urlsplit(url).scheme, urlsplit(following).scheme
@@ -176,6 +183,7 @@ def _headers(got: _Got) -> str:
 
 def _decoded(got: _Got) -> str:
     try:
-        return got.body.decode(got.charset or "utf-8", "replace")
+        charset = codecs.lookup(got.charset or "utf-8").name.replace("_", "-")
+        return got.body.decode("utf-8" if charset in _NO_CHARSETS else charset, "replace")
     except (LookupError, UnicodeError):  # there is no such charset, or none that replaces
         return got.body.decode("utf-8", "replace")

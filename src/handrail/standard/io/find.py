@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from msgspec import Meta
 
 from handrail.core.errors import ToolError
 from handrail.standard.io.confined import LISTED, Confined, Place
-from handrail.standard.io.listing import Walk, opened_file
+from handrail.standard.io.listing import Walk, opened_file, some
 from handrail.standard.io.patterns import Pattern, glob
 from handrail.standard.io.read import content, noted
 from handrail.standard.io.settings import IoLimits
@@ -64,7 +65,9 @@ def find_tool(confined: Confined, limits: IoLimits) -> Tool:
                             break
                         if stat.S_ISREG(entry.mode) and (wanted is None or wanted.within(entry.way)):
                             with opened_file(entry) as file:
-                                if file is not None:
+                                if file is None:
+                                    walk.skipped.append(entry.way)
+                                else:
                                     search.look(place.below(entry.way), file[0], file[1].st_size)
             except NotADirectoryError:
                 with confined.file(place) as (descriptor, about):
@@ -108,7 +111,8 @@ class _Search:
         if encoding is None:
             return
         self.files += 1
-        for number, line in enumerate(encoding.decode(data).split("\n"), 1):
+        # Line by line: a list of millions would hold up the whole program while it is made.
+        for number, line in enumerate(map(_without_end, io.StringIO(encoding.decode(data), newline="\n")), 1):
             if self.test(line):
                 self.found.append(f"{place.shown}:{number}: {_short(line.rstrip())}")
                 if self.full:
@@ -121,10 +125,16 @@ class _Search:
         elif self.full or walk.cut:
             notes.append("stopped before the end, because there is too much to read; search a folder further down")
         if self.large:
-            notes.append(f"too large to search: {', '.join(self.large[:5])}{' and more' if self.large[5:] else ''}")
+            notes.append(some("too large to search", self.large))
+        if walk.skipped:
+            notes.append(some("not opened", walk.skipped))
         if not self.found:
             notes.append(f"not found in {self.files:,} text file{'' if self.files == 1 else 's'}")
         return notes
+
+
+def _without_end(line: str) -> str:
+    return line.removesuffix("\n")
 
 
 def _short(line: str) -> str:

@@ -52,7 +52,7 @@ class Walk:
     most: int = 100_000
     visited: int = 0
     skipped: list[str] = field(default_factory=list)
-    """Folders that could not be opened."""
+    """What could not be opened."""
     cut: bool = False
 
     def entries(self, folder: int, way: str = "", ignored: Ignored = Ignored(), depth: int = 0) -> Iterator[Entry]:
@@ -175,8 +175,13 @@ def _notes(place: Place, walk: Walk, total: int, most: int) -> list[str]:
     if total > most:
         notes.append(f"{most:,} of {total:,} are shown; give a pattern, or list a folder further down")
     if walk.skipped:
-        notes.append(f"not opened: {', '.join(walk.skipped[:5])}{' and more' if len(walk.skipped) > 5 else ''}")
+        notes.append(some("not opened", walk.skipped))
     return notes or ([] if total else [f"nothing in {place.shown!r} fits" if walk.visited else "the folder is empty"])
+
+
+def some(what: str, names: list[str]) -> str:
+    """The first of many names, and whether there are more."""
+    return f"{what}: {', '.join(names[:5])}{' and more' if names[5:] else ''}"
 
 
 def _detailed(entry: Entry) -> str:

@@ -7,6 +7,7 @@ schema validator cannot, so it is asked here too.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import jsonschema_rs
 
@@ -44,6 +45,7 @@ class Pattern:
         return self._has(text if text.isascii() else text.encode("utf-8", "replace").decode())
 
 
+@lru_cache(maxsize=4096)  # the same .gitignore lies in many folders
 def glob(pattern: str) -> Pattern:
     """`*` and `?` stay within a name, `**` does not. Without a slash it is for names, else for the whole way."""
     inside = pattern.strip("/")

@@ -18,7 +18,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 def read_tool(confined: Confined, limits: IoLimits) -> Tool:
-    @tool(resource=lambda arguments: confined.key(arguments["path"]))
+    @tool(resource=lambda arguments: confined.territory(arguments["path"]))
     def read_file(
         path: str,
         offset: Count = 0,
@@ -79,10 +79,10 @@ def text_encoding(place: Place, data: bytes, size: int, *, whole: bool = True) -
 
 
 def _lines(text: str, encoding: Encoding, offset: int, limit: int | None, numbered: bool, room: int) -> str:
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    chosen = lines[offset:] if limit is None else lines[offset : offset + limit]
+    total = text.count("\n") + (text[-1:] not in ("", "\n"))
+    # A file of nothing but line ends would else be millions of lines; each of those shown takes a place of the room.
+    most = min(offset, total) + min(room + 1, room + 1 if limit is None else limit)
+    chosen = text.split("\n", most)[offset : min(most, total)]
     shown: list[str] = []
     used = 0
     for number, line in enumerate(chosen, offset + 1):
@@ -93,10 +93,10 @@ def _lines(text: str, encoding: Encoding, offset: int, limit: int | None, number
         shown.append(written[:room])
     end = offset + len(shown)
     notes = [encoding.note]
-    if offset or end < len(lines):
-        more = f"; go on with offset={end}" if end < len(lines) else ""
-        notes.append(_part(offset, end, len(lines), "lines") + more)
-    elif not lines:
+    if offset or end < total:
+        more = f"; go on with offset={end}" if end < total else ""
+        notes.append(_part(offset, end, total, "lines") + more)
+    elif not total:
         notes.append("the file is empty")
     if any(len(line) > room for line in chosen[: len(shown)]):
         notes.append(f"a line is longer than {room:,} characters and was cut; read it with unit='bytes'")

@@ -18,6 +18,7 @@ import msgspec
 from handrail.core.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_HOST = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _MIB = 1024 * 1024
 
 
@@ -40,7 +41,7 @@ class IoLimits:
     fetch_seconds: float = 30.0
     rows: int = 1_000
     row_bytes: int = 256 * 1024
-    """Of all rows in one answer together."""
+    """Of all rows in one answer together. A single value may have four times as much."""
     query_seconds: float = 10.0
 
     def __post_init__(self) -> None:
@@ -76,6 +77,8 @@ class IoSettings:
         object.__setattr__(self, "databases", _paths("databases", self.databases))
         _known("write", self.write, self.roots)
         _known("write_databases", self.write_databases, self.databases)
+        object.__setattr__(self, "hosts", tuple(_host_rule("hosts", rule) for rule in self.hosts))
+        object.__setattr__(self, "deny_hosts", tuple(_host_rule("deny_hosts", rule) for rule in self.deny_hosts))
         for network in self.private:
             try:
                 ipaddress.ip_network(network)
@@ -129,6 +132,28 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     databases: dict[str, str] = {}
     write_databases: tuple[str, ...] = ()
     limits: dict[str, Any] = {}
+
+
+def plain_host(host: str) -> str | None:
+    """A host in the one spelling in which hosts are compared; None if it is none."""
+    plain = host.removeprefix("[").removesuffix("]").rstrip(".").lower()
+    try:
+        return str(ipaddress.ip_address(plain)) if "%" not in plain else None
+    except ValueError:
+        return plain if _HOST.fullmatch(plain) else None
+
+
+def _host_rule(key: str, rule: str) -> str:
+    """What could never fit would be a wish that nobody heard: most of all a host that is denied."""
+    host = plain_host(rule.removeprefix("*."))
+    if rule == "*":
+        return rule
+    if host is None:
+        raise UsageError(
+            f"{key} of io: {rule!r} is no host; write 'example.org', '*.example.org', an IP address or '*', "
+            "without a scheme, a port or a path, and other letters than a to z as 'xn--…'"
+        )
+    return f"*.{host}" if rule.startswith("*.") else host
 
 
 def _paths(key: str, given: Mapping[str, Path]) -> Mapping[str, Path]:

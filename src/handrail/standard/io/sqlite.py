@@ -7,6 +7,8 @@ statement in one transaction: it happens whole, or not at all.
 
 from __future__ import annotations
 
+import math
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +41,13 @@ no limit of time stops it: `printf('%.*c', 1000000000, 'x')`."""
 _STEPS = 1_000
 """Of SQLite's machine between two looks at the clock."""
 _SQL = 100_000
-_FULL = 64
+_COLUMNS = 200
+"""Of one answer. With the limit on a value this bounds the memory that a single step can take."""
+_VALUE = 4
+"""Times `row_bytes`: the largest value that a statement can make or read."""
+_BLOB_SHOWN = 64
+_BUSY = 5.0
+"""Seconds that somebody else who writes is waited for."""
 
 
 def sqlite_tools(settings: IoSettings, clock: Monotonic = time.monotonic) -> list[Tool]:
@@ -48,12 +56,8 @@ def sqlite_tools(settings: IoSettings, clock: Monotonic = time.monotonic) -> lis
     return [*tools, _execute(databases)] if settings.write_databases else tools
 
 
-def _resource(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    return ("sqlite", str(arguments["database"]))
-
-
 def _query(databases: Databases) -> Tool:
-    @tool(resource=_resource)
+    @tool(resource=databases.resource)
     def sqlite_query(database: str, sql: str, parameters: Parameters | None = None) -> dict[str, Any]:
         """Read from an SQLite database with one SELECT. Gives columns and rows, and a note if there were more.
 
@@ -68,7 +72,7 @@ def _query(databases: Databases) -> Tool:
 
 
 def _execute(databases: Databases) -> Tool:
-    @tool(side_effects=True, resource=_resource)
+    @tool(side_effects=True, resource=databases.resource)
     def sqlite_execute(database: str, sql: str, parameters: Parameters | None = None) -> dict[str, Any]:
         """Change an SQLite database with one statement. It happens whole, or not at all.
 
@@ -83,7 +87,7 @@ def _execute(databases: Databases) -> Tool:
 
 
 def _schema(databases: Databases) -> Tool:
-    @tool(resource=lambda arguments: ("sqlite", arguments["database"]) if arguments.get("database") else None)
+    @tool(resource=databases.resource)
     def sqlite_schema(database: str | None = None) -> dict[str, Any]:
         """List the databases, or the tables and views of one of them with the SQL that made them.
 
@@ -100,9 +104,14 @@ class Databases:
 
     def __init__(self, settings: IoSettings, clock: Monotonic) -> None:
         self._paths = settings.databases
+        self._files = {name: ("sqlite", os.path.realpath(path)) for name, path in settings.databases.items()}
         self._writable = settings.write_databases
         self._limits = settings.limits
         self._clock = clock
+
+    def resource(self, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The file that a call reads or changes, whatever it is called."""
+        return self._files.get(arguments.get("database") or "")
 
     def names(self) -> dict[str, Any]:
         return {"databases": [{"name": name, "writable": name in self._writable} for name in self._paths]}
@@ -110,7 +119,10 @@ class Databases:
     def query(self, database: str, sql: str, parameters: Parameters | None) -> dict[str, Any]:
         with self._connected(database, write=False) as connection:
             connection.set_authorizer(_only_reads)
-            return _answer(connection.execute(sql, parameters or ()), self._limits)
+            cursor = connection.execute(sql, parameters or ())
+            if cursor.description is None:
+                raise ToolError("sql", "there is no statement in it; write one SELECT")
+            return _answer(cursor, self._limits)
 
     def execute(self, database: str, sql: str, parameters: Parameters | None) -> dict[str, Any]:
         if database not in self._writable and database in self._paths:
@@ -123,17 +135,22 @@ class Databases:
             answer = _answer(cursor, self._limits) if cursor.description else {}
             cursor.close()
             connection.set_authorizer(None)
+            # The cursor's own count is missing where not all rows were read, and where the statement begins with WITH.
+            (changed,) = connection.execute("SELECT changes()").fetchone()
             connection.execute("COMMIT")
-            return {"changed": max(cursor.rowcount, 0), **answer}
+            return {"changed": changed, **answer}
 
     def schema(self, database: str) -> dict[str, Any]:
         with self._connected(database, write=False) as connection:
             found = connection.execute(
                 "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('table', 'view') "
                 "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name LIMIT ?",
-                (self._limits.rows,),
+                (self._limits.rows + 1,),
             )
-            return {"database": database, "tables": [{"name": n, "kind": k, "sql": s} for k, n, s in found]}
+            tables = [{"name": name, "kind": kind, "sql": sql} for kind, name, sql in found]
+        shown = tables[: self._limits.rows]
+        cut = {"note": f"there are more tables than these {len(shown):,}"} if shown != tables else {}
+        return {"database": database, "tables": shown, **cut}
 
     @contextmanager
     def _connected(self, database: str, *, write: bool) -> Iterator[sqlite3.Connection]:
@@ -142,7 +159,7 @@ class Databases:
             raise ToolError("not_found", f"there is no database {database!r}; there are {', '.join(self._paths)}")
         ends = self._clock() + self._limits.query_seconds
         try:
-            with closing(_opened(path, write=write)) as connection:
+            with closing(_opened(path, self._limits.query_seconds, write=write)) as connection:
                 _limited(connection, self._limits)
                 connection.set_progress_handler(lambda: int(self._clock() > ends), _STEPS)
                 yield connection
@@ -151,13 +168,14 @@ class Databases:
             raise _told(error, database, self._limits.query_seconds if late else None, write=write) from error
 
 
-def _opened(path: Path, *, write: bool) -> sqlite3.Connection:
+def _opened(path: Path, seconds: float, *, write: bool) -> sqlite3.Connection:
     # The path is the owner's word, in a URI only so that the file is never made.
     uri = f"file:{quote(str(path))}?mode={'rw' if write else 'ro'}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0, cached_statements=0)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=min(seconds, _BUSY), cached_statements=0)
     connection.text_factory = _decoded
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # a view of a stranger's file calls no function of ours
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 0")  # a wide table is read before columns are limited
         if not write:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -172,7 +190,8 @@ def _decoded(data: bytes) -> str:
 
 def _limited(connection: sqlite3.Connection, limits: IoLimits) -> None:
     for limit, most in (
-        (sqlite3.SQLITE_LIMIT_LENGTH, max(limits.file, _SQL)),
+        (sqlite3.SQLITE_LIMIT_LENGTH, max(_VALUE * limits.row_bytes, _SQL)),
+        (sqlite3.SQLITE_LIMIT_COLUMN, _COLUMNS),
         (sqlite3.SQLITE_LIMIT_SQL_LENGTH, _SQL),
         (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
         (sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 200),
@@ -183,45 +202,74 @@ def _limited(connection: sqlite3.Connection, limits: IoLimits) -> None:
 
 
 def _only_reads(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    if action not in _READS or (action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS):
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+    # What a table of a module (json_each, a full-text index) does to become known. Nothing else can come of it: the
+    # schema cannot be updated, and the connection cannot write.
+    declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
+    return _judged(action, first, second, allowed=action in _READS or declares)
 
 
 def _no_way_out(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    if action in _NEVER or (action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS):
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+    return _judged(action, first, second, allowed=action not in _NEVER)
+
+
+def _judged(action: int, first: str | None, second: str | None, *, allowed: bool) -> int:
+    if action == sqlite3.SQLITE_PRAGMA and (first, second) == ("data_version", None):  # a full-text index asks for it
+        allowed = True
+    elif action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS:
+        allowed = False
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 def _answer(cursor: sqlite3.Cursor, limits: IoLimits) -> dict[str, Any]:
     columns = [column[0] for column in cursor.description or ()]
     rows: list[list[Any]] = []
     size = 0
-    note = None
+    notes: list[str] = []
     for row in cursor:
         shown = [_shown(value) for value in row]
-        size += sum(len(value) if isinstance(value, str) else 8 for value in shown)
+        size += _size(shown)
         if len(rows) == limits.rows or (size > limits.row_bytes and rows):
-            note = f"there are more rows than these {len(rows):,}; ask for fewer columns, or use LIMIT and OFFSET"
+            notes.append(
+                f"there are more rows than these {len(rows):,}; ask for fewer columns, or use LIMIT and OFFSET"
+            )
             break
+        if size > limits.row_bytes:  # the first one alone
+            shown = [_cut(value, limits.row_bytes // len(shown)) for value in shown]
+            notes.append("long values are cut at …; use substr() to read on")
         rows.append(shown)
-    return {"columns": columns, "rows": rows, **({"note": note} if note else {})}
+    return {"columns": columns, "rows": rows, **({"note": "; ".join(notes)} if notes else {})}
+
+
+def _size(shown: list[Any]) -> int:
+    return sum(len(value) if isinstance(value, str) else 8 for value in shown)
+
+
+def _cut(value: Any, most: int) -> Any:
+    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
 
 
 def _shown(value: Any) -> Any:
-    return f"(blob of {len(value):,} bytes, beginning {value[:_FULL].hex()})" if isinstance(value, bytes) else value
+    match value:
+        case bytes():
+            return f"(blob of {len(value):,} bytes, beginning {value[:_BLOB_SHOWN].hex()})"
+        case float() if not math.isfinite(value):  # JSON has no word for it
+            return str(value)
+    return value
 
 
 def _told(error: Exception, database: str, seconds: float | None, *, write: bool) -> ToolError:
-    words = str(error)
-    if "not authorized" in words or "prohibited" in words or "readonly" in words:
+    words, number = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if number in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return ToolError("busy", f"database {database!r} is in use by somebody else; nothing was changed, try again")
+    if number == sqlite3.SQLITE_TOOBIG or words.startswith("too many columns in result"):
+        return ToolError("too_large", f"{words}; read fewer columns, or length() of a value")
+    if number in (sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY) or words.startswith("not authorized"):
         allowed = "ATTACH, PRAGMA and transactions are not allowed" if write else "only SELECT is allowed here"
         return ToolError("not_allowed", f"{words}; {allowed}")
-    if "interrupted" in words and seconds is not None:
+    if number == sqlite3.SQLITE_INTERRUPT and seconds is not None:
         return ToolError(
             "too_slow", f"the statement took longer than {seconds:g} s and was given up; nothing was changed"
         )
-    if isinstance(error, sqlite3.OperationalError) and "unable to open" in words:
+    if number == sqlite3.SQLITE_CANTOPEN:
         return ToolError("not_found", f"database {database!r} cannot be opened: {words}")
     return ToolError("sql", f"{words}; sqlite_schema shows the tables of {database!r}")

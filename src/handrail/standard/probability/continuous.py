@@ -1,4 +1,4 @@
-"""Distributions over real numbers."""
+"""Distributions over real numbers whose tails can be written down. `incomplete` has the others."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from random import Random
 from statistics import NormalDist
 
-from handrail.standard.probability.distributions import LARGEST, Distribution, impossible, positive
-from handrail.standard.probability.special import (
-    Tails,
-    binomial_density,
-    incomplete_beta,
-    incomplete_gamma,
-    poisson_density,
-    stirling_error,
-)
+from handrail.standard.probability.distributions import Distribution, Positive, impossible, positive
+from handrail.standard.probability.special import Tails
 
 _STANDARD = NormalDist()
 _ROOT_TWO = math.sqrt(2)
+_ZETA = (
+    *(1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.0369277551433699),
+    *(1.0173430619844491, 1.0083492773819228, 1.0040773561979443, 1.0020083928260822),
+)
+"""Riemann's function at 2, 3, 4, …"""
+_NARROW = 60.0
+"""From this shape on, a Weibull distribution is so narrow that a difference loses more digits than a series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +129,8 @@ class Normal(Distribution):
         return random.normalvariate(self.mean, self.sd)
 
 
-class _Positive(Distribution):
-    """Over the numbers from 0 on."""
-
-    @property
-    def support(self) -> tuple[float, float]:
-        return 0.0, math.inf
-
-
 @dataclass(frozen=True, slots=True)
-class LogNormal(_Positive):
+class LogNormal(Positive):
     """Its logarithm is normal, with mean `mu` and standard deviation `sigma`."""
 
     mu: float
@@ -169,7 +161,7 @@ class LogNormal(_Positive):
 
 
 @dataclass(frozen=True, slots=True)
-class Weibull(_Positive):
+class Weibull(Positive):
     shape: float
     scale: float
 
@@ -182,20 +174,27 @@ class Weibull(_Positive):
 
     @property
     def variance(self) -> float:
-        return self.scale**2 * (math.gamma(1 + 2 / self.shape) - math.gamma(1 + 1 / self.shape) ** 2)
+        one, two = math.gamma(1 + 1 / self.shape), math.gamma(1 + 2 / self.shape)
+        if self.shape < _NARROW:
+            return self.scale**2 * (two - one**2)
+        # The two would be too alike: by the series of the logarithm of the gamma function at 1.
+        terms = (zeta * (2**n - 2) / n * (-1 / self.shape) ** n for n, zeta in enumerate(_ZETA, 2))
+        return (self.scale * one) ** 2 * math.expm1(math.fsum(terms))
 
     def density(self, x: float) -> float:
         if x < 0 or (x == 0 and self.shape > 1):
             return 0.0
         if x == 0 and self.shape < 1:
             raise impossible("the density at 0 has no end")
-        powered = (x / self.scale) ** self.shape
+        powered = self._powered(x)
+        if math.isinf(powered):
+            return 0.0
         return self.shape / self.scale * (powered / (x / self.scale) if x else 1.0) * math.exp(-powered)
 
     def tails(self, x: float) -> Tails:
         if x <= 0:
             return Tails(0.0, 1.0)
-        powered = (x / self.scale) ** self.shape
+        powered = self._powered(x)
         return Tails(-math.expm1(-powered), math.exp(-powered))
 
     def quantile(self, p: float) -> float:
@@ -204,9 +203,15 @@ class Weibull(_Positive):
     def draw(self, random: Random) -> float:
         return random.weibullvariate(self.scale, self.shape)
 
+    def _powered(self, x: float) -> float:
+        try:
+            return float((x / self.scale) ** self.shape)
+        except OverflowError:
+            return math.inf
+
 
 @dataclass(frozen=True, slots=True)
-class Exponential(_Positive):
+class Exponential(Positive):
     rate: float
 
     def __post_init__(self) -> None:
@@ -232,170 +237,3 @@ class Exponential(_Positive):
 
     def draw(self, random: Random) -> float:
         return random.expovariate(self.rate)
-
-
-@dataclass(frozen=True, slots=True)
-class Gamma(_Positive):
-    shape: float
-    scale: float
-
-    def __post_init__(self) -> None:
-        positive(LARGEST, shape=self.shape)
-        positive(scale=self.scale)
-
-    @property
-    def mean(self) -> float:
-        return self.shape * self.scale
-
-    @property
-    def variance(self) -> float:
-        return self.shape * self.scale**2
-
-    def density(self, x: float) -> float:
-        if x < 0 or (x == 0 and self.shape > 1):
-            return 0.0
-        if x == 0 and self.shape < 1:
-            raise impossible("the density at 0 has no end")
-        inner = x / self.scale
-        if self.shape < 1:
-            return poisson_density(self.shape, inner) * self.shape / x
-        return poisson_density(self.shape - 1, inner) / self.scale
-
-    def tails(self, x: float) -> Tails:
-        return incomplete_gamma(self.shape, x / self.scale)
-
-    def draw(self, random: Random) -> float:
-        return random.gammavariate(self.shape, self.scale)
-
-
-@dataclass(frozen=True, slots=True)
-class ChiSquare(_Positive):
-    df: float
-
-    def __post_init__(self) -> None:
-        positive(LARGEST, df=self.df)
-
-    @property
-    def mean(self) -> float:
-        return self.df
-
-    @property
-    def variance(self) -> float:
-        return 2 * self.df
-
-    def density(self, x: float) -> float:
-        return Gamma(self.df / 2, 2).density(x)
-
-    def tails(self, x: float) -> Tails:
-        return incomplete_gamma(self.df / 2, x / 2)
-
-    def draw(self, random: Random) -> float:
-        return random.gammavariate(self.df / 2, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Beta(Distribution):
-    a: float
-    b: float
-
-    def __post_init__(self) -> None:
-        positive(LARGEST, a=self.a, b=self.b)
-
-    @property
-    def support(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    @property
-    def mean(self) -> float:
-        return self.a / (self.a + self.b)
-
-    @property
-    def variance(self) -> float:
-        total = self.a + self.b
-        return self.a * self.b / (total**2 * (total + 1))
-
-    def density(self, x: float) -> float:
-        a, b = self.a, self.b
-        if not 0 <= x <= 1:
-            return 0.0
-        if x in (0, 1):
-            edge, other = (a, b) if x == 0 else (b, a)
-            if edge < 1:
-                raise impossible(f"the density at {x:g} has no end")
-            return other if edge == 1 else 0.0
-        return a * b / (a + b) * binomial_density(a, a + b, x, 1 - x) / (x * (1 - x))
-
-    def tails(self, x: float) -> Tails:
-        return incomplete_beta(self.a, self.b, x, 1 - x)
-
-    def draw(self, random: Random) -> float:
-        return random.betavariate(self.a, self.b)
-
-
-@dataclass(frozen=True, slots=True)
-class StudentT(Distribution):
-    df: float
-
-    def __post_init__(self) -> None:
-        positive(LARGEST, df=self.df)
-
-    @property
-    def mean(self) -> float | None:
-        return 0.0 if self.df > 1 else None
-
-    @property
-    def variance(self) -> float | None:
-        return self.df / (self.df - 2) if self.df > 2 else None
-
-    def density(self, x: float) -> float:
-        half = self.df / 2
-        # The quotient of the two gamma functions, by what Stirling's formula leaves of each.
-        first = stirling_error(half + 0.5) - stirling_error(half) + half * math.log1p(0.5 / half) - 0.5
-        second = half * math.log1p(x * x / self.df)
-        return math.exp(first - second) / math.sqrt(2 * math.pi * (1 + x * x / self.df))
-
-    def tails(self, x: float) -> Tails:
-        square = x * x
-        if math.isinf(square):
-            return Tails(0.0, 1.0) if x < 0 else Tails(1.0, 0.0)
-        outer = incomplete_beta(self.df / 2, 0.5, self.df / (self.df + square), square / (self.df + square)).lower / 2
-        return Tails(outer, 1 - outer) if x < 0 else Tails(1 - outer, outer)
-
-    def draw(self, random: Random) -> float:
-        return random.normalvariate(0, 1) / math.sqrt(random.gammavariate(self.df / 2, 2) / self.df)
-
-
-@dataclass(frozen=True, slots=True)
-class F(_Positive):
-    df1: float
-    df2: float
-
-    def __post_init__(self) -> None:
-        positive(LARGEST, df1=self.df1, df2=self.df2)
-
-    @property
-    def mean(self) -> float | None:
-        return self.df2 / (self.df2 - 2) if self.df2 > 2 else None
-
-    @property
-    def variance(self) -> float | None:
-        m, n = self.df1, self.df2
-        return 2 * n**2 * (m + n - 2) / (m * (n - 2) ** 2 * (n - 4)) if n > 4 else None
-
-    def density(self, x: float) -> float:
-        if x < 0 or (x == 0 and self.df1 > 2):
-            return 0.0
-        if x == 0 and self.df1 < 2:
-            raise impossible("the density at 0 has no end")
-        whole = self.df1 * x + self.df2
-        inner = Beta(self.df1 / 2, self.df2 / 2).density(self.df1 * x / whole)
-        return inner * self.df1 * self.df2 / whole**2
-
-    def tails(self, x: float) -> Tails:
-        whole = self.df1 * max(x, 0.0) + self.df2
-        if math.isinf(whole):
-            return Tails(1.0, 0.0)
-        return incomplete_beta(self.df1 / 2, self.df2 / 2, self.df1 * max(x, 0.0) / whole, self.df2 / whole)
-
-    def draw(self, random: Random) -> float:
-        return (random.gammavariate(self.df1 / 2, 2) / self.df1) / (random.gammavariate(self.df2 / 2, 2) / self.df2)

@@ -1,4 +1,4 @@
-"""What a distribution can be asked. `continuous` has those over real numbers, `discrete` those over whole ones.
+"""What a distribution can be asked. `continuous` and `incomplete` have those over real numbers, `discrete` the others.
 
 A distribution is a value: its fields are its parameters, checked when it is made.
 """
@@ -65,6 +65,14 @@ class Distribution(ABC):
     def reaches(self, p: float) -> Callable[[float], bool]:
         """Whether x is the quantile or beyond, asked of the smaller tail."""
         return (lambda x: self.tails(x).lower >= p) if p <= 0.5 else (lambda x: self.tails(x).upper <= 1 - p)
+
+
+class Positive(Distribution):
+    """Over the numbers from 0 on."""
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return 0.0, math.inf
 
 
 def smallest(low: float, high: float, fits: Callable[[float], bool]) -> float:

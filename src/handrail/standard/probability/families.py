@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from handrail.standard.probability import continuous as real
 from handrail.standard.probability import discrete as whole
+from handrail.standard.probability import incomplete
 from handrail.standard.probability.distributions import Distribution, impossible
 
 Name = Literal[
@@ -36,12 +37,12 @@ FAMILIES: Mapping[Name, type[Any]] = {
     "normal": real.Normal,
     "lognormal": real.LogNormal,
     "exponential": real.Exponential,
-    "gamma": real.Gamma,
-    "beta": real.Beta,
+    "gamma": incomplete.Gamma,
+    "beta": incomplete.Beta,
     "weibull": real.Weibull,
-    "student_t": real.StudentT,
-    "chi_square": real.ChiSquare,
-    "f": real.F,
+    "student_t": incomplete.StudentT,
+    "chi_square": incomplete.ChiSquare,
+    "f": incomplete.F,
     "integers": whole.Integers,
     "binomial": whole.Binomial,
     "poisson": whole.Poisson,

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from handrail.standard.probability.continuous import ChiSquare, F, StudentT
 from handrail.standard.probability.distributions import impossible
+from handrail.standard.probability.incomplete import ChiSquare, F, StudentT
 
 Method = Literal["welch", "student", "paired", "chi_square", "correlation", "regression"]
 
@@ -145,7 +145,8 @@ def _two_means(method: Method, a: Sequence[float], b: Sequence[float]) -> Compar
     first, second = statistics.variance(a), statistics.variance(b)
     if method == "welch":
         squared = first / n + second / m
-        df = squared**2 / ((first / n) ** 2 / (n - 1) + (second / m) ** 2 / (m - 1)) if squared else 0.0
+        share = first / n / squared if squared else 0.0  # of the whole, so that no square is too large for a number
+        df = 1 / (share**2 / (n - 1) + (1 - share) ** 2 / (m - 1))
     else:
         df = n + m - 2.0
         squared = ((n - 1) * first + (m - 1) * second) / df * (1 / n + 1 / m)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import Annotated, Any, TypedDict
@@ -108,10 +109,8 @@ class _Chance:
 
     def draw(self, distribution: families.Name, parameters: Parameters, count: Count = 1, seed: Seed = None) -> Drawn:
         made, random = families.make(distribution, parameters), self._random(seed)
-        try:
+        with _in_numbers("these parameters give"):
             values = [_finite(made.draw(random), "a value") for _ in range(count)]
-        except (OverflowError, ZeroDivisionError) as error:
-            raise impossible("these parameters give values that are too large for a number") from error
         return Drawn(values=values, mean=math.fsum(values) / count)
 
     def _random(self, seed: int | None) -> Random:
@@ -125,7 +124,7 @@ def distribution(
     probabilities: Annotated[list[Annotated[float, Meta(gt=0, lt=1)]], Meta(max_length=100)] | None = None,
 ) -> Facts:
     made = families.make(distribution, parameters)
-    try:
+    with _in_numbers("these parameters give"):
         variance = _moment(made.variance)
         return Facts(
             mean=_moment(made.mean),
@@ -134,8 +133,6 @@ def distribution(
             points=[_point(made, x) for x in at or ()],
             quantiles=[Quantile(p=p, x=_finite(made.quantile(p), "a quantile")) for p in probabilities or ()],
         )
-    except (OverflowError, ZeroDivisionError) as error:
-        raise impossible("these parameters give values that are too large for a number") from error
 
 
 def describe(values: Values, bins: Annotated[int, Meta(ge=1, le=1000)] = 10) -> statistics.Description:
@@ -145,7 +142,8 @@ def describe(values: Values, bins: Annotated[int, Meta(ge=1, le=1000)] = 10) -> 
         values: The numbers.
         bins: Into how many equal bins the histogram counts them.
     """
-    return statistics.describe(values, bins)
+    with _in_numbers("these numbers have"):
+        return statistics.describe(values, bins)
 
 
 def compare(
@@ -167,10 +165,12 @@ def compare(
     if table is not None:
         if method != "chi_square" or a is not None or b is not None:
             raise impossible("table is for chi_square, and instead of a and b")
-        return statistics.independence(table)
+        with _in_numbers("these numbers have"):
+            return statistics.independence(table)
     if a is None:
         raise impossible(f"{method} needs a{' or a table' if method == 'chi_square' else ' and b'}")
-    return statistics.compare(method, a, b)
+    with _in_numbers("these numbers have"):
+        return statistics.compare(method, a, b)
 
 
 def bayes(
@@ -214,6 +214,15 @@ def _tool(function: Callable[..., Any], *, repeats: bool = False, description: s
     if description is not None:
         made = made.changed(description=description)
     return made.changed(share=False, deduplicator="none") if repeats else made
+
+
+@contextmanager
+def _in_numbers(what: str) -> Iterator[None]:
+    """What no float can hold is told as that."""
+    try:
+        yield
+    except ArithmeticError as error:
+        raise impossible(f"{what} values that are too large or too small for a number") from error
 
 
 def _point(made: Distribution, x: float) -> Point:

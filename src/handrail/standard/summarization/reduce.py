@@ -64,7 +64,8 @@ class Fold:
             ToolError: The model gave no answer for a piece, twice.
         """
         report = report or self.report
-        parts = pieces(text, self.settings.piece, self.settings.overlap)
+        # A long text takes long to cut, and others wait for this loop.
+        parts = await asyncio.to_thread(pieces, text, self.settings.piece, self.settings.overlap)
         self.pieces += len(parts)
         if len(parts) == 1:
             return await self._ask(tasks.whole, text, tasks.tokens, "the text")
@@ -108,7 +109,11 @@ class Fold:
                     self.requests += 1
                     return await self._reply(request)
             except RequestRefused as error:
-                raise ToolError("MODEL_FAILED", f"the model did not take {what}: {describe(error)}") from error
+                raise ToolError(
+                    "MODEL_FAILED",
+                    f"the model did not take {what}: {describe(error)}; if it is too long, its owner can set a smaller"
+                    f" piece than {self.settings.piece:,} characters",
+                ) from error
             except ModelError as error:
                 if attempt == 2:
                     raise ToolError("MODEL_FAILED", f"the model failed twice at {what}: {describe(error)}") from error

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from handrail.mcp.server.ask_wire import EXTENSION, asked, declared
 from handrail.mcp.server.caller import Request, is_modern, owner_of
-from handrail.mcp.server.sayable import mended, sayable
+from handrail.mcp.server.sayable import sayable
 from handrail.mcp.server.served import Served
 from handrail.mcp.server.tasks.store import Task, Tasks, stamp
 
@@ -126,8 +126,8 @@ def _by_status(task: Task) -> dict[str, Any]:
     if task.ended is None or task.ended.cancelled:
         return {}
     if task.ended.error is not None:
-        return {"error": mended(task.ended.error)}
-    return {"result": mended(task.ended.result or {})}
+        return {"error": task.ended.error}
+    return {"result": task.ended.result or {}}
 
 
 def notification(task: Task, subscription: Any) -> TaskNotification:

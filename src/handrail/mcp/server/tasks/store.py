@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from handrail.core.errors import UsageError
@@ -34,6 +35,8 @@ class TaskLimits(Struct, frozen=True, kw_only=True):
     most: int = 1_000
     each: int = 100
     """Of one caller."""
+    size: int = 64 * 1024 * 1024
+    """Bytes of all results; beyond them those that ended first are forgotten."""
     keep: float = 3_600.0
     """Seconds that a task is known after it was begun; longer by the timeout of its tool."""
     poll: float = 1.0
@@ -43,7 +46,10 @@ class TaskLimits(Struct, frozen=True, kw_only=True):
 
 
 class Ended(Struct, frozen=True):
-    """How a task ended: the result of its call, or the protocol error that it would have been answered with."""
+    """How a task ended: the result of its call, or the protocol error that it would have been answered with.
+
+    Both can be written as they are.
+    """
 
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
@@ -60,6 +66,8 @@ class Task:
         self.ttl_ms = round(ttl * 1000)
         self.poll_ms = round(poll * 1000)
         self.ended: Ended | None = None
+        self.size = 0
+        """Bytes of its result."""
         self.note = ""
         self.created = self.updated = clock.now()
         self.until = clock.monotonic() + ttl
@@ -109,6 +117,7 @@ class Task:
 
     def end(self, how: Ended) -> None:
         self.ended, self.note = how, how.note
+        self.size = 0 if how.result is None else len(msgspec.json.encode(how.result))
         self.changed()
 
     async def _hear(self, event: Event) -> None:
@@ -155,7 +164,7 @@ class Tasks:
             clock=self._clock,
         )
         self._tasks[task.id] = task
-        follow = asyncio.create_task(_follow(task, going, ending))
+        follow = asyncio.create_task(self._follow(task, going, ending))
         self._endings.add(follow)
         follow.add_done_callback(self._endings.discard)
         return task
@@ -166,16 +175,21 @@ class Tasks:
         task = self._tasks.get(id)
         return task if task is not None and secrets.compare_digest(task.owner.encode(), owner.encode()) else None
 
+    async def _follow(self, task: Task, going: Going, ending: Callable[[], Awaitable[Ended]]) -> None:
+        await going.wait()
+        task.end(await ending())
+        held = sum(each.size for each in self._tasks.values())
+        for each in sorted((each for each in self._tasks.values() if each.size), key=lambda each: each.updated):
+            if held <= self.limits.size:
+                break
+            held -= each.size
+            del self._tasks[each.id]
+
     def _sweep(self) -> None:
         now = self._clock.monotonic()
         for task in [task for task in self._tasks.values() if task.until <= now]:
             del self._tasks[task.id]
             task.cancel()
-
-
-async def _follow(task: Task, going: Going, ending: Callable[[], Awaitable[Ended]]) -> None:
-    await going.wait()
-    task.end(await ending())
 
 
 def stamp(at: int) -> str:

@@ -1,0 +1,218 @@
+"""Very many calls of MCP servers that die all the time: is every answer true, and is anything left behind?
+
+Four servers, over pipes and over HTTP, of both eras. Each call has a fate of its own, and from outside a server is
+killed now and then, whatever it is doing. The servers write down what they did; nobody else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from handrail import Context, Executor, Policy, ToolCall
+from handrail.core.calls import ToolResult
+from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.mcp.values import Bounds, Endpoint, Http, Stdio
+from handrail.proof.journal import SqliteJournal
+from handrail.tools.ensemble import Defaults
+from handrail.tools.lives import alive
+from soak.verdict import ROOT, Holdings, Verdict, resident
+
+AT_ONCE = 8
+IN_A_RUN = 1000
+KINDS = (("stdio", "modern"), ("stdio", "legacy"), ("http", "modern"), ("http", "legacy"))
+TOOLS = ("pay", "put", "look")
+FATES = {"fine": 93, "dies before": 1, "dies after": 1, "dies answering": 1, "says nothing": 1, "lists anew": 3}
+"""How often, of a hundred calls."""
+CANCELLED = 0.02
+KILL_EVERY = 1.5
+"""Seconds between two kills from outside, in the mean."""
+MOST_GROWTH = 30.0
+"""Megabytes that the process may have grown by."""
+TIMEOUT = 2.0
+"""Seconds for a call; those that get no answer wait as long."""
+
+
+@dataclass
+class Town:
+    """The servers, and what they did."""
+
+    folder: Path
+    dice: random.Random
+    kills: int = 0
+    ports: dict[str, int] = field(default_factory=dict)
+
+    def ensembles(self) -> list[McpEnsemble]:
+        return [_Eager(f"{kind}-{era}", self._endpoint(kind, era), prefix=f"{kind}_{era}_") for kind, era in KINDS]
+
+    def _endpoint(self, kind: str, era: str) -> Endpoint:
+        if kind == "http":
+            return Http(url=f"http://127.0.0.1:{self.ports[era]}/mcp")
+        args = ("-m", "soak.mcp_server", kind, era, str(self.ledger(kind, era)))
+        return Stdio(command=sys.executable, args=args, cwd=str(ROOT))
+
+    def ledger(self, kind: str, era: str) -> Path:
+        return self.folder / f"{kind}-{era}.ledger"
+
+    async def keep_up(self, era: str) -> None:
+        """A server over HTTP, started again whenever it has died."""
+        process: asyncio.subprocess.Process | None = None
+        try:
+            while True:
+                args = ("-m", "soak.mcp_server", "http", era, str(self.ledger("http", era)), str(self.ports[era]))
+                process = await asyncio.create_subprocess_exec(sys.executable, *args, cwd=ROOT)
+                await process.wait()
+        finally:
+            if process is not None and process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def kill_at_random(self) -> None:
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / KILL_EVERY))
+            if servers := _children():
+                self.kills += 1
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.dice.choice(servers), signal.SIGKILL)
+
+
+class _Eager(McpEnsemble):
+    """Connects again at once: how long to wait is not what is tried here."""
+
+    def __init__(self, name: str, endpoint: Endpoint, **options: Any) -> None:
+        bounds = Bounds(settle=0.01, failures=1000)
+        super().__init__(name, endpoint, bounds=bounds, defaults=Defaults(timeout=TIMEOUT), **options)
+        self._options["chance"] = lambda: 0.02
+
+
+def _children() -> list[int]:
+    return [int(pid) for path in Path("/proc/self").glob("task/*/children") for pid in path.read_text().split()]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return int(door.getsockname()[1])
+
+
+async def _called(executor: Executor, call: ToolCall, run: str, cancel_after: float | None) -> ToolResult:
+    """One call, perhaps given up; either way it ends in one result."""
+    context = Context(run=run)
+    task = asyncio.ensure_future(executor.invoke(call, context))
+    if cancel_after is not None:
+        await asyncio.wait({task}, timeout=cancel_after)
+        task.cancel()
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return await executor.invoke(call, context)  # what was recorded of it
+
+
+def _lie(tool: str, number: int, result: ToolResult, times: int) -> str | None:
+    """What is not true about an answer, given how often the server did it."""
+    if tool == "pay" and times > 1:
+        return f"it ran {times} times"
+    match result.outcome:
+        case "ok" if not times:
+            return "it did not run"
+        case "ok" if str(result.content) != str(number):
+            return f"it is the answer to another call: {result.content!r}"
+        case "failed" if tool == "pay" and times:
+            return f"it is told as failed and ran: {result.text}"
+        case "ok" | "failed" | "in_doubt" | "timeout" | "cancelled":
+            return None
+    return f"it ended in {result.outcome}: {result.text}"
+
+
+def _done(town: Town) -> dict[str, Counter[str]]:
+    """How often each server did what."""
+    ledgers = {f"{kind}_{era}": town.ledger(kind, era) for kind, era in KINDS}
+    return {
+        name: Counter(path.read_text().splitlines()) if path.exists() else Counter() for name, path in ledgers.items()
+    }
+
+
+async def _run(calls: int, seed: int, folder: Path) -> tuple[Counter[str], list[str], Town, set[str]]:
+    dice = random.Random(seed)
+    town = Town(folder, dice, ports={era: _free_port() for era in ("modern", "legacy")})
+    around = [asyncio.create_task(town.keep_up(era)) for era in town.ports]
+    results: Results = {}
+    try:
+        await asyncio.gather(*map(_reachable, town.ports.values()))
+        async with (
+            alive(town.ensembles()) as tools,
+            await SqliteJournal.open(folder / "journal.db") as journal,
+            Executor(tools, policy=Policy(confirm_side_effects=False), journal=journal) as executor,
+        ):
+            around.append(asyncio.create_task(town.kill_at_random()))
+            for start in range(0, calls, IN_A_RUN):
+                numbers = iter(range(start, min(calls, start + IN_A_RUN)))
+                await asyncio.gather(*(_some(numbers, executor, dice, results) for _ in range(AT_ONCE)))
+                await executor.finish(f"run_{start // IN_A_RUN}")
+    finally:
+        for task in around:
+            task.cancel()
+        await asyncio.gather(*around, return_exceptions=True)
+    done = _done(town)
+    lies = [
+        f"{server} {tool} {number}: {lie}"
+        for (server, tool, number), result in results.items()
+        if (lie := _lie(tool, number, result, done[server][f"{tool} {number}"])) is not None
+    ]
+    lies += [] if len(results) == calls else [f"{len(results)} answers to {calls} calls"]
+    left = {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    return Counter(result.outcome for result in results.values()), lies, town, left
+
+
+async def _reachable(port: int) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.05)
+
+
+Results = dict[tuple[str, str, int], ToolResult]
+
+
+async def _some(numbers: Iterator[int], executor: Executor, dice: random.Random, results: Results) -> None:
+    """One caller of several, who calls again as soon as it has an answer."""
+    for number in numbers:
+        kind, era = dice.choice(KINDS)
+        tool = dice.choice(TOOLS)
+        (fate,) = dice.choices(tuple(FATES), tuple(FATES.values()))
+        cancel_after = dice.random() * 0.01 if dice.random() < CANCELLED else None
+        call = ToolCall(f"call_{number}", f"{kind}_{era}_{tool}", {"number": number, "fate": fate})
+        run = f"run_{number // IN_A_RUN}"
+        results[f"{kind}_{era}", tool, number] = await _called(executor, call, run, cancel_after)
+
+
+def survives(calls: int = 20_000, seed: int = 1) -> Verdict:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_run(AT_ONCE * 4, seed, Path(folder)))
+    gc.collect()
+    before, weight = Holdings.now(), resident()
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes, lies, town, left = asyncio.run(_run(calls, seed, Path(folder)))
+    gc.collect()
+    after, grown = Holdings.now(), resident() - weight
+    ok = not lies and not left and after == before and grown <= MOST_GROWTH
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    figures = (
+        f"{calls} calls, {town.kills} kills from outside: {counts}; {len(lies)} untrue; {grown:+.0f} MB,"
+        f" {after.files - before.files:+d} files, {after.children - before.children:+d} processes, {len(left)} tasks"
+    )
+    return Verdict(ok, figures, "" if ok else f"before {before}\nafter {after}\n{left}\n" + "\n".join(lies[:20]))

@@ -1,0 +1,40 @@
+"""docs/configuration.md: the page has every key that a file may hold, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from handrail.config import load, mcp, standard
+
+PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+
+
+def keys(heading: str) -> set[str]:
+    """The first cells of the table under this head, without what stands before the last dot."""
+    table = PAGE.partition(f"\n| {heading} | means | default |\n")[2].partition("\n\n")[0]
+    return {name.rpartition(".")[2] for name in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    ("heading", "known"),
+    [
+        ("key of `oauth`", set(mcp._OAUTH)),
+        ("key of `serve`", set(mcp._SERVE)),
+        ("key of `serve.converse`", {"model", "name", "description", "system", "tools"}),
+        ("key of `standard.io`", set(standard._IO)),
+        ("key of `standard.summarization`", {"model", *standard._SUMMARIZATION}),
+    ],
+)
+def test_a_table_has_every_key_and_no_other(heading: str, known: set[str]) -> None:
+    assert keys(heading) == known
+
+
+def test_the_tables_of_servers_and_models_have_every_key() -> None:
+    servers = PAGE.partition("## MCP servers\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"^\| `([^`]+)` \|", servers, re.MULTILINE))
+
+    assert named - set(mcp._OAUTH) == set(mcp._KEYS) - {"environment"}  # which is named beside `env`
+    assert set(re.findall(r"^\| `models\.NAME\.([a-z_]+)` \|", PAGE, re.MULTILINE)) == set(load._MODEL)
