@@ -88,7 +88,7 @@ def test_the_page_has_a_place_for_the_figures_and_keeps_the_rest(tmp_path: Path)
     write([score, empty], date(2026, 11, 15), page)
     written = page.read_text(encoding="utf-8")
     assert "2026-11-15" in written
-    assert "| server | 1/1, and 1 that checks nothing | 9 |" in table([score, empty])
+    assert "| server | 1/2; 1 checks nothing | 9 |" in table([score, empty])
     before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
     assert written.startswith(before)
     assert written.endswith(rest.split(END)[1])
