@@ -216,7 +216,7 @@ HARMS: dict[str, Callable[[], Awaitable[None]]] = {
     "nothing (for comparison)": _nothing,
     "a result of 30 MB": lambda: _used("big", size=BIG),
     "a result of 3.9 MB": lambda: _used("big", size=3_900_000),
-    "a result of 49,000 values": lambda: _used("dense", count=49_000),
+    "a result of 29,000 values": lambda: _used("dense", count=29_000),
     "a list of tools of 30 MB": lambda: _listed("long_list"),
     "20,000 tools": lambda: _listed("many"),
     "a hostile regular expression": _pattern,

@@ -259,6 +259,7 @@ def test_a_folder_that_begins_with_a_variable_is_what_the_variable_says(tmp_path
         ("[standard.oi]", ":1: standard.oi: there is no such key; the keys here are io"),
         ("[standard.io]\nroot = {}", ":2: standard.io.root: there is no such key; did you mean 'roots'?"),
         ('[standard.io]\nroots = { a = "nowhere" }', ":2: standard.io.roots.a: there is no folder"),
+        ('[standard.io]\nroots = ["docs"]', ":2: standard.io.roots: each has a name by which tools call it"),
         ('[standard.io]\nwrite = ["a"]', ":2: standard.io.write: write of io names 'a'"),
         ('[standard.io]\nprivate = ["x"]', ":2: standard.io.private: private of io"),
         ("[standard.io]\nhosts = 3", ":2: standard.io.hosts: must be a list"),

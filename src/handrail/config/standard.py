@@ -25,6 +25,8 @@ def _counted(table: Table, key: str) -> int | None:
 
 
 def _paths(table: Table, key: str) -> dict[str, str]:
+    if isinstance(table.values.get(key), list | str):
+        raise table.error(key, f'each has a name by which tools call it, as in {key} = {{ docs = "path/to/docs" }}')
     inner = table.table(key) or Table({}, table.place)
     return {name: str(Path(inner.text(name) or "").expanduser()) for name in inner.values}
 

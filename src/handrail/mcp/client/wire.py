@@ -26,8 +26,8 @@ from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.mcp.client.faults import Fault
 from handrail.mcp.client.lines import TooLong, answered_id, asks
 
-MOST_VALUES = 50_000
-"""In one message: as empty lists they cost 70 ms, most of it for collecting garbage that there is none of."""
+MOST_VALUES = 30_000
+"""In one message: as empty lists they cost 50 ms, most of it for collecting garbage that there is none of."""
 MOST_ITEMS = 5_000
 """In one list of a result: each becomes an object of the SDK's, which takes its time."""
 
