@@ -147,6 +147,14 @@ def test_a_mistake_names_file_line_and_key(text: str, said: str, tmp_path: Path)
     assert str(caught.value).startswith(f"{path}{said}")
 
 
+def test_a_file_that_is_too_large_to_be_a_configuration_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "handrail.toml"
+    path.write_text("# nothing\n" * 200_000)
+
+    with pytest.raises(ConfigError, match="larger than 1024 KiB"):
+        load_config(path)
+
+
 @pytest.mark.parametrize("key", [KEY, "${MY_KEY}", "MY_KEY", "env:", ""])
 def test_a_literal_key_is_refused_with_the_reason_and_not_repeated(key: str, tmp_path: Path) -> None:
     path = written(tmp_path, f'[models.fast]\nprovider = "openai"\nkey = "{key}"\n')

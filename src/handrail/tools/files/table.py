@@ -27,6 +27,9 @@ _KINDS: dict[type, str] = {
     dict: "a table",
     list: "a list",
 }
+LARGEST = 1024 * 1024
+"""Bytes of a file: reading TOML takes half a second for each million."""
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TOML_LINE = re.compile(r"^(?P<why>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL)
 
@@ -164,7 +167,11 @@ def read_file(path: Path) -> Table:
         ConfigError: There is no such file, or it is not TOML.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ConfigError(f"is larger than {LARGEST // 1024} KiB; split it, or check what it is", file=str(path))
+        text = data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from error
     except UnicodeDecodeError as error:
