@@ -228,13 +228,14 @@ def expected_lines(catalogue: Catalogue) -> list[str | None]:
 
 @pytest.mark.requirement("nrv.snapshot")
 def test_rustc_takes_the_rust_and_it_tells_what_was_written(folder: Path) -> None:
-    if shutil.which("rustc") is None:
+    rustc = shutil.which("rustc") or shutil.which("rustc", path=Path.home() / ".cargo" / "bin")
+    if rustc is None:
         pytest.skip("there is no rustc on this machine")
     calls = "".join(f"    show_{name}();\n" for name in NAMES)
     cases = "".join(RUST_CASE.format(name=name) for name in NAMES)
     (folder / "main.rs").write_text(cases + RUST_MAIN.format(calls=calls))
 
-    ran("rustc", "--edition", "2021", "-D", "warnings", "-C", "debuginfo=0", "-o", "all", "main.rs", cwd=folder)
+    ran(rustc, "--edition", "2021", "-D", "warnings", "-C", "debuginfo=0", "-o", "all", "main.rs", cwd=folder)
     told = ran(folder / "all", cwd=folder).splitlines()
 
     for line, catalogue in zip(told, CASES, strict=True):

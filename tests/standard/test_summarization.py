@@ -32,8 +32,11 @@ class Answering:
 
     name = "answering"
 
-    def __init__(self, answer: Callable[[str, str], str | ModelError]) -> None:
+    def __init__(self, answer: Callable[[str, str], str | ModelError], together: int = 1) -> None:
+        """`together` is how many are asked before the first of them is answered."""
         self._answer = answer
+        self._together = together
+        self._all_there = asyncio.Event()
         self.requests: list[ModelRequest] = []
         self.at_once = self.most_at_once = 0
 
@@ -42,6 +45,9 @@ class Answering:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
+            if self.at_once >= self._together:
+                self._all_there.set()
+            await asyncio.wait_for(self._all_there.wait(), 20)
             await asyncio.sleep(0)
             said = self._answer(*asked(request))
             if isinstance(said, ModelError):
@@ -114,7 +120,7 @@ async def test_a_long_text_is_read_in_pieces_and_every_piece_reaches_the_summary
 
 
 async def test_pieces_are_read_side_by_side_but_not_more_than_allowed() -> None:
-    model = Answering(summed)
+    model = Answering(summed, together=SMALL.concurrency)
     await invoke(model, "summarize_text", text=LONG)
 
     assert model.most_at_once == SMALL.concurrency
@@ -179,7 +185,7 @@ async def test_a_model_that_repeats_everything_is_cut_and_it_is_said() -> None:
 
 
 async def test_several_texts_have_a_summary_each_in_their_order() -> None:
-    model = Answering(lambda task, piece: piece.upper())
+    model = Answering(lambda task, piece: piece.upper(), together=3)
     result = await invoke(model, "summarize_pieces", texts=["one", "two", "three"])
 
     assert result.content["summaries"] == ["ONE", "TWO", "THREE"]
