@@ -14,11 +14,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from handrail.app.owned import mark, owns_conversation
 from handrail.config.nodes import Converse
-from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny
+from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.context import Context, Principal
 from handrail.core.errors import HandrailError, ToolError, UsageError
 from handrail.core.events import (
@@ -35,6 +33,7 @@ from handrail.core.messages import Conversation
 from handrail.execute.whole import to_the_end
 from handrail.mcp.server.asker import ClientApprover
 from handrail.mcp.server.asks import KEY, ClientAsk
+from handrail.mcp.server.questions import FORM, meant, words
 from handrail.store.conversations import ConversationStore
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
@@ -73,8 +72,6 @@ _OUTPUT = {
     },
     "required": ["text", "conversation", "run"],
 }
-_FORM = {"type": "object", "properties": {"allow": {"type": "boolean", "title": "Allow this call", "default": True}}}
-_LONGEST = 2_000
 
 
 class Converser:
@@ -222,25 +219,8 @@ class _Through:
     async def decide(self, question: Confirmation) -> Decision:
         if self._client is None or not self._client.can("elicitation") or question.form is not None:
             return Defer()
-        answer = await self._client.elicit(_words(question), _FORM, key=f"confirm-{question.request}")
-        match answer.action:
-            case "accept" if answer.values.get("allow", True) is True:
-                return Allow(f"{self._by} by an MCP client")
-            case "cancel":
-                return Defer()
-        return Deny(f"{self._by} by an MCP client", "declined when asked")
-
-
-def _words(question: Confirmation) -> str:
-    written = msgspec.json.encode(question.arguments).decode()
-    shown = written if len(written) <= _LONGEST else f"{written[:_LONGEST]}… ({len(written):,} characters in all)"
-    lines = (
-        f"The model wants to call {question.tool!r}. Allow it?",
-        question.description.split("\n", 1)[0],
-        f"Arguments: {shown}",
-        f"You are asked because {question.why}." if question.why else "",
-    )
-    return "\n".join(filter(None, lines))
+        answer = await self._client.elicit(words(question), FORM, key=f"confirm-{question.request}")
+        return meant(answer.action, answer.values, question, f"{self._by} by an MCP client")
 
 
 class _Telling:

@@ -23,10 +23,10 @@ from handrail.mcp.server.ask_wire import asked, client_of, declared, line_for
 from handrail.mcp.server.asker import Talk
 from handrail.mcp.server.asks import KEY, REFUSED, ClientAsk, Elicit, Elicited, Waiting
 from handrail.mcp.server.caller import Request
+from handrail.mcp.server.questions import FORM, meant, words
 from handrail.mcp.server.runs import Runs
 from handrail.mcp.server.sayable import mended, sayable
 from handrail.mcp.server.served import Served
-from handrail.mcp.server.talk import elicitation, meant
 from handrail.mcp.server.tasks.extension import created, missing
 from handrail.mcp.server.tasks.store import LONG, ONLY, Ended, Tasks
 from handrail.mcp.server.under_way import Going, UnderWay
@@ -68,16 +68,15 @@ class InTask:
         self._by = by
 
     async def decide(self, question: Confirmation) -> Decision:
-        form = elicitation(question)
         key = f"confirm-{question.request}"
         try:
-            answers = await self._line.put({key: Elicit(message=form.message, form=form.requested_schema)})
+            answers = await self._line.put({key: Elicit(message=words(question), form=question.form or FORM)})
         except UsageError:  # it was asked in this task before, and dismissed
             return Defer()
         said = answers[key]
         if not isinstance(said, Elicited):
             return Defer()
-        return meant(types.ElicitResult(action=said.action, content=said.values or None), question, self._by)
+        return meant(said.action, said.values, question, self._by)
 
 
 class Rounds:
