@@ -35,7 +35,7 @@ test: check suite  ## everything that must hold
 bench: .venv/.dev  ## measure, as ratios in one run, against a loop by hand and the usual frameworks (20 min)
 	@$(PY) -m bench
 
-conformance: suite  ## the official MCP suite against our server and our client, scenario by scenario (5 min)
+conformance: suite  ## the official MCP suite against our server and our client, scenario by scenario (2 min)
 	@$(PY) -m conformance
 
 fuzz: suite  ## hostile bytes into every reader, for a minute each (FUZZ=seconds)
