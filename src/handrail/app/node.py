@@ -11,12 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from handrail.app.parts import Around, Group, Server, approved, close_all, loaded, make_server, prepare_all
+from handrail.app.parts import Around, Group, Server, approved, close_all, loaded, make_server
 from handrail.app.person import Person
 from handrail.config.tools import chosen_of
 from handrail.config.values import Config
 from handrail.core.errors import DuplicateTool, McpError, UsageError
 from handrail.tools.ensemble import Ensemble
+from handrail.tools.lives import prepare_all
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
 

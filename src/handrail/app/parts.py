@@ -178,37 +178,6 @@ def _summarization(config: Config, lent: list[LLM]) -> Ensemble:
     return summarization_ensemble(model, wanted.settings) if wanted.settings else summarization_ensemble(model)
 
 
-_LONG = 3.0
-"""Seconds to wait without a word."""
-
-
-async def prepare_all(ensembles: Iterable[Ensemble], tell: Callable[[str], None] = lambda line: None) -> None:
-    """Get all of them ready at once: it takes as long as the slowest. If one cannot be, none is left open.
-
-    Whoever has waited for long is told for whom.
-
-    Raises:
-        HandrailError: The first failure of one that is needed.
-    """
-    ensembles = tuple(ensembles)
-    tasks = [asyncio.create_task(each.prepare()) for each in ensembles]
-    try:
-        if tasks:
-            done, late = await asyncio.wait(tasks, timeout=_LONG, return_when=asyncio.FIRST_EXCEPTION)
-            if late and all(task.exception() is None for task in done):
-                names = (each.name for each, task in zip(ensembles, tasks, strict=True) if task in late)
-                tell(f"Still waiting for {', '.join(map(repr, names))} …")
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await close_all(ensembles)
-        raise
-
-
 async def close_all(parts: Iterable[Ensemble | Server | Group]) -> None:
     """At once, and all of them, whatever one of them says to it."""
     results = await asyncio.gather(*(each.close() for each in parts), return_exceptions=True)

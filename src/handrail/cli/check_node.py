@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from handrail.app import SCRIPTED, Person
 from handrail.app.node import prefix_for
-from handrail.app.parts import Around, close_all, make_server, prepare_all, standard
+from handrail.app.parts import Around, close_all, make_server, standard
 from handrail.app.person import unpinned
 from handrail.cli.consent import person_here
 from handrail.cli.groups import one_line
@@ -30,6 +30,7 @@ from handrail.mcp.values import Stdio
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.files.mistakes import all_mistakes, ensemble_mistakes
 from handrail.tools.files.table import read_file
+from handrail.tools.lives import prepare_all
 from handrail.tools.registry import registered
 
 State = Literal["ok", "warn", "wrong"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from handrail.app import Person
-from handrail.app.parts import Around, Server, close_all, make_server, prepare_all, refusal
+from handrail.app.parts import Around, Server, close_all, make_server, refusal
 from handrail.cli.approve import TerminalApprover
 from handrail.cli.setup import Setup
 from handrail.config.approvals import unapproved
@@ -20,6 +20,7 @@ from handrail.config.nodes import McpSettings
 from handrail.config.values import Config
 from handrail.core.errors import ConfigError, HandrailError, McpError, UsageError
 from handrail.execute.confirm import DeferAll
+from handrail.tools.lives import prepare_all
 from handrail.tools.registry import registered
 
 

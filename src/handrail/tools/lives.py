@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.registry import RegisteredTools, registered
+
+_LONG = 3.0
+"""Seconds after which it is told who is waited for."""
 
 
 @asynccontextmanager
@@ -20,17 +23,34 @@ async def alive(items: Iterable[Any]) -> AsyncIterator[RegisteredTools]:
     items = tuple(items)
     own = [item for item in items if isinstance(item, Ensemble) and item.state != "prepared"]
     async with AsyncExitStack() as stack:
-        await _prepared(own, stack)
+        await prepare_all(own)
+        for ensemble in own:
+            stack.push_async_callback(ensemble.close)
         yield registered(*items)
 
 
-async def _prepared(ensembles: list[Ensemble], stack: AsyncExitStack) -> None:
-    tasks = [asyncio.ensure_future(ensemble.prepare()) for ensemble in ensembles]
-    for ensemble in ensembles:
-        stack.push_async_callback(ensemble.close)
+async def prepare_all(ensembles: Iterable[Ensemble], tell: Callable[[str], None] = lambda line: None) -> None:
+    """Get all of them ready at once: it takes as long as the slowest. If one cannot be, none is left open.
+
+    Whoever has waited for long is told for whom.
+
+    Raises:
+        Exception: The first failure of one of them.
+    """
+    ensembles = tuple(ensembles)
+    tasks = [asyncio.create_task(each.prepare()) for each in ensembles]
     try:
-        await asyncio.gather(*tasks)
-    finally:
+        if tasks:
+            done, late = await asyncio.wait(tasks, timeout=_LONG, return_when=asyncio.FIRST_EXCEPTION)
+            if late and all(task.exception() is None for task in done):
+                names = (each.name for each, task in zip(ensembles, tasks, strict=True) if task in late)
+                tell(f"Still waiting for {', '.join(map(repr, names))} …")
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+    except BaseException:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(each.close() for each in ensembles), return_exceptions=True)
+        raise
