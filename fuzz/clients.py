@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from fuzz.law import Target
 from fuzz.mutate import WRONG, data, texts, values
 from handrail.core.invocation import Invocation
-from handrail.mcp.server.guard import Bounded, Checked, Doors, Keys, Message, Receive, Scope, Send, header, refuse
+from handrail.http.guard import Bounded, Checked, Doors, Keys, Message, Receive, Scope, Send, header, refuse_in_words
 from handrail.mcp.server.rounds import Left
 from handrail.mcp.server.served import PromptArgument, PromptSaid, ServedPrompt
 from handrail.mcp.server.state import Round
@@ -228,11 +228,11 @@ async def _asked(headers: list[list[bytes]], body: list[bytes]) -> tuple[int, bo
         nonlocal reached
         reached = True
         assert (await receive())["body"] == b"".join(body)
-        await refuse(send, 200, "ok")
+        await refuse_in_words(send, 200, "ok")
 
     async def keyed(scope: Scope, receive: Receive, send: Send) -> None:
         if KEYS.holder(header(scope, b"authorization")) is None:
-            return await refuse(send, 401, "who?")
+            return await refuse_in_words(send, 401, "who?")
         return await Bounded(app, size=1000, seconds=10)(scope, receive, send)
 
     async def receive() -> Message:

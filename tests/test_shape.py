@@ -15,6 +15,7 @@ def test_the_public_names_are_these() -> None:
     assert handrail.__all__ == snapshot(
         [
             "Attachment",
+            "CapabilityBus",
             "Context",
             "Conversation",
             "Deduplicator",
@@ -35,6 +36,7 @@ def test_the_public_names_are_these() -> None:
             "ToolCallRequest",
             "ToolDefinition",
             "ToolError",
+            "ToolExecutor",
             "ToolRegistry",
             "ToolResult",
             "create_llm",

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from handrail.execute.dedupe.base import Deduplicator
     from handrail.execute.executor import Executor
     from handrail.execute.policy import Policy
+    from handrail.faces.bus import CapabilityBus
     from handrail.faces.create import create_llm
     from handrail.faces.requests import ToolCallRequest, execute_tools
     from handrail.faces.session import Session
+    from handrail.faces.tool_executor import ToolExecutor
     from handrail.run.limits import Limits
     from handrail.run.runner import Runner
     from handrail.tools.definition import ToolDefinition
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Attachment": "handrail.core.calls",
+    "CapabilityBus": "handrail.faces.bus",
     "Context": "handrail.core.context",
     "Conversation": "handrail.core.messages",
     "Deduplicator": "handrail.execute.dedupe.base",
@@ -55,6 +58,7 @@ _HOMES = {
     "ToolCallRequest": "handrail.faces.requests",
     "ToolDefinition": "handrail.tools.definition",
     "ToolError": "handrail.core.errors",
+    "ToolExecutor": "handrail.faces.tool_executor",
     "ToolRegistry": "handrail.tools.registry",
     "ToolResult": "handrail.core.calls",
     "create_llm": "handrail.faces.create",
@@ -64,6 +68,7 @@ _HOMES = {
 
 __all__ = [
     "Attachment",
+    "CapabilityBus",
     "Context",
     "Conversation",
     "Deduplicator",
@@ -84,6 +89,7 @@ __all__ = [
     "ToolCallRequest",
     "ToolDefinition",
     "ToolError",
+    "ToolExecutor",
     "ToolRegistry",
     "ToolResult",
     "create_llm",

@@ -136,4 +136,5 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(**others: str) -> dict[str, str]:
-    return {**os.environ, "TZ": "UTC", **others}
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    return {**inherited, "TZ": "UTC", **others}

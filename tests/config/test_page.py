@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.config import load, mcp, standard
+from handrail.config import load, mcp, network, standard
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 
@@ -15,7 +15,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encod
 def keys(heading: str) -> set[str]:
     """The first cells of the table under this head, without what stands before the last dot."""
     table = PAGE.partition(f"\n| {heading} | means | default |\n")[2].partition("\n\n")[0]
-    return {name.rpartition(".")[2] for name in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)}
+    cells = re.findall(r"^\| (`[^|]+`) \|", table, re.MULTILINE)
+    return {name.rpartition(".")[2] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,8 @@ def keys(heading: str) -> set[str]:
         ("key of `oauth`", set(mcp._OAUTH)),
         ("key of `serve`", set(mcp._SERVE)),
         ("key of `serve.converse`", {"model", "name", "description", "system", "tools"}),
+        ("key of `node`", set(network._NODE)),
+        ("key of `services`", {*network.SERVICES, "folder"}),
         ("key of `standard.io`", set(standard._IO)),
         ("key of `standard.summarization`", {"model", *standard._SUMMARIZATION}),
     ],

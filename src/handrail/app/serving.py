@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from handrail.app.converse import Converser
+from handrail.app.keeping import end, keep_up
 from handrail.app.models import open_model
 from handrail.app.opened import Adjust, App, Wanted, open_app
 from handrail.app.owned import Asking
@@ -30,8 +30,6 @@ from handrail.mcp.server.served import (
     ServedPrompt,
 )
 from handrail.mcp.server.sources import FolderSource
-
-logger = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks at the files."""
@@ -76,7 +74,8 @@ async def open_served(
             converser.begin(app, await stack.enter_async_context(open_model(config, converser.model)))
         app.listeners.append(lambda: notices.changed("tools"))
         if look is not None:
-            stack.push_async_callback(_end, asyncio.create_task(_look(app, person, look)))
+            told = "What changed under [serve], but for `tools`, holds from the next start on."
+            stack.push_async_callback(end, asyncio.create_task(keep_up(app, person, look, _lasting, told)))
         yield _served(app, asker, notices, None if converser is None else converser.name, version)
 
 
@@ -98,24 +97,9 @@ def _served(app: App, asker: ClientApprover, notices: Notices, converse: str | N
     )
 
 
-async def _look(app: App, person: Person, seconds: float) -> None:
-    """Take up changes of the files for as long as there is somebody to serve."""
-    began = app.config.serve
-    while True:
-        await asyncio.sleep(seconds)
-        before = app.config.serve
-        try:
-            await app.refresh()
-        except Exception:
-            logger.exception("the files could not be looked at; it is tried again")
-        now = replace(app.config.serve, tools=began.tools)
-        if now not in (began, replace(before, tools=began.tools)):
-            person.tell("What changed under [serve], but for `tools`, holds from the next start on.")
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
+def _lasting(config: Config) -> ServeSettings:
+    """What only a new start can change."""
+    return replace(config.serve, tools=None)
 
 
 def _principal(app: App, converse: str | None, asking: Asking) -> Callable[[Caller], Principal]:

@@ -17,6 +17,11 @@ _COMMANDS = {
     "replay": ("handrail.cli.replay", "Tell a run again from its record, without model or tools."),
     "tools": ("handrail.cli.tools", "Look at tools, check them, and call them by hand."),
     "mcp": ("handrail.cli.mcp", "Use servers of tools that speak MCP, and be one."),
+    "serve": ("handrail.cli.serve", "Serve this node: its tools and models, over HTTP."),
+    "bus": ("handrail.cli.bus", "See what other nodes can do, and have them do it."),
+    "worker": ("handrail.cli.worker", "Serve these tools to the nodes on a NATS server."),
+    "token": ("handrail.cli.token", "Tokens: what others may call here, and how often."),
+    "identity": ("handrail.cli.identity", "The key of this node, and the id that others know it by."),
     "proof": ("handrail.cli.proof", "Look at the record of what ran, and prove it."),
     "confirm": ("handrail.cli.confirm", "Answer the calls that wait for a person's word."),
     "probe": ("handrail.cli.probe", "Put the same tool prompts to every model, and compare."),
@@ -36,8 +41,8 @@ _COMMANDS = {
     epilog=examples(
         "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
         "handrail chat",
+        "handrail serve                         your tools and models for other programs and machines",
         "handrail proof list                    which runs there were",
-        "handrail confirm list                  what waits for a person",
     ),
     context_settings={"help_option_names": ["-h", "--help"]},
 )

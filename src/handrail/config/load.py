@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from handrail.config.mcp import read_serve, read_servers, refuse_secrets
+from handrail.config.network import read_node, read_services
 from handrail.config.nodes import McpSettings, ServeSettings
 from handrail.config.standard import read_standard
 from handrail.config.text import KEY, filled
@@ -27,7 +28,7 @@ VARIABLE = "HANDRAIL_CONFIG"
 
 _TOP = (
     *("default_model", "models", "llm", "policy", "limits", "offering", "rules", "ensembles", "mcp", "standard"),
-    *("serve", "proof"),
+    *("serve", "node", "services", "proof"),
 )
 _MODEL = ("provider", "model", "key", "base_url", "options", "fallback", "tools")
 
@@ -149,6 +150,8 @@ def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ)
         mcp=_servers(raw, models),
         standard=read_standard(top, path.parent, lambda name: _is_model(name, models)),
         serve=_served(top, models),
+        node=read_node(top, path.parent),
+        services=read_services(top, path.parent, lambda name: _is_model(name, models)),
         journal=_journal(top, path.parent),
     )
 

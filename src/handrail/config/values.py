@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.nodes import McpSettings, ServeSettings, StandardSettings
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule
@@ -75,6 +76,10 @@ class Config:
     """Which of handrail's own ensembles are used, and how."""
     serve: ServeSettings = field(default_factory=ServeSettings)
     """What others are served, over MCP."""
+    node: NodeSettings = field(default_factory=NodeSettings)
+    """What this node is to others on the bus."""
+    services: ServiceSettings = field(default_factory=ServiceSettings)
+    """What it does for them."""
     journal: Path | None = None
 
     @property

@@ -41,6 +41,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """On the monotonic clock of the event loop."""
     depth: int = 0
     model: str | None = None
+    trace: str | None = None
+    """The W3C `traceparent` of whatever this call is part of."""
     held: tuple[Any, ...] = ()
     """The tools and resources that the calls above this one hold; it runs inside them and does not wait for them."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)

@@ -24,6 +24,7 @@ HandrailError
         ServerLost
         ServerRefused
         SignInFailed
+    BusError
 ToolError
     UnknownTool
     InvalidArguments
@@ -246,6 +247,48 @@ class ServerRefused(McpError):
 
 class SignInFailed(McpError):
     """Nobody signed in to the server, or its service did not let us. Trying again by itself would not help."""
+
+
+class BusError(HandrailError):
+    """A call on the bus gave no response. The code is one of the closed set in `handrail.bus.codes`."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        *,
+        outcome: Outcome = "failed",
+        retry_after_ms: int | None = None,
+        **details: Any,
+    ) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.message = message
+        self.outcome = outcome
+        """What became of the call; `in_doubt` is that it may have taken effect, and nobody knows."""
+        self.retry_after_ms = retry_after_ms
+        self.details = details
+        """What else helps: `alt_capabilities`, `alt_nodes`, `schema_hash_expected`, `available`, …"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The body of an answer, and the data of an `error` frame."""
+        said: dict[str, Any] = {"error": self.code, "message": self.message, "outcome": self.outcome, **self.details}
+        return said if self.retry_after_ms is None else {**said, "retry_after_ms": self.retry_after_ms}
+
+    @classmethod
+    def from_dict(cls, said: Any) -> BusError:
+        """What another node answered; whatever it is, it becomes an error."""
+        if not isinstance(said, dict) or not isinstance(said.get("error"), str):
+            return cls("internal_error", "the other node gave an answer that cannot be read")
+        known = {"error", "message", "outcome", "retry_after_ms"}
+        outcome, delay, message = said.get("outcome"), said.get("retry_after_ms"), said.get("message")
+        return cls(
+            said["error"],
+            message if isinstance(message, str) else "",
+            outcome=outcome if outcome in OUTCOMES and outcome != "ok" else "failed",
+            retry_after_ms=delay if isinstance(delay, int) and not isinstance(delay, bool) else None,
+            **{key: value for key, value in said.items() if key not in known and key.isidentifier()},
+        )
 
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

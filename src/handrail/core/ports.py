@@ -8,6 +8,7 @@ Journal      memory, SQLite                               testing/, proof/
 Spill        memory, a directory                          execute/, store/
 Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
+Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
 `SearchesTools` is what a `Model` may be besides.
 """
@@ -17,12 +18,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.context import Context
 from handrail.core.events import Emit, ModelEvent, Recorded, ignore
+from handrail.core.messages import AssistantMessage
 from handrail.core.model import ModelRequest
 
 
@@ -115,6 +118,29 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector of length 1 for each text; near texts have a near-1 product."""
         ...
+
+
+class Span(Protocol):
+    """Something under way that an operator can follow."""
+
+    @property
+    def parent(self) -> str | None:
+        """The `traceparent` for what happens inside it."""
+        ...
+
+    def settled(self, result: ToolResult, tool: str) -> None: ...
+
+    def replied(self, message: AssistantMessage) -> None: ...
+
+
+class Tracer(Protocol):
+    """Each of these is a span for as long as its block lasts; an exception that leaves the block is told of."""
+
+    def run(self, run: str, model: str, context: Context) -> AbstractContextManager[Span]: ...
+
+    def turn(self, model: str, request: ModelRequest, trace: str | None) -> AbstractContextManager[Span]: ...
+
+    def call(self, call: ToolCall, context: Context) -> AbstractContextManager[Span]: ...
 
 
 class Clock(Protocol):

@@ -25,7 +25,7 @@ from handrail.core.events import (
     ignore,
 )
 from handrail.core.ids import NewId, new_id
-from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock
+from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
 from handrail.execute.arguments import check_secrets, read_arguments
 from handrail.execute.attempt import Attempt, refused
 from handrail.execute.authorise import ScopeAuthoriser
@@ -62,6 +62,7 @@ class Executor:
         journal: Journal | None = None,
         spill: Spill | None = None,
         embedder: Embedder | None = None,
+        tracer: Tracer | None = None,
         clock: Clock | None = None,
         new_id: NewId = new_id,
     ) -> None:
@@ -70,6 +71,7 @@ class Executor:
         self.policy = policy
         self.run = new_id("run")
         """The run of calls whose context names none."""
+        self.tracer = tracer
         self._authoriser = authoriser or ScopeAuthoriser()
         self._confirmer = Confirmer(approver or DeferAll())
         self._journal = journal
@@ -138,7 +140,7 @@ class Executor:
         try:
             if (begun := ledger.before.get(call.id)) is not None:
                 check_same(call, begun, ledger, ledger.tools)
-            return await ledger.once(call, lambda: self._settle(attempt))
+            return await ledger.once(call, lambda: self._traced(attempt))
         except ToolError as error:
             return refused(call, error)
 
@@ -152,6 +154,15 @@ class Executor:
         except* JournalError as failed:
             raise failed.exceptions[0] from None
         return [task.result() for task in tasks]
+
+    async def _traced(self, attempt: Attempt) -> ToolResult:
+        if self.tracer is None:
+            return await self._settle(attempt)
+        with self.tracer.call(attempt.call, attempt.context) as span:
+            attempt.context = msgspec.structs.replace(attempt.context, trace=span.parent)
+            result = await self._settle(attempt)
+            span.settled(result, attempt.call.name if attempt.tool is None else attempt.tool.scoped_name)
+            return result
 
     async def _settle(self, attempt: Attempt) -> ToolResult:
         """Whatever happens to the call, it ends in one result and one entry."""

@@ -94,6 +94,10 @@ class Offers:
     def _search(self, text: str) -> tuple[str, ...]:
         return tuple(self._tools.index.search(text, self._found, self.by_name.__contains__))
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((*self.by_name, *(offer.name for offer in self.finder if self.many)))
+
     def begin(self) -> Selection:
         return Selection(self)
 

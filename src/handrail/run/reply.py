@@ -34,8 +34,9 @@ Failed = Callable[[AttemptFailed], Awaitable[None]]
 class Reply:
     """Filled while the model speaks; then it says what was said."""
 
-    def __init__(self, taken: set[str], new_id: NewId, early: Early) -> None:
+    def __init__(self, taken: set[str], new_id: NewId, early: Early, *, own_ids: bool = False) -> None:
         self._taken = taken
+        self._own_ids = own_ids
         self._new_id = new_id
         self._early = early
         self._text: list[str] = []
@@ -105,7 +106,7 @@ class Reply:
 
     def _named(self, call: ToolCall) -> ToolCall:
         """The call under an id that no other has: some models use one again, and here one names one call of a run."""
-        if not call.id or call.id in self._taken:
+        if self._own_ids or not call.id or call.id in self._taken:
             call = msgspec.structs.replace(call, id=self._new_id("call"))
         self._taken.add(call.id)
         return call

@@ -27,14 +27,14 @@ from handrail.core.messages import (
     ResultMessage,
     UserMessage,
 )
-from handrail.core.model import ModelRequest, Scratch, ToolChoice
+from handrail.core.model import ModelRequest, Scratch, ToolChoice, ToolOffer
 from handrail.core.ports import Model
 from handrail.execute.executor import Executor
 from handrail.execute.whole import to_the_end
 from handrail.run.calls import Calls, Started
 from handrail.run.history import unanswered
 from handrail.run.limits import Budget, Limits
-from handrail.run.offering import Offering, Offers, Selection
+from handrail.run.offering import Offering, Offers, Selection, Shown
 from handrail.run.reply import Reply
 from handrail.run.transcript import Follow, Transcript
 from handrail.tools.registry import RegisteredTools
@@ -44,7 +44,7 @@ _REMEMBERED = 64
 
 FINALISE = "The limit of tool calls is reached. Finalise your answer now, without calling tools."
 
-_ALWAYS_VALID = ("find_tools", "read_output")
+ALWAYS_VALID = ("find_tools", "read_output")
 """What the runtime itself offers is valid for every model."""
 
 OnError = Literal["surface", "fail_fast"]
@@ -66,6 +66,7 @@ class Runner:
         defaults: ModelRequest = ModelRequest(messages=()),
         offering: Offering = Offering(),
         valid: tuple[tuple[str, ...], ...] = (),
+        own_ids: bool = False,
         new_id: NewId = new_id,
     ) -> None:
         self._model = model
@@ -76,14 +77,22 @@ class Runner:
         self._defaults = defaults
         """What every request has besides its messages and tools: temperature, limits of tokens, and so on."""
         self._new_id = new_id
+        self._own_ids = own_ids
+        """Whether every call gets an id from here, so that no two calls of any two runs have the same."""
         self._offering = offering
-        self._valid = tuple((*patterns, *_ALWAYS_VALID) for patterns in valid)
-        """Lists of patterns; each must cover a tool for this model to be offered it, or to call it."""
+        self._valid = tuple((*patterns, *ALWAYS_VALID) if patterns else () for patterns in valid)
+        """Lists of patterns; each must cover a tool for this model to be offered it, or to call it; an
+        empty one leaves none."""
         offering.equip(executor)
         self._offers = Offers(offering, executor.tools, model, self._valid)
         self._known: dict[str, Conversation] = {}
         self._scratch = Scratch()
         """What was made of the conversation that it ran last, for the next run of the same one."""
+
+    @property
+    def may_call(self) -> frozenset[str]:
+        """The names of the tools that runs which begin now are offered, or come to be."""
+        return self._offers_of(self._executor.tools).names
 
     async def run(
         self,
@@ -93,12 +102,14 @@ class Runner:
         *,
         tool_choice: ToolChoice = "auto",
         follow: Follow | None = None,
+        external: tuple[ToolOffer, ...] = (),
     ) -> Conversation:
         """Go on until the model calls no tool: the conversation with everything that was said and done.
 
         A conversation that ends in calls without results, as that of a run that was cut off or
         that waited for a person's word, is taken up there. `follow` is told of every change, also
-        when the run is cancelled.
+        when the run is cancelled. Tools that are `external` are offered beside those of the executor
+        and run by whoever asks here: the run ends at a call of one, without a result of that call.
 
         Raises:
             LimitExceeded: A limit is reached and the limits say to raise.
@@ -106,7 +117,14 @@ class Runner:
             ModelError: The model gave no usable reply.
             Each of them has the conversation so far as its attribute `conversation`.
         """
-        run = _Run(self, conversation, context, emit, follow)
+        tracer = self._executor.tracer
+        if tracer is None:
+            return await self._run(_Run(self, conversation, context, emit, follow, external), tool_choice)
+        with tracer.run(context.run or self._executor.run, self._model.name, context) as span:
+            context = msgspec.structs.replace(context, trace=span.parent)
+            return await self._run(_Run(self, conversation, context, emit, follow, external), tool_choice)
+
+    async def _run(self, run: _Run, tool_choice: ToolChoice) -> Conversation:
         try:
             await run.begin()
             await run.loop(tool_choice)
@@ -140,7 +158,13 @@ class _Run:
     """One use of a runner: what is said, what is called, and what it has used up."""
 
     def __init__(
-        self, runner: Runner, conversation: Conversation, context: Context, emit: Emit, follow: Follow | None
+        self,
+        runner: Runner,
+        conversation: Conversation,
+        context: Context,
+        emit: Emit,
+        follow: Follow | None,
+        external: tuple[ToolOffer, ...],
     ) -> None:
         self._runner = runner
         self._executor = runner._executor
@@ -157,6 +181,10 @@ class _Run:
         self.transcript = Transcript(conversation, self._executor, self._context, emit, follow)
         self._calls = Calls(self._executor, self._limits, self._context, emit)
         self._offers: Selection
+        self._external = external
+        self._elsewhere = frozenset(offer.name for offer in external)
+        """Names of tools that are not run here, whatever else goes by them."""
+        self._joined: tuple[Shown, tuple[ToolOffer, ...]] | None = None
         self._scratch = Scratch(runner._scratch)
         self._ids = {message.id for message in conversation.messages if isinstance(message, InvocationMessage)}
         """Of every call so far; a model may use one again, and then it is given another."""
@@ -219,29 +247,49 @@ class _Run:
     async def _ask(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
         runner = self._runner
         shown = self._offers.shown(self.conversation.messages, choice)
-        await self._executor.offered(self._context, shown.names, self._emit)
+        await self._executor.offered(
+            self._context, (*shown.names, *(offer.name for offer in self._external)), self._emit
+        )
         request = msgspec.structs.replace(
             runner._defaults,
             messages=self.conversation.messages,
-            tools=shown.tools,
+            tools=self._beside(shown) if self._external else shown.tools,
             tool_choice=choice,
             scratch=self._scratch,
         )
         self._attempts = 0
         self._calls.await_reply()
-        reply = Reply(self._ids, runner._new_id, _never if choice == "none" else self._calls.early)
+        early = _never if choice == "none" else self._early if self._external else self._calls.early
+        reply = Reply(self._ids, runner._new_id, early, own_ids=runner._own_ids)
         try:
-            whole = await self._read(reply, request)
+            whole, message = await self._reply(reply, request)
         except ModelError as error:
             await self._failed(AttemptFailed.of(error, runner._model.name), last=True)
             raise
-        message = reply.message(self._executor.now())
         calls = tuple(reply.invocations) if whole and choice != "none" else ()
         self._budget.spend(message.usage)
         await self._take_in(message, calls, reply)
         if not whole:
             await self._is_over()
         return calls, reply.started
+
+    def _beside(self, shown: Shown) -> tuple[ToolOffer, ...]:
+        """What is offered with the external tools: the same object as long as it is the same."""
+        if self._joined is None or self._joined[0] is not shown:
+            self._joined = shown, (*shown.tools, *self._external)
+        return self._joined[1]
+
+    def _early(self, call: ToolCall) -> asyncio.Task[ToolResult] | None:
+        return None if call.name in self._elsewhere else self._calls.early(call)
+
+    async def _reply(self, reply: Reply, request: ModelRequest) -> tuple[bool, AssistantMessage]:
+        tracer = self._executor.tracer
+        if tracer is None:
+            return await self._read(reply, request), reply.message(self._executor.now())
+        with tracer.turn(self._runner._model.name, request, self._context.trace) as span:
+            whole, message = await self._read(reply, request), reply.message(self._executor.now())
+            span.replied(message)
+            return whole, message
 
     async def _read(self, reply: Reply, request: ModelRequest) -> bool:
         """Whether it came whole: the limit of seconds may cut it."""
@@ -276,10 +324,12 @@ class _Run:
     async def _answer(self, calls: tuple[InvocationMessage, ...], started: Started) -> bool:
         """Every call gets exactly one result, the real one if it finished, whatever happens meanwhile.
 
-        False if a call waits for a person and the run is to wait with it; then that call has none yet.
+        False if a call waits for a person and the run is to wait with it, or is answered elsewhere; then that call
+        has none yet.
         """
+        here = self._here(calls)
         try:
-            results = await self._calls.settle(calls, started)
+            results = await self._calls.settle(here, started)
         except JournalError:
             raise  # without a record there is no answer to take in; each call is found out when the run is taken up
         except BaseException:
@@ -287,21 +337,26 @@ class _Run:
             raise
         settled = [result for result in results if result.outcome != "needs_confirmation"]
         waiting = [result for result in results if result.outcome == "needs_confirmation"]
+        handed_over = len(here) < len(calls)
         paused = bool(waiting) and self._runner._on_wait == "pause"
-        if paused:
-            await self.transcript.tell(settled)
+        if paused or handed_over:
+            await self.transcript.tell(settled if paused else results)
         else:
             self.transcript.settled(settled)
             await self.transcript.tell(waiting)
         if self._runner._on_error == "fail_fast":
             await self._fail_on(settled if paused else results)
-        return not paused
+        return not (paused or handed_over)
+
+    def _here(self, calls: tuple[InvocationMessage, ...]) -> tuple[InvocationMessage, ...]:
+        """Those of the calls that the executor settles."""
+        return tuple(each for each in calls if each.call.name not in self._elsewhere) if self._elsewhere else calls
 
     async def _wind_up(self, calls: tuple[InvocationMessage, ...], reply: Reply | None = None) -> None:
         """The caller is gone: end what is under way, and take in what became of each call."""
         if reply is not None:
             await reply.abandon()
-        self.transcript.settled(await self._calls.known(calls))
+        self.transcript.settled(await self._calls.known(self._here(calls)))
 
     async def _fail_on(self, results: list[ToolResult]) -> None:
         failed = next((result for result in results if result.is_error), None)

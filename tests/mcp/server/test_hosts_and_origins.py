@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.errors import UsageError
-from handrail.mcp.server.guard import Doors, Keys, is_loopback
+from handrail.http.guard import Doors, Keys, is_loopback
 from handrail.mcp.server.http import serve_http
 from handrail.tools.tool import tool
 from tests.mcp.server.scene import scene

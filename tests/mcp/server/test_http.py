@@ -21,10 +21,11 @@ from handrail.core.context import Principal
 from handrail.core.errors import UsageError
 from handrail.core.events import CallSettled
 from handrail.core.invocation import Invocation
+from handrail.http.guard import Bounded, Message, Receive, Scope, Send
+from handrail.http.listener import bound
 from handrail.mcp.server.asks import ClientAsk
 from handrail.mcp.server.events import Events
-from handrail.mcp.server.guard import Bounded, Message, Receive, Scope, Send
-from handrail.mcp.server.http import HttpLimits, _bound, serve_http
+from handrail.mcp.server.http import HttpLimits, serve_http
 from handrail.tools.tool import tool
 from tests.mcp.server.scene import ERAS, scene, text
 from tests.mcp.server.web import Legacy, Wire, read, serving, words
@@ -154,7 +155,7 @@ async def test_a_length_of_five_thousand_digits_is_too_large() -> None:
 
 
 def test_an_answer_does_not_wait_until_the_client_has_acknowledged_its_head() -> None:
-    with _bound("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+    with bound("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -191,4 +191,5 @@ def _progress(invocation: Invocation) -> ProgressFnT:
 
 
 def _meta(invocation: Invocation) -> Any:
-    return {IDEMPOTENCY_KEY: invocation.idempotency_key} if invocation.idempotency_key else None
+    told = {IDEMPOTENCY_KEY: invocation.idempotency_key, "traceparent": invocation.context.trace}
+    return {name: value for name, value in told.items() if value} or None

@@ -14,6 +14,7 @@ from handrail.core.canonical import digest
 from handrail.core.context import Context, Principal
 from handrail.core.events import CallProgress, Event
 from handrail.core.ids import NewId, new_id
+from handrail.core.trace import traceparent
 from handrail.mcp.server.ask_wire import given
 from handrail.mcp.server.asker import Talk
 from handrail.mcp.server.caller import (
@@ -79,7 +80,7 @@ class Calls:
             word = (waited, answer) if waited is not None and answer is not None else None
             talk = talk_with(request, speaker(request, principal.id), word)
             call = ToolCall(place[1], params.name, arguments)
-            going = self._rounds.begin(request, call, _context(place[0], caller, principal), owner, talk, said)
+            going = self._rounds.begin(request, call, _context(place[0], request, caller, principal), owner, talk, said)
         dismissed = going.detached or (answer is not None and answer.action == "cancel")
         answered = partial(self._answered, request, going.talk, place, same, dismissed)
         return await self._rounds.follow(request, going, _Steps(request, place[1]).tell, answered)
@@ -158,9 +159,10 @@ def _answer(params: types.CallToolRequestParams) -> types.ElicitResult | None:
     return given if isinstance(given, types.ElicitResult) else None
 
 
-def _context(run: str, caller: Caller, principal: Principal) -> Context:
+def _context(run: str, request: Request, caller: Caller, principal: Principal) -> Context:
+    trace = traceparent((request.meta or {}).get("traceparent"))
     told = {"client": caller.client, "version": caller.version, "protocol": caller.protocol}
-    return Context(run=run, principal=principal, auxdata={"mcp": told})
+    return Context(run=run, principal=principal, trace=trace, auxdata={"mcp": told})
 
 
 def _input(place: Place, request: str, form: types.ElicitRequestFormParams) -> types.InputRequiredResult:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
 from msgspec import Struct
 
 from handrail.core.errors import MissingExtra, UsageError
-from handrail.mcp.server.guard import Doors, Keys, bracketed, is_loopback
+from handrail.http.guard import Doors, Keys, bracketed, is_loopback
+from handrail.http.listener import bound
 from handrail.mcp.server.served import Served
 from handrail.mcp.server.tasks.store import Tasks
 
@@ -65,7 +64,7 @@ async def serve_http(
         raise MissingExtra("serving MCP", "mcp")
     from handrail.mcp.server.web import serve_web
 
-    with _bound(host, port) as listener:
+    with bound(host, port) as listener:
         await serve_web(
             served,
             listener,
@@ -78,16 +77,3 @@ async def serve_http(
             limits=limits,
             tasks=tasks or Tasks(),
         )
-
-
-@contextlib.contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host.strip("[]"), port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen at {bracketed(host)}:{port}: {error}; choose another port, or 0") from error
-    # asyncio does so only for sockets that it makes itself; without it each answer waits for the client's ACK, 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with listener:
-        yield listener

@@ -8,14 +8,10 @@ before the door is shut.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import h11
 import uvicorn
 from mcp.server import Server
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -25,16 +21,12 @@ from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.middleware.cors import CORSMiddleware
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from handrail.mcp.server.build import build
-from handrail.mcp.server.events import Events
-from handrail.mcp.server.guard import (
+from handrail.http.guard import (
     App,
     Bounded,
     Checked,
     Doors,
-    Ending,
     Keys,
     Receive,
     Scope,
@@ -42,6 +34,10 @@ from handrail.mcp.server.guard import (
     header,
     turn_away,
 )
+from handrail.http.serving import Web, config, told_to_end
+from handrail.mcp.server.build import build
+from handrail.mcp.server.ending import Ending
+from handrail.mcp.server.events import Events
 from handrail.mcp.server.http import HttpLimits
 from handrail.mcp.server.served import Served
 from handrail.mcp.server.tasks.store import Tasks
@@ -68,18 +64,18 @@ async def serve_web(
     under_way = UnderWay()
     sessions = _Sessions(build(served, under_way=under_way, tasks=tasks), limits)
     ending = Ending(_guarded(_at(path, sessions.asgi_app), doors, keys, origins, limits))
-    web = _Web(_config(ending, limits), lambda: ready(address))
+    web = Web(_config(ending, limits), lambda: ready(address))
     async with sessions.run():
         serving = asyncio.create_task(web.serve(sockets=[listener]))
         try:
-            with _told_to_end() as told:
+            with told_to_end() as told:
                 await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await _end(web, serving, under_way, ending, limits.grace)
     serving.result()
 
 
-async def _end(web: _Web, serving: asyncio.Task[None], under_way: UnderWay, ending: Ending, grace: float) -> None:
+async def _end(web: Web, serving: asyncio.Task[None], under_way: UnderWay, ending: Ending, grace: float) -> None:
     """Calls are answered first; then the streams that wait for nothing in particular are let go."""
     await under_way.end(grace)
     await ending.end(grace)
@@ -87,103 +83,8 @@ async def _end(web: _Web, serving: asyncio.Task[None], under_way: UnderWay, endi
     await asyncio.wait((serving,), timeout=2 * grace)
 
 
-@contextlib.contextmanager
-def _told_to_end() -> Iterator[asyncio.Task[bool]]:
-    """Done when SIGTERM comes, unless the program handles that itself."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if ours:
-        loop.add_signal_handler(signal.SIGTERM, told.set)
-    waiting = asyncio.ensure_future(told.wait())
-    try:
-        yield waiting
-    finally:
-        waiting.cancel()
-        if ours:
-            loop.remove_signal_handler(signal.SIGTERM)
-
-
 def _config(app: App, limits: HttpLimits) -> uvicorn.Config:
-    class Patient(_Patient):
-        seconds = limits.head_seconds
-        most = 2 * limits.connections
-
-    return uvicorn.Config(
-        cast(Any, app),
-        http=Patient,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=limits.connections,
-        h11_max_incomplete_event_size=64 * 1024,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=cast(int, limits.grace),
-    )
-
-
-class _Web(uvicorn.Server):
-    """Says when it is up. Signals are the program's, not uvicorn's."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-        self._stop = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    async def main_loop(self) -> None:
-        """Wait to be told, and not ten times a second whether one was."""
-        while not self._stop.is_set():
-            await self.on_tick(0)  # puts the date into the headers
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    await self._stop.wait()
-
-    def stop(self) -> None:
-        self.should_exit = True
-        self._stop.set()
-
-
-class _Patient(H11Protocol):
-    """Gives a request so long to say what it wants, and takes no more connections than it can bear."""
-
-    seconds: float
-    most: int
-    _until: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self.most:
-            transport.abort()
-        self._arm()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE:  # a head has begun and is not all there
-            self._arm()
-        else:
-            self._disarm()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._disarm()
-
-    def _arm(self) -> None:
-        if self._until is None:
-            self._until = self.loop.call_later(self.seconds, self.transport.close)
-
-    def _disarm(self) -> None:
-        if self._until is not None:
-            self._until.cancel()
-            self._until = None
+    return config(app, head_seconds=limits.head_seconds, connections=limits.connections, grace=limits.grace)
 
 
 class _Sessions(StreamableHTTPSessionManager):
@@ -196,7 +97,7 @@ class _Sessions(StreamableHTTPSessionManager):
             session_idle_timeout=limits.idle_seconds,
             max_request_body_size=limits.body,
             max_sessions=limits.sessions,
-            # Who may come in was checked before, by `guard.py`.
+            # Who may come in was checked before, by `handrail.http.guard`.
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 

@@ -1,18 +1,17 @@
-"""Who may speak to the HTTP server at all, before a word of the protocol is read.
+"""Who may speak to an HTTP server at all, before a word of the protocol is read.
 
 Host and Origin keep web pages out: a page that got a name of its own to point at this
 machine sends that name. A token keeps other people out. Size and time keep those out
-who only want to keep the server busy. It is plain ASGI and knows no MCP.
+who only want to keep the server busy. It is plain ASGI and knows no protocol above HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -23,6 +22,13 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Refuse(Protocol):
+    """How a server says no: in words, or in the form that its other answers have."""
+
+    async def __call__(self, send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None: ...
+
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
@@ -119,32 +125,39 @@ class Keys:
 
 
 class Checked:
-    """Lets requests through that come to one of our names, from no foreign page."""
+    """Lets requests and WebSockets through that come to one of our names, from no foreign page."""
 
-    def __init__(self, app: App, doors: Doors) -> None:
+    def __init__(self, app: App, doors: Doors, *, refuse: Refuse | None = None) -> None:
         self._app = app
         self._doors = doors
+        self._refuse = refuse or refuse_in_words
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
+        refusal = self._refusal(scope)
+        if refusal is None:
+            return await self._app(scope, receive, send)
+        if scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": 1008, "reason": refusal[1]})
+        return await turn_away(receive, send, *refusal, refuse=self._refuse)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         if not self._doors.knows_host(header(scope, b"host")):
-            return await turn_away(
-                receive, send, 421, "this server does not go by that name; add it to its hosts if it should"
-            )
+            return 421, "this server does not go by that name; add it to its hosts if it should"
         if not self._doors.knows_origin(header(scope, b"origin")):
-            why = "pages of that origin may not use this server; add it to its origins"
-            return await turn_away(receive, send, 403, why)
-        return await self._app(scope, receive, send)
+            return 403, "pages of that origin may not use this server; add it to its origins"
+        return None
 
 
 class Bounded:
     """Reads a body within its time and size, and only then passes the request on."""
 
-    def __init__(self, app: App, *, size: int, seconds: float) -> None:
+    def __init__(self, app: App, *, size: int, seconds: float, refuse: Refuse | None = None) -> None:
         self._app = app
         self._size = size
         self._seconds = seconds
+        self._refuse = refuse or refuse_in_words
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -166,11 +179,12 @@ class Bounded:
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
-            return await refuse(send, 408, f"the request did not arrive within {self._seconds:g} seconds", _CLOSE)
+            why = f"the request did not arrive within {self._seconds:g} seconds"
+            return await self._refuse(send, 408, why, _CLOSE)
         return await self._app(scope, _again(bytes(body), receive), send)
 
     async def _too_large(self, receive: Receive, send: Send) -> None:
-        await turn_away(receive, send, 413, f"a request may have {self._size:,} bytes")
+        await turn_away(receive, send, 413, f"a request may have {self._size:,} bytes", refuse=self._refuse)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -183,52 +197,20 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-class Ending:
-    """Lets the server end: requests are answered first, and streams that stay open are told their client is gone."""
+def or_over(receive: Receive, over: asyncio.Event) -> Receive:
+    """What the client says; and that it is gone, as soon as the server is to end."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._over = asyncio.Event()
-        self._answering = 0
-        self._answered = asyncio.Event()
-        self._answered.set()
-
-    async def end(self, grace: float) -> None:
-        """Give answers so many seconds to be written, and end the rest."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                await self._answered.wait()
-        self._over.set()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or is_stream(scope):
-            return await self._app(scope, self._or_over(receive), send)
-        self._answering += 1
-        self._answered.clear()
+    async def either() -> Message:
+        came = asyncio.ensure_future(receive())
+        ends = asyncio.ensure_future(over.wait())
         try:
-            return await self._app(scope, self._or_over(receive), send)
+            await asyncio.wait((came, ends), return_when=asyncio.FIRST_COMPLETED)
+            return came.result() if came.done() else {"type": "http.disconnect"}
         finally:
-            self._answering -= 1
-            if not self._answering:
-                self._answered.set()
+            came.cancel()
+            ends.cancel()
 
-    def _or_over(self, receive: Receive) -> Receive:
-        async def or_over() -> Message:
-            came = asyncio.ensure_future(receive())
-            over = asyncio.ensure_future(self._over.wait())
-            try:
-                await asyncio.wait((came, over), return_when=asyncio.FIRST_COMPLETED)
-                return came.result() if came.done() else {"type": "http.disconnect"}
-            finally:
-                came.cancel()
-                over.cancel()
-
-        return or_over
-
-
-def is_stream(scope: Scope) -> bool:
-    """Whether a request stays open for as long as somebody listens, and is not waiting for an answer."""
-    return scope["method"] == "GET" or header(scope, b"mcp-method") == "subscriptions/listen"
+    return either
 
 
 def header(scope: Scope, name: bytes) -> str | None:
@@ -237,14 +219,21 @@ def header(scope: Scope, name: bytes) -> str | None:
     return values[0].decode("latin-1") if len(values) == 1 else ("" if values else None)
 
 
-async def turn_away(receive: Receive, send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
+async def turn_away(
+    receive: Receive,
+    send: Send,
+    status: int,
+    why: str,
+    *headers: tuple[bytes, bytes],
+    refuse: Refuse | None = None,
+) -> None:
     """Refuse a request that nobody has read.
 
     Who is cut off while it sends often does not see why, so the rest is read for a moment. Who still sends then is
     cut off: else it could go on, and be read, for ever.
     """
     all_there = await _read_off(receive)
-    await refuse(send, status, why, *headers, *(() if all_there else (_CLOSE,)))
+    await (refuse or refuse_in_words)(send, status, why, *headers, *(() if all_there else (_CLOSE,)))
 
 
 async def _read_off(receive: Receive) -> bool:
@@ -259,7 +248,7 @@ async def _read_off(receive: Receive) -> bool:
     return False
 
 
-async def refuse(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
+async def refuse_in_words(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
     body = f"{why}\n".encode()
     fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*fields, *headers]})

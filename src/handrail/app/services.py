@@ -1,0 +1,185 @@
+"""The services of a node: each made of what the configuration says of it, and of what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from handrail.app.keeping import end
+from handrail.app.models import model_names, open_model, settings_of
+from handrail.bus.tokens.identity import Identity
+from handrail.bus.tokens.store import TokenStore
+from handrail.config.text import variable
+from handrail.config.values import Config
+from handrail.core.errors import HandrailError, MissingExtra, UsageError
+from handrail.core.ports import Embedder, Model
+from handrail.core.redact import Secret
+from handrail.faces.bus import CapabilityBus, Service
+from handrail.services.apertium import ApertiumBackend
+from handrail.services.auth import AuthService
+from handrail.services.blobs import BlobService, BlobStore
+from handrail.services.chat import ChatService
+from handrail.services.img.service import ImgService
+from handrail.services.llm.service import LlmService
+from handrail.services.log import EventLog
+from handrail.services.market import MarketService
+from handrail.services.peers import PeersService
+from handrail.services.rag.index import Index
+from handrail.services.rag.service import RagService
+from handrail.services.stt.remote import RemoteRecogniser
+from handrail.services.stt.service import SttService
+from handrail.services.trans import ModelBackend, TransService
+from handrail.tools.files.table import Place
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from handrail.faces.llm import LLM
+
+logger = logging.getLogger(__name__)
+
+_RESEND = 30.0
+"""Seconds between two tries at messages that wait for their recipient."""
+
+
+class OpenModels:
+    """The models that others may ask, each opened when it is first asked."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._open: dict[str, LLM] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The default one first."""
+        return self._config.services.models or model_names(self._config)
+
+    def llm(self, name: str | None = None) -> LLM:
+        """Raises:
+        UsageError: There is no such model, or others may not ask it.
+        """
+        wanted = name or self.names[0]
+        if wanted not in self.names:
+            raise UsageError(f"there is no model {wanted!r} here; there are {', '.join(self.names)}")
+        if wanted not in self._open:
+            self._open[wanted] = open_model(self._config, wanted)
+        return self._open[wanted]
+
+    def model(self, name: str) -> Model:
+        return self.llm(name).model
+
+    async def aclose(self) -> None:
+        while self._open:
+            await self._open.popitem()[1].aclose()
+
+
+class Makers:
+    """Makes what a configuration asks for; whatever must be closed goes onto the stack."""
+
+    def __init__(
+        self,
+        config: Config,
+        bus: CapabilityBus,
+        *,
+        folder: Path,
+        models: OpenModels,
+        stack: AsyncExitStack,
+        environ: Mapping[str, str] | os._Environ[str],
+    ) -> None:
+        self._config = config
+        self._settings = config.services
+        self._bus = bus
+        self._folder = config.services.folder or folder
+        self._models = models
+        self._stack = stack
+        self._environ = environ
+
+    def all(self, identity: Identity, store: TokenStore) -> Iterator[Service]:
+        node, has = self._config.node, self._settings.has
+        yield AuthService(identity, store, community=node.community)
+        yield PeersService(self._bus, {identity.node_id: node.name})
+        if has("llm"):
+            yield LlmService(self._models.model, default=self._models.names[0])
+        blobs = BlobStore(self._folder / "blobs")
+        self._stack.callback(blobs.close)
+        if has("blobs"):
+            yield BlobService(blobs)
+        if has("rag"):
+            index = Index(self._folder / "rag.db", _embedder())
+            self._stack.callback(index.close)
+            yield RagService(index, blobs=blobs)
+        if has("trans"):
+            yield self._trans()
+        if has("market") or has("chat"):
+            log = EventLog(self._folder / "events.db")
+            self._stack.callback(log.close)
+            if has("market"):
+                yield MarketService(log, node_id=identity.node_id)
+            if has("chat"):
+                chat = ChatService(log, node_id=identity.node_id, bus=self._bus)
+                self._stack.push_async_callback(end, asyncio.create_task(_keep_sending(chat)))
+                yield chat
+        if has("img"):
+            yield ImgService(blobs, model=self._lent(self._settings.describer))
+        if has("stt"):
+            yield self._stt(blobs)
+
+    def _trans(self) -> TransService:
+        model = self._lent(self._settings.translator)
+        return TransService(
+            model=None if model is None else ModelBackend(model()), apertium=ApertiumBackend.installed()
+        )
+
+    def _stt(self, blobs: BlobStore) -> SttService:
+        url, key = self._settings.transcriber, self._settings.transcriber_key
+        if url is None:
+            return SttService(blobs)
+        place = Place("services.stt.key")
+        secret = None if key is None else Secret(variable(key.removeprefix("env:"), place, self._environ))
+        service = RemoteRecogniser(url, key=secret)
+        self._stack.push_async_callback(service.aclose)
+        return SttService(blobs, service=service)
+
+    def _lent(self, name: str | None) -> Callable[[], Model] | None:
+        """A model that a service asks, which others need not be able to ask."""
+        if name is None:
+            return None
+        settings_of(self._config, name)  # a mistake shows now, and the model is opened when it is needed
+        opened: list[LLM] = []
+
+        async def close() -> None:
+            while opened:
+                await opened.pop().aclose()
+
+        def model() -> Model:
+            if not opened:
+                opened.append(open_model(self._config, name))
+            return opened[0].model
+
+        self._stack.push_async_callback(close)
+        return model
+
+
+async def _keep_sending(chat: ChatService) -> None:
+    """What could not be delivered is tried again, also after a new start."""
+    while True:
+        await asyncio.sleep(_RESEND)
+        try:
+            await chat.flush()
+        except HandrailError:
+            logger.exception("queued messages could not be sent; it is tried again")
+
+
+def _embedder() -> Embedder | None:
+    """Without one, documents are found by their words alone, and the answers say so."""
+    from handrail.store.embedding import WordLlamaEmbedder
+
+    try:
+        return WordLlamaEmbedder()
+    except MissingExtra:
+        return None

@@ -1,0 +1,127 @@
+"""What goes into `llm.chat`, what comes out of it, and what its frames hold. Data, nothing more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CHAT = "llm.chat"
+V1, V2 = (1, 0), (2, 0)
+MAX_TOOLS = 16
+"""Tools in one call."""
+MAX_TOKENS, TEMPERATURE, TOP_P = 1024, 0.7, 0.95
+"""What a request that says nothing gets."""
+
+ROLES = ("system", "user", "assistant", "tool")
+MODALITIES = ("text", "vision")
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 0}
+_ARGUMENTS = {"type": ["object", "string"], "description": "An object; text only if the model wrote no JSON object."}
+_ARTEFACTS = {
+    "type": "array",
+    "items": _object({"provider": _TEXT, "data": {}}, "provider", "data"),
+    "description": "What the service behind the model wants back as it is.",
+}
+_CALL = _object(
+    {"id": _TEXT, "name": _TEXT, "arguments": _ARGUMENTS, "artefacts": _ARTEFACTS}, "id", "name", "arguments"
+)
+_PARTS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "anyOf": [
+            _object({"type": {"const": "text"}, "text": _TEXT}, "type", "text"),
+            _object({"type": {"const": "image"}, "image_cid": _TEXT}, "type", "image_cid"),
+        ]
+    },
+}
+
+
+def _messages(content: dict[str, Any]) -> dict[str, Any]:
+    message = _object(
+        {
+            "role": {"enum": list(ROLES)},
+            "content": content,
+            "tool_calls": {"type": "array", "items": _CALL},
+            "tool_call_id": _TEXT,
+            "is_error": {"type": "boolean"},
+            "artefacts": _ARTEFACTS,
+        },
+        "role",
+    )
+    return {"type": "array", "minItems": 1, "items": message}
+
+
+_CHOICE = {
+    "anyOf": [{"enum": ["auto", "none", "required"]}, _object({"name": _TEXT}, "name")],
+    "default": "auto",
+}
+
+
+def request_schema(version: tuple[int, int], max_tools: int = MAX_TOOLS) -> dict[str, Any]:
+    """Of the whole body. Version 1 names its model, and its messages are text."""
+    text = {"type": ["string", "null"]}
+    content = text if version == V1 else {"anyOf": [text, _PARTS]}
+    input = {
+        "messages": _messages(content),
+        "max_tokens": {"type": "integer", "minimum": 1, "default": MAX_TOKENS},
+        "temperature": {"type": "number", "minimum": 0, "default": TEMPERATURE},
+        "top_p": {"type": "number", "minimum": 0, "maximum": 1, "default": TOP_P},
+        "stop": {"type": "array", "items": _TEXT},
+        "seed": {"type": "integer"},
+        "tools": {"type": "array", "items": {"type": "object"}, "maxItems": max_tools, "default": []},
+        "tool_choice": _CHOICE,
+        "stream": {"type": "boolean", "default": True},
+        "max_iterations": {"type": "integer", "minimum": 1, "description": "Of an interactive stream."},
+    }
+    params: dict[str, Any] = {
+        "type": "object",
+        "properties": {"model": _TEXT, "ctx": {"type": "integer", "minimum": 1}},
+    }
+    if version == V1:
+        params["required"] = ["model"]
+    else:
+        params["properties"]["modalities"] = {"type": "array", "items": {"enum": list(MODALITIES)}}
+    required = ["params", "input"] if version == V1 else ["input"]
+    return _object({"params": params, "input": _object(input, "messages")}, *required)
+
+
+MESSAGE = _object({"role": {"const": "assistant"}, "content": _TEXT, "artefacts": _ARTEFACTS}, "role", "content")
+RESPONSE = _object({"message": MESSAGE, "tool_calls": {"type": "array", "items": _CALL}}, "message")
+
+STOP_REASONS = (
+    "end",
+    "tool_calls",
+    "max_tokens",
+    "stop_sequence",
+    "content_filter",
+    "refusal",
+    "cancelled",
+)
+_PROGRESS = {"current": {"type": ["number", "null"]}, "total": {"type": ["number", "null"]}, "stage": _TEXT}
+
+STREAM: dict[str, dict[str, Any]] = {
+    "token": _object({"text": _TEXT, "logprob": {"type": "number"}}, "text"),
+    "tool_call_delta": _object({"id": _TEXT, "name": _TEXT, "arguments_delta": _TEXT}, "id", "arguments_delta"),
+    "tool_call": _CALL,
+    "progress": _object(_PROGRESS),
+    "notice": _object({"text": _TEXT}, "text"),
+    "done": {
+        "type": "object",
+        "properties": {
+            "tokens_in": _COUNT,
+            "tokens_out": _COUNT,
+            "stop_reason": {"enum": list(STOP_REASONS)},
+            "model": _TEXT,
+            "artefacts": _ARTEFACTS,
+            "message": MESSAGE,
+        },
+        "required": ["stop_reason"],
+    },
+}
+"""By event. The name is on the first delta of a call only; the deltas of an id join to the arguments' JSON."""

@@ -1,0 +1,65 @@
+"""Server-sent events as frames: any way of cutting the bytes gives the same ones."""
+
+from __future__ import annotations
+
+import msgspec
+
+from handrail.bus.frames import Frame
+from handrail.http import BadAnswer
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of one event."""
+_DATA = msgspec.json.Decoder(dict)
+
+
+class Events:
+    """What a node writes: `id`, `event` and `data` in one line each, an empty line, and comments in between."""
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest = largest
+        self._rest = bytearray()
+        self._scanned = 0
+        self._fields: dict[bytes, bytes] = {}
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """The frames that are whole now.
+
+        Raises:
+            BadAnswer: It is no stream of frames.
+        """
+        self._rest += chunk
+        end = self._rest.rfind(b"\n", self._scanned)
+        if end < 0:
+            self._scanned = len(self._rest)
+            self._bound(len(self._rest))
+            return []
+        lines = bytes(self._rest[:end]).split(b"\n")
+        del self._rest[: end + 1]
+        self._scanned = len(self._rest)
+        return [frame for line in lines if (frame := self._line(line.removesuffix(b"\r"))) is not None]
+
+    def _line(self, line: bytes) -> Frame | None:
+        self._bound(len(line))
+        if not line:
+            fields, self._fields = self._fields, {}
+            return _frame(fields) if fields else None
+        name, _, value = line.partition(b":")
+        if name:
+            if name in self._fields:
+                raise BadAnswer("an event has a field twice")
+            self._fields[name] = value.removeprefix(b" ")
+        return None
+
+    def _bound(self, size: int) -> None:
+        if size > self._largest:
+            raise BadAnswer(f"an event has more than {self._largest:,} bytes")
+
+
+def _frame(fields: dict[bytes, bytes]) -> Frame | None:
+    if b"data" not in fields:
+        return None
+    try:
+        data = _DATA.decode(fields[b"data"])
+        return Frame(fields.get(b"event", b"message").decode(), data, int(fields.get(b"id", b"0")))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadAnswer("an event cannot be read") from error

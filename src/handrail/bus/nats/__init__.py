@@ -1,0 +1,1 @@
+"""The bus across machines: calls over NATS, with leases, credit and an honest word when a worker is lost."""

@@ -1,0 +1,312 @@
+"""The worker's side: a bus opened to a community over NATS.
+
+It finds out who calls, and until when they wait; what they may and what happens is the bus's business. What it adds is
+an honest end of every call: signs of life on the way, answers that are kept for a caller that lost its connection,
+and for what must not run twice a start only on the caller's word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.nats.link import Link, is_nobody
+from handrail.bus.nats.micro import Counts, Micro
+from handrail.bus.nats.parts import Assembler
+from handrail.bus.nats.served import ServedCall, Table
+from handrail.bus.nats.serving import Serving
+from handrail.bus.nats.wire import (
+    QUEUE,
+    Answered,
+    Asked,
+    Busy,
+    Cancel,
+    Credit,
+    Describe,
+    Described,
+    Failure,
+    Go,
+    Request,
+    Status,
+    Subjects,
+    ToolAnswer,
+    Unknown,
+    asked,
+)
+from handrail.bus.port import Bus, Offer
+from handrail.bus.tokens.signatures import Authenticator
+from handrail.bus.versions import Version, satisfies
+from handrail.core.errors import BusError
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+logger = logging.getLogger(__name__)
+
+
+class NatsDoor:
+    """Used with `async with`, which drains it; or started and closed."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        connection: Link,
+        *,
+        community: str,
+        authenticator: Authenticator | None = None,
+        most: int = 1_000,
+        refresh: float = 1.0,
+    ) -> None:
+        """`most` calls are taken at once; what the bus offers is looked at every `refresh` seconds."""
+        self.worker = secrets.token_hex(11)
+        """Of this process, now: a worker that is started again is another one, and knows nothing."""
+        self._bus = bus
+        self._link = connection
+        self._subjects = Subjects(community)
+        self._direct = self._subjects.worker(self.worker)
+        self._authenticator = authenticator or Authenticator(community=community)
+        self._most = most
+        self._refresh = refresh
+        self._counts: defaultdict[str, Counts] = defaultdict(Counts)
+        self._offers: dict[tuple[str, Version], Offer] = {}
+        self._served: dict[str, Subscription] = {}
+        self._own: list[Subscription] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._around: list[asyncio.Task[None]] = []
+        self._following = asyncio.Lock()
+        self._draining = False
+
+    # ── its life ─────────────────────────────────────────────────────────────────────────
+
+    async def start(self) -> None:
+        """Serve what the bus offers, and say so."""
+        client = await self._link.open()
+        loop = asyncio.get_running_loop()
+        self._table = Table(loop.time)
+        self._assembler = Assembler(loop.time)
+        self._serving = Serving(
+            self._bus,
+            self._link,
+            self._table,
+            worker=self.worker,
+            authenticator=self._authenticator,
+            find=self._find,
+            refresh=self.refresh,
+            counts=lambda name: self._counts[name],
+        )
+        self._micro = Micro(
+            self._link,
+            self._subjects,
+            worker=self.worker,
+            node_id=self._bus.node_id,
+            counts=lambda name: self._counts[name],
+            refresh=self.refresh,
+        )
+        self._own.append(await client.subscribe(self._direct, cb=self._arrived))
+        self._own.append(await client.subscribe(f"{self._direct}.gone.*", cb=self._gone))
+        await self._micro.start()
+        await self.refresh(always=True)
+        self._around = [loop.create_task(self._follow()), loop.create_task(self._beat())]
+
+    async def refresh(self, *, always: bool = False) -> None:
+        """Serve exactly what the bus offers now."""
+        async with self._following:
+            offers = {
+                (each.descriptor.name, each.descriptor.version): each
+                for each in await self._bus.discover()
+                if each.local
+            }
+            hashes = {key: each.schema_hash for key, each in self._offers.items()}
+            changed = hashes != {key: each.schema_hash for key, each in offers.items()}
+            self._offers = offers
+            if (changed or always) and not self._draining:
+                await self._subscribe({self._subjects.capability(*key) for key in offers})
+                await self._micro.announce(list(offers.values()))
+
+    async def _subscribe(self, wanted: set[str]) -> None:
+        client = await self._link.open()
+        for subject in wanted - self._served.keys():
+            self._served[subject] = await client.subscribe(subject, queue=QUEUE, cb=self._arrived)
+        for subject in self._served.keys() - wanted:
+            await _leave(self._served.pop(subject))
+        await self._link.flush()
+
+    async def drain(self, seconds: float = 10.0) -> None:
+        """Take nothing new, let what runs end by itself in that time, then cancel the rest."""
+        if not self._draining:
+            self._draining = True
+            await self._micro.announce(list(self._offers.values()), gone=True)
+            await self._micro.stop()
+            for subject in list(self._served):
+                await _leave(self._served.pop(subject))
+        running = [call.task for call in self._table.running.values() if call.task is not None]
+        if running:
+            _, late = await asyncio.wait(running, timeout=seconds)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=self._link.pace.lease)
+
+    async def aclose(self, seconds: float = 10.0) -> None:
+        await self.drain(seconds)
+        left = [*self._around, *self._tasks]
+        for task in self._around:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        for each in self._own:
+            await _leave(each)
+        self._own.clear()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    @property
+    def under_way(self) -> int:
+        return len(self._table.running)
+
+    # ── what arrives ─────────────────────────────────────────────────────────────────────
+
+    async def _arrived(self, message: Msg) -> None:
+        """Only reads and hands on: what takes time is done elsewhere, or every other call would wait."""
+        payload = self._assembler.feed(message.data)
+        if payload is None:
+            return
+        try:
+            said = asked(payload)
+        except msgspec.MsgspecError:
+            error = BusError("bad_request", "the message cannot be read; its form is described in docs/nats.md")
+            self._spawn(self._link.send(message.reply, Failure(seq=1, error=error.to_dict())), message.reply)
+            return
+        self._take(said, message.reply)
+
+    def _take(self, said: Asked, reply: str) -> None:
+        match said:
+            case Request():
+                self._requested(said, reply)
+            case Describe():
+                self._spawn(self._describe(reply), reply)
+            case Status():
+                call = self._table.by_ref(said.ref)
+                if call is None:
+                    self._spawn(self._link.send(reply, Unknown(worker=self.worker)), reply)
+                else:
+                    self._spawn(call.again(said.after, reply), reply)
+            case _ if (call := self._table.by_ref(said.ref)) is not None:
+                self._steer(call, said, reply)
+
+    def _requested(self, request: Request, reply: str) -> None:
+        if not reply:
+            return  # nobody would hear what became of it
+        known = self._table.by_ref(request.ref)
+        if known is not None:  # the same message twice
+            self._spawn(known.again(0, reply), reply)
+            return
+        if self._draining or len(self._table.running) >= self._most:
+            why = BusError("capacity_exceeded", "the worker takes no more calls now", retry_after_ms=100)
+            self._spawn(self._link.send(reply, Busy(worker=self.worker, error=why.to_dict())), reply)
+            return
+        loop = asyncio.get_running_loop()
+        call = ServedCall(self._link, request, reply, self.worker, loop.time())
+        self._table.add(call)
+        call.task = loop.create_task(self._serving.serve(call, request))
+
+    def _steer(self, call: ServedCall, said: Go | Credit | Cancel | ToolAnswer, reply: str) -> None:
+        call.gone_since = None
+        match said:
+            case Go():
+                if call.go is not None and not call.go.done():
+                    call.go.set_result(said)
+            case Credit():
+                call.use(said.upto)
+            case Cancel():
+                self._spawn(_cancel(call), "-")
+            case ToolAnswer():
+                self._spawn(self._answer(call, said, reply), reply)
+
+    async def _answer(self, call: ServedCall, said: ToolAnswer, reply: str) -> bool:
+        error: BusError | None = BusError("bad_request", "the call is not waiting for an answer")
+        if call.stream is not None:
+            try:
+                await call.stream.tool_result(said.tool_call_id, said.body, is_error=said.is_error)
+                error = None
+            except BusError as refused:
+                error = refused
+        return await self._link.send(reply, Answered(error=None if error is None else error.to_dict()))
+
+    async def _describe(self, reply: str) -> bool:
+        offers = [each for each in await self._bus.discover() if each.local]
+        shown = [{**each.descriptor.to_dict(), "in_flight": each.in_flight} for each in offers]
+        return await self._link.send(reply, Described(node_id=self._bus.node_id, offers=shown))
+
+    async def _gone(self, message: Msg) -> None:
+        """The server says that a caller's inbox is not there."""
+        call = self._table.by_ref(message.subject.rpartition(".")[2])
+        if call is not None and is_nobody(message):
+            call.gone = True
+
+    # ── around ───────────────────────────────────────────────────────────────────────────
+
+    def _find(self, name: str, wanted: Version) -> CapabilityDescriptor | None:
+        fits = [each for each in self._offers if each[0] == name and satisfies(each[1], wanted)]
+        return self._offers[max(fits)].descriptor if fits else None
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], reply: str) -> None:
+        if not reply:
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(self._refresh)
+            try:
+                await self.refresh()
+            except Exception:
+                logger.exception("what the bus offers could not be brought up to date")
+
+    async def _beat(self) -> None:
+        """Signs of life for every call, and an end for those that nobody waits for."""
+        while True:
+            await asyncio.sleep(self._link.pace.heartbeat)
+            now = asyncio.get_running_loop().time()
+            for call in list(self._table.running.values()):
+                call.gone_since = (call.gone_since or now) if call.gone else None
+                call.gone = False
+                if call.gone_since is not None and now - call.gone_since >= self._link.pace.grace:
+                    self._spawn(_cancel(call), "-")
+                elif self._link.is_up:
+                    await call.beat(f"{self._direct}.gone")
+
+
+async def _cancel(call: ServedCall) -> None:
+    if call.settled_at is not None or call.cancelled:
+        return
+    call.cancelled = True
+    call.unbound()
+    if call.stream is not None:
+        await call.stream.cancel()
+    elif call.task is not None:
+        call.task.cancel()
+
+
+async def _leave(subscription: Subscription) -> None:
+    """Hear no more on it, once what is on the way was heard."""
+    from nats.errors import Error
+
+    with contextlib.suppress(Error, OSError):
+        await subscription.drain()  # type: ignore[no-untyped-call]  # nats-py has no types here

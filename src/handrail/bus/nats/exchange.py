@@ -1,0 +1,370 @@
+"""One call at the caller: asked of a worker, perhaps of another one, and followed to its one end.
+
+What may be done when nothing is heard follows from what is surely known. Before a worker said that it took the call,
+nothing was begun that may not run twice: such calls wait for our word. After it, a call that may be made again is
+made elsewhere; of any other the worker is asked what became of it, and if it cannot be asked, nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from msgspec.structs import replace
+
+from handrail.bus.nats.ask import Ask, encoded
+from handrail.bus.nats.finding import Finding
+from handrail.bus.nats.link import Arrived, Link, Nobody, Reconnected, read
+from handrail.bus.nats.mailbox import Mailbox
+from handrail.bus.nats.parts import MOST
+from handrail.bus.nats.standing import Standing
+from handrail.bus.nats.wire import (
+    Accepted,
+    Busy,
+    Cancel,
+    Chunk,
+    Credit,
+    Failure,
+    Go,
+    Result,
+    Status,
+    Told,
+    Unknown,
+)
+from handrail.core.errors import BusError
+
+_SLACK = 0.25
+"""Seconds after the deadline in which a worker's own word on it may still arrive."""
+_ATTEMPTS = 8
+_REPAIRS = 5
+"""So often is a worker asked for lost frames before the call is given up."""
+
+
+class GivenUp:
+    """In the place of a message: our caller wants it to end."""
+
+
+class Exchange:
+    def __init__(self, link: Link, finding: Finding, ask: Ask) -> None:
+        self._link = link
+        self._finding = finding
+        self._ask = ask
+        self._loop = asyncio.get_running_loop()
+        self._box: Mailbox[Arrived | GivenUp] = Mailbox()
+        self._ref = ""
+        self._large = False
+        """Whether the body goes with our word to begin."""
+        self._attempts = 0
+        self._words = 0
+        self._at = Standing(ask.capability, effect_possible=finding.pinned is not None)
+        self._lease = link.pace.lease
+        self._credited = 0
+        self._repairs = 0
+        self._repair_until = 0.0
+        self._lost_since: float | None = None
+        self._cancelled_at: float | None = None
+
+    async def next(self) -> Chunk | Result:
+        """The next chunk, or the end.
+
+        Raises:
+            BusError: It ended otherwise.
+        """
+        try:
+            return await self._next()
+        except BusError:
+            self._end()
+            raise
+
+    async def _next(self) -> Chunk | Result:
+        if self._at.seq - self._credited >= max(self._ask.window // 2, 1):
+            await self._tell(Credit(ref=self._ref, upto=self._at.seq))
+            self._credited = self._at.seq
+        while True:
+            if self._at.state == "idle":
+                await self._send()
+            arrived = await self._box.get(self._patience())
+            message = read(arrived) if isinstance(arrived, bytes) else arrived
+            if arrived is None:
+                await self._silence()
+            elif (found := await self._heard(message)) is not None:
+                if isinstance(found, Result):
+                    self._end()
+                return found
+
+    def cancel(self) -> None:
+        if self._at.state != "ended":
+            self._box.put(GivenUp())
+
+    async def close(self) -> None:
+        """Leave it: what is under way is cancelled."""
+        if self._at.state == "ended":
+            return
+        asked = self._at.state != "idle"
+        self._end()
+        if self._at.taken is not None:
+            await self._tell(Cancel(ref=self._ref))
+        elif asked:
+            self._cancel_when_taken()
+
+    @property
+    def seq(self) -> int:
+        return self._at.seq
+
+    @property
+    def ref(self) -> str:
+        return self._ref
+
+    @property
+    def worker(self) -> str | None:
+        return None if self._at.taken is None else self._at.taken.worker
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────
+
+    async def _send(self) -> None:
+        """Ask somebody; the attempts are counted, and the deadline is theirs together."""
+        if self._attempts >= _ATTEMPTS:
+            raise self._finding.last or self._at.partition("no worker took the call")
+        self._attempts += 1
+        if self._left(1.0) <= 0:
+            raise self._at.late()
+        if not self._link.is_up and not await self._link.wait_up(self._left(self._link.pace.grace)):
+            raise self._at.partition("there is no connection to NATS")
+        try:
+            subject = await self._finding.subject()
+        except BusError as error:
+            await self._nobody_there(error)
+            return
+        self._link.forget(self._ref)
+        self._ref = secrets.token_hex(12)
+        reply = self._link.expect(self._ref, self._box.put)
+        request = self._ask.request(self._ref, self._finding.community)
+        payload = encoded(request)
+        if len(payload) > MOST:
+            raise BusError("bad_request", f"a call of {len(payload)} bytes is more than {MOST}; send it as a blob")
+        self._large = not self._link.fits(payload)
+        if self._large:
+            payload = encoded(replace(request, body=None))
+        self._at.state, self._at.taken, self._lost_since, self._words = "asked", None, None, 0
+        if not await self._link.send_bytes(subject, payload, reply):
+            self._at.state = "idle"  # the connection broke just now; wait for it above
+
+    async def _elsewhere(self, worker: str | None, why: BusError | None = None) -> None:
+        """Ask another. Only for what was surely not begun, or may be made again."""
+        self._finding.avoid(worker, why)
+        self._at.state, self._at.taken = "idle", None
+        if self._finding.pinned is not None:
+            raise self._at.partition("the worker that began this call cannot say what became of it")
+        if self._cancelled_at is not None:
+            raise self._at.cancelled()
+
+    # ── what is heard ────────────────────────────────────────────────────────────────────
+
+    async def _heard(self, message: Told | Nobody | Reconnected | GivenUp | None) -> Chunk | Result | None:
+        match message:
+            case Nobody():
+                await self._nobody()
+                return None
+            case Reconnected():
+                await self._reconnected()
+                return None
+            case GivenUp():
+                await self._give_up()
+                return None
+        self._lost_since = None
+        word, self._at.state = self._at.state == "word", "running" if self._at.state == "word" else self._at.state
+        match message:
+            case Accepted():
+                await self._accepted(message, word)
+            case Busy():
+                await self._elsewhere(message.worker, BusError.from_dict(message.error))
+            case Unknown():
+                await self._unknown()
+            case Chunk() | Result() | Failure():
+                return await self._in_order(message)
+        return None
+
+    async def _in_order(self, message: Chunk | Result | Failure) -> Chunk | Result | None:
+        if message.seq <= self._at.seq:
+            return None  # a second time
+        if message.seq > self._at.seq + 1:
+            await self._repair()
+            return None
+        self._at.seq, self._repairs, self._repair_until = message.seq, 0, 0.0
+        self._at.state = "running"
+        if not isinstance(message, Failure):
+            return message
+        error = BusError.from_dict(message.error)
+        if error.details.get("begun") is False and self._cancelled_at is None:
+            self._at.seq = 0
+            self._finding.not_begun(self._ask.call_id)
+            await self._elsewhere(self.worker, error)
+            return None
+        raise error
+
+    async def _accepted(self, message: Accepted, word: bool) -> None:
+        first, self._at.taken = self._at.taken is None, message
+        self._lease = max(message.lease_ms / 1000, 0.01)
+        if self._cancelled_at is not None and first:
+            await self._tell(Cancel(ref=self._ref))
+            raise self._at.cancelled()
+        self._finding.learn(message)
+        if message.waits:
+            await self._begin()
+            return
+        if word or self._at.state == "asked":
+            self._at.state = "running"
+        if message.seq > self._at.seq:
+            await self._repair()
+        elif self._at.seq and not first:  # the worker may be waiting for credit that was lost
+            await self._tell(Credit(ref=self._ref, upto=self._at.seq))
+
+    async def _begin(self) -> None:
+        """Our word. From here on it may have taken effect.
+
+        Only what the first one meets says anything for sure: if that reached nobody, nothing was begun.
+        """
+        body = self._ask.body if self._large else None
+        self._at.state = "running" if self._words else "word"
+        self._words += 1
+        self._finding.begins(self._ask.call_id, self.worker)
+        await self._tell(Go(ref=self._ref, timeout_ms=self._ask.timeout_ms, body=body), heard=True)
+
+    async def _nobody(self) -> None:
+        """Nobody listens where we asked last."""
+        if self._at.state == "asked":
+            try:
+                await self._finding.nobody()
+            except BusError as error:
+                await self._nobody_there(error)
+            else:
+                await self._elsewhere(self._finding.direct)
+        elif self._at.state == "word":
+            self._finding.not_begun(self._ask.call_id)
+            await self._elsewhere(self.worker)  # our word reached nobody
+        elif self._at.again:
+            self._at.lost()
+            await self._elsewhere(self.worker)
+        elif self._lost_since is None:
+            self._lost_since = self._loop.time()
+
+    async def _nobody_there(self, error: BusError) -> None:
+        """Nobody can be asked. After a restart of the server, workers may take a moment longer than we to come back."""
+        just_back = self._loop.time() < self._link.came_back_at + self._link.pace.grace
+        if error.code == "partition" and just_back:
+            await asyncio.sleep(min(self._link.pace.heartbeat, max(self._left(1.0), 0.0)))
+            self._attempts -= 1
+            self._finding.forgive()
+            self._at.state = "idle"
+            return
+        raise self._at.partition(error.message) if self._at.effect_possible else error
+
+    async def _unknown(self) -> None:
+        if not self._at.again:
+            raise self._at.partition("the worker knows nothing of the call any more")
+        self._at.lost()
+        await self._elsewhere(None)
+
+    async def _reconnected(self) -> None:
+        """What was on its way is perhaps lost."""
+        if self._at.taken is not None:
+            await self._ask_after()
+        elif self._at.state == "asked":
+            await self._not_taken()
+
+    async def _not_taken(self) -> None:
+        """Nobody said that they have it. What waits for our word was not begun, and other things may run again."""
+        self._at.effect_possible |= self._finding.may_begin_at_once
+        if self._at.seq:
+            raise self._at.partition("the worker was lost in the middle of its answer")
+        await self._elsewhere(None)
+
+    async def _repair(self) -> None:
+        """A frame is missing: have it sent again, or give up; never go on without."""
+        if self._at.taken is None:
+            return  # who has it is said with the next heartbeat
+        now = self._loop.time()
+        if now < self._repair_until:
+            return  # it is on its way
+        self._repair_until = now + self._lease / 3
+        self._repairs += 1
+        if self._repairs > _REPAIRS:
+            raise self._at.partition("frames of the answer were lost")
+        await self._ask_after()
+
+    # ── what is not heard ────────────────────────────────────────────────────────────────
+
+    async def _silence(self) -> None:
+        now = self._loop.time()
+        if self._cancelled_at is not None and now >= self._cancelled_at + self._lease:
+            raise self._at.cancelled()
+        if self._left(1.0) <= -_SLACK:
+            await self._stop()
+            raise self._at.late()
+        if self._at.taken is None:
+            await self._not_taken()
+            return
+        if self._lost_since is None:
+            self._lost_since = now
+        elif self._at.again and self._link.is_up:
+            self._at.lost()
+            await self._elsewhere(self.worker)
+            return
+        if now >= self._lost_since + self._link.pace.grace:
+            raise self._at.partition("the worker was lost, and nobody knows what became of the call")
+        await self._ask_after()
+
+    async def _ask_after(self) -> None:
+        if self._at.state == "word":
+            self._at.state = "running"  # "nobody" is no longer an answer to our word alone
+        await self._tell(Status(ref=self._ref, after=self._at.seq), heard=True)
+
+    def _patience(self) -> float:
+        """Until something has to be done though nothing was heard."""
+        wait = self._lease if self._lost_since is None else self._lease / 3
+        if self._cancelled_at is not None:
+            wait = min(wait, max(self._cancelled_at + self._lease - self._loop.time(), 0.0))
+        if self._ask.deadline is not None:
+            wait = min(wait, max(self._ask.deadline + _SLACK - self._loop.time(), 0.0))
+        return wait
+
+    # ── how it ends ──────────────────────────────────────────────────────────────────────
+
+    async def _give_up(self) -> None:
+        if self._cancelled_at is not None:
+            return
+        self._cancelled_at = self._loop.time()
+        if self._at.taken is None:
+            self._cancel_when_taken()
+            raise self._at.cancelled()
+        await self._tell(Cancel(ref=self._ref))
+
+    async def _stop(self) -> None:
+        """Say that we no longer wait."""
+        if self._at.taken is not None:
+            await self._tell(Cancel(ref=self._ref))
+
+    def _cancel_when_taken(self) -> None:
+        """Nobody has said yet that they have it: whoever does is told."""
+        link, subjects, ref = self._link, self._finding, self._ref
+
+        def late(arrived: Arrived) -> None:
+            message = read(arrived) if isinstance(arrived, bytes) else None
+            if isinstance(message, Accepted):
+                link.forget(ref)
+                link.later(link.send(subjects.worker(message.worker), Cancel(ref=ref)))
+
+        link.expect(ref, late)
+        self._loop.call_later(self._lease, link.forget, ref)
+
+    def _end(self) -> None:
+        self._at.state = "ended"
+        self._link.forget(self._ref)
+
+    async def _tell(self, message: Go | Credit | Cancel | Status, *, heard: bool = False) -> None:
+        if self._at.taken is not None:
+            reply = f"{self._link.prefix}.{self._ref}" if heard else ""
+            await self._link.send(self._finding.worker(self._at.taken.worker), message, reply)
+
+    def _left(self, otherwise: float) -> float:
+        return otherwise if self._ask.deadline is None else self._ask.deadline - self._loop.time()

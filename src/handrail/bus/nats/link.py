@@ -1,0 +1,291 @@
+"""One connection to NATS: it comes back by itself, and everything sent to us arrives by one subscription.
+
+It says whether something was sent, not whether it arrived: the two ends of a call find that out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from handrail.bus.nats.mailbox import Mailbox
+from handrail.bus.nats.pace import Pace
+from handrail.bus.nats.parts import Assembler, split
+from handrail.bus.nats.wire import Asked, Told, encode, told
+from handrail.core.errors import BusError, MissingExtra
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client, Server
+    from nats.aio.msg import Msg
+
+logger = logging.getLogger(__name__)
+
+_FIRST, _LONGEST = 0.05, 2.0
+"""Seconds before a first attempt to connect again, and between later ones; half of it is chance."""
+_PENDING = 16 * 1024 * 1024
+_NOBODY = "503"
+
+
+class Nobody:
+    """In the place of a message: nobody listens on the subject that was asked."""
+
+
+class Reconnected:
+    """In the place of a message: what was under way when the connection broke may be lost."""
+
+
+NOBODY, RECONNECTED = Nobody(), Reconnected()
+Arrived = bytes | Nobody | Reconnected
+
+
+Receiver = Callable[[Arrived], None]
+
+
+class Link:
+    """A connection that callers and workers of one process may share. Used with `async with`, or opened and closed."""
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        name: str = "handrail",
+        pace: Pace = Pace(),
+        options: Mapping[str, Any] | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`options` are those of `nats.connect`: credentials, TLS, …"""
+        self.pace = pace
+        self.prefix = f"_INBOX.{secrets.token_hex(12)}"
+        self._servers = [servers] if isinstance(servers, str) else list(servers)
+        self._name = name
+        self._options = dict(options or {})
+        self._chance = chance
+        self._client: Client | None = None
+        self._opening: asyncio.Lock | None = None
+        self._up: asyncio.Event | None = None
+        self._receivers: dict[str, Receiver] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ended = False
+        self.came_back_at = float("-inf")
+        """When the connection was made again last, on the clock of the loop."""
+
+    # ── its life ─────────────────────────────────────────────────────────────────────────
+
+    async def open(self) -> Client:
+        """The connection, made if there is none.
+
+        Raises:
+            BusError: No server was reached in time, or it does not let us in (`partition`).
+        """
+        if self._client is not None:
+            return self._client
+        if self._opening is None:
+            self._opening, self._up = asyncio.Lock(), asyncio.Event()
+        async with self._opening:
+            if self._client is None:
+                self._client = await self._connect()
+        return self._client
+
+    async def _connect(self) -> Client:
+        if self._ended:
+            raise BusError("partition", "this connection to NATS was closed; open a new one")
+        try:
+            from nats.aio.client import Client
+            from nats.errors import Error
+        except ImportError as error:
+            raise MissingExtra("calls over NATS", "nats") from error
+        client = Client()
+        try:
+            async with asyncio.timeout(self.pace.connect):
+                await client.connect(**self._connecting())
+                self._assembler = Assembler(asyncio.get_running_loop().time)
+                await client.subscribe(f"{self.prefix}.*", cb=self._arrived)
+                await _flush(client)
+        except (TimeoutError, OSError, Error) as error:
+            with contextlib.suppress(Error, OSError):
+                await client.close()
+            raise BusError("partition", f"no NATS server can be reached: {type(error).__name__}") from None
+        except BaseException:
+            await client.close()
+            raise
+        self._signal.set()
+        return client
+
+    def _connecting(self) -> dict[str, Any]:
+        return {
+            "servers": self._servers,
+            "name": self._name,
+            "error_cb": self._went_wrong,
+            "disconnected_cb": self._disconnected,
+            "reconnected_cb": self._reconnected,
+            "closed_cb": self._disconnected,
+            "max_reconnect_attempts": -1,
+            "reconnect_time_wait": _FIRST,
+            "reconnect_to_server_handler": self._next_server,
+            "ping_interval": max(1, round(self.pace.lease)),
+            "pending_size": _PENDING,
+            **self._options,
+        }
+
+    async def aclose(self) -> None:
+        self._ended = True
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            with contextlib.suppress(OSError):
+                await client.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    # ── sending ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_up(self) -> bool:
+        return self._client is not None and self._client.is_connected
+
+    async def wait_up(self, seconds: float) -> bool:
+        """Whether there is a connection, within that time."""
+        await self.open()
+        if self.is_up:
+            return True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._signal.wait()
+        return self.is_up
+
+    async def send(self, subject: str, message: Asked | Told, reply: str = "") -> bool:
+        """Send a message, in parts where it is large. False is that there is no connection now.
+
+        Raises:
+            BusError: It is too large for any number of parts (`bad_request`).
+        """
+        return await self.send_bytes(subject, encode(message), reply)
+
+    async def send_bytes(self, subject: str, payload: bytes, reply: str = "") -> bool:
+        client = self._client
+        if client is None or not client.is_connected:
+            return False  # buffered by the library it would arrive when nobody waits any more
+        from nats.errors import Error
+
+        try:
+            if len(payload) <= client.max_payload:
+                await client.publish(subject, payload, reply)
+            else:
+                for part in split(payload, client.max_payload):
+                    await client.publish(subject, part, reply)
+        except (Error, OSError) as error:
+            logger.warning("a message could not be sent over NATS: %s", type(error).__name__)
+            return False
+        return True
+
+    async def flush(self) -> None:
+        """Until the server has everything that was sent and subscribed to before."""
+        await _flush(await self.open())
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do it, and let nobody wait for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def fits(self, payload: bytes) -> bool:
+        """Whether it is one message."""
+        return self._client is None or len(payload) <= self._client.max_payload
+
+    # ── what arrives ─────────────────────────────────────────────────────────────────────
+
+    def expect(self, token: str, receiver: Receiver) -> str:
+        """What is sent to the subject that is returned goes to the receiver, until `forget`."""
+        self._receivers[token] = receiver
+        return f"{self.prefix}.{token}"
+
+    def forget(self, token: str) -> None:
+        self._receivers.pop(token, None)
+
+    async def ask(self, subject: str, message: Asked, seconds: float) -> Told | Nobody | None:
+        """One question with one answer; None is that none came in time."""
+        token = secrets.token_hex(12)
+        box: Mailbox[Arrived] = Mailbox()
+        reply = self.expect(token, box.put)
+        try:
+            if not await self.wait_up(seconds) or not await self.send(subject, message, reply):
+                return None
+            match await box.get(seconds):
+                case bytes() as payload:
+                    return read(payload)
+                case Nobody() as nobody:
+                    return nobody
+            return None
+        finally:
+            self.forget(token)
+
+    async def _arrived(self, message: Msg) -> None:
+        receiver = self._receivers.get(message.subject[len(self.prefix) + 1 :])
+        if receiver is None:
+            return
+        if is_nobody(message):
+            receiver(NOBODY)
+            return
+        payload = self._assembler.feed(message.data)
+        if payload is not None:
+            receiver(payload)
+
+    # ── coming and going ─────────────────────────────────────────────────────────────────
+
+    @property
+    def _signal(self) -> asyncio.Event:
+        assert self._up is not None  # made by `open`
+        return self._up
+
+    def _next_server(self, servers: list[Server], _: dict[str, Any]) -> tuple[Server, float]:
+        """The one that was tried least, after a while that grows, and with some chance in it."""
+        chosen = min(servers, key=lambda each: (each.reconnects, self._chance()))
+        wait = min(_FIRST * 2 ** min(chosen.reconnects, 8), _LONGEST)
+        return chosen, wait * (0.5 + self._chance() / 2)
+
+    async def _disconnected(self) -> None:
+        self._signal.clear()
+        if not self._ended:
+            logger.warning("the connection to NATS is gone; connecting again")
+
+    async def _reconnected(self) -> None:
+        self._signal.set()
+        self.came_back_at = asyncio.get_running_loop().time()
+        logger.info("connected to NATS again")
+        for receiver in list(self._receivers.values()):
+            receiver(RECONNECTED)
+
+    async def _went_wrong(self, error: Exception) -> None:
+        # Only its kind: the text of some errors has the address of the server, password included.
+        logger.warning("NATS: %s", type(error).__name__)
+
+
+async def _flush(client: Client) -> None:
+    # nats-py writes its PING past what still waits to be written: only the second one comes after it.
+    await client.flush()
+    await client.flush()
+
+
+def read(payload: bytes) -> Told | None:
+    """What a worker sent; None if it cannot be read."""
+    try:
+        return told(payload)
+    except msgspec.MsgspecError:
+        logger.warning("a message over NATS cannot be read; it is passed over")
+        return None
+
+
+def is_nobody(message: Msg) -> bool:
+    """Whether this is the server saying that nobody listens."""
+    return not message.data and bool(message.headers) and (message.headers or {}).get("Status") == _NOBODY

@@ -1,0 +1,153 @@
+"""A worker as NATS micro sees it: it answers PING, INFO and STATS, so that `nats micro` and callers find it.
+
+Written here, and not taken from nats-py: its services cannot take an endpoint away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from handrail.bus.nats.directory import Endpoint, Info
+from handrail.bus.nats.link import Link
+from handrail.bus.nats.wire import QUEUE, Subjects
+from handrail.bus.port import Offer
+from handrail.bus.versions import written
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+
+class Counts(msgspec.Struct):
+    """Of one capability, since the worker began."""
+
+    requests: int = 0
+    errors: int = 0
+    nanoseconds: int = 0
+
+
+class Micro:
+    def __init__(
+        self,
+        link: Link,
+        subjects: Subjects,
+        *,
+        worker: str,
+        node_id: str,
+        counts: Callable[[str], Counts],
+        refresh: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`refresh` brings what is told up to date."""
+        self._link = link
+        self._subjects = subjects
+        self._worker = worker
+        self._node_id = node_id
+        self._counts = counts
+        self._refresh = refresh
+        self._offers: list[Offer] = []
+        self._revision = 0
+        self._subscriptions: list[Subscription] = []
+        self._started = ""
+
+    async def start(self) -> None:
+        client = await self._link.open()
+        self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
+        for verb, answer in answers.items():
+            for tail in ("", f".{self._subjects.service}", f".{self._subjects.service}.{self._worker}"):
+                self._subscriptions.append(await client.subscribe(f"$SRV.{verb}{tail}", cb=answer))
+
+    async def stop(self) -> None:
+        from nats.errors import Error
+
+        for each in self._subscriptions:
+            try:
+                await each.unsubscribe()
+            except Error:
+                break  # the connection is gone, and every subscription with it
+        self._subscriptions.clear()
+
+    async def announce(self, offers: list[Offer], *, gone: bool = False) -> None:
+        """Tell callers what there is now. What is told is served already: subscriptions are flushed before."""
+        self._offers = offers
+        self._revision += 1
+        await self._link.send_bytes(self._subjects.news, msgspec.json.encode(self.info(gone=gone)))
+
+    def info(self, *, gone: bool = False) -> Info:
+        return Info(
+            name=self._subjects.service,
+            id=self._worker,
+            description="Capabilities of a handrail node.",
+            metadata={
+                "node_id": self._node_id,
+                "revision": str(self._revision),
+                "direct": self._subjects.worker(self._worker),
+                **({"gone": "1"} if gone else {}),
+            },
+            endpoints=[self._endpoint(each) for each in self._offers],
+        )
+
+    def _endpoint(self, offer: Offer) -> Endpoint:
+        shown = offer.descriptor
+        return Endpoint(
+            name=f"{shown.name}_{written(shown.version)}".replace(".", "_"),
+            subject=self._subjects.capability(shown.name, shown.version),
+            queue_group=QUEUE,
+            metadata={
+                "capability": shown.name,
+                "version": written(shown.version),
+                "schema_hash": offer.schema_hash,
+                "side_effects": str(shown.side_effects).lower(),
+                "idempotent": str(shown.idempotent).lower(),
+                "timeout_seconds": f"{shown.timeout_seconds:g}",
+            },
+        )
+
+    async def _ping(self, message: Msg) -> None:
+        info = self.info()
+        said = {
+            "type": "io.nats.micro.v1.ping_response",
+            "name": info.name,
+            "id": info.id,
+            "version": info.version,
+            "metadata": info.metadata,
+        }
+        await self._answer(message, said)
+
+    async def _info(self, message: Msg) -> None:
+        await self._refresh()
+        await self._answer(message, self.info())
+
+    async def _stats(self, message: Msg) -> None:
+        info = self.info()
+        said = {
+            "type": "io.nats.micro.v1.stats_response",
+            "name": info.name,
+            "id": info.id,
+            "version": info.version,
+            "metadata": info.metadata,
+            "started": self._started,
+            "endpoints": [self._figures(each) for each in info.endpoints],
+        }
+        await self._answer(message, said)
+
+    def _figures(self, endpoint: Endpoint) -> dict[str, Any]:
+        counts = self._counts(f"{endpoint.metadata['capability']}@{endpoint.metadata['version']}")
+        return {
+            "name": endpoint.name,
+            "subject": endpoint.subject,
+            "queue_group": endpoint.queue_group,
+            "num_requests": counts.requests,
+            "num_errors": counts.errors,
+            "processing_time": counts.nanoseconds,
+            "average_processing_time": counts.nanoseconds // max(counts.requests, 1),
+            "last_error": "",
+        }
+
+    async def _answer(self, message: Msg, said: Any) -> None:
+        if message.reply:
+            await self._link.send_bytes(message.reply, msgspec.json.encode(said))

@@ -1,0 +1,253 @@
+"""Calls as a worker holds them: what was sent and not yet used, how they ended, and for how long that is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.nats.link import Link
+from handrail.bus.nats.wire import Accepted, Chunk, Failure, Go, Heartbeat, Request, Result, encode
+from handrail.bus.port import Stream
+from handrail.core.errors import BusError
+
+Key = tuple[str, str]
+"""Whose call it is, and its id."""
+
+
+class ServedCall:
+    """One call, and everybody who asked for it: usually one."""
+
+    __slots__ = (
+        "_bounded",
+        "_credit",
+        "_kept",
+        "_link",
+        "_used",
+        "_window",
+        "_worker",
+        "begun",
+        "cancelled",
+        "deadline",
+        "descriptor",
+        "digest",
+        "go",
+        "gone",
+        "gone_since",
+        "key",
+        "refs",
+        "replies",
+        "seq",
+        "settled_at",
+        "size",
+        "started",
+        "stream",
+        "task",
+        "told",
+        "waiting",
+    )
+
+    def __init__(self, link: Link, request: Request, reply: str, worker: str, now: float) -> None:
+        self._link = link
+        self._worker = worker
+        self._window = request.window
+        self.replies = [reply]
+        self.refs = [request.ref]
+        self.descriptor: CapabilityDescriptor | None = None
+        self.key: Key | None = None
+        self.digest = b""
+        self.task: asyncio.Task[None] | None = None
+        self.go: asyncio.Future[Go] | None = None
+        """Where our caller's word is waited for."""
+        self.stream: Stream | None = None
+        self.started = now
+        self.told = False
+        """Whether the caller knows that it is here."""
+        self.waiting = False
+        self.begun = False
+        self.cancelled = False
+        self.settled_at: float | None = None
+        self.deadline: float | None = None
+        self.seq = 0
+        self.size = 0
+        """Bytes that are kept to be sent again."""
+        self.gone_since: float | None = None
+        self.gone = False
+        """Whether the server said so since the last heartbeat."""
+        self._used = 0
+        self._bounded = True
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._credit: asyncio.Event | None = None
+
+    @property
+    def ref(self) -> str:
+        """Of who asked first."""
+        return self.refs[0]
+
+    @property
+    def retriable(self) -> bool:
+        return self.descriptor is None or self.descriptor.retriable
+
+    def sign(self, kind: type[Accepted] = Heartbeat) -> Accepted:
+        """That it is here, and how it stands."""
+        return kind(
+            worker=self._worker,
+            lease_ms=round(self._link.pace.lease * 1000),
+            retriable=self.retriable,
+            side_effects=self.descriptor is not None and self.descriptor.side_effects,
+            waits=self.waiting,
+            seq=self.seq,
+        )
+
+    async def chunk(self, event: str, data: dict[str, object]) -> None:
+        """Send a frame; waits while as many are under way as the caller takes."""
+        while self._bounded and self.seq - self._used >= self._window:
+            self._credit = self._credit or asyncio.Event()
+            self._credit.clear()
+            await self._credit.wait()
+        self.seq += 1
+        await self._send(encode(Chunk(seq=self.seq, event=event, data=data)))
+
+    async def settle(self, end: Result | Failure) -> None:
+        self.seq += 1
+        try:
+            await self._send(encode(replace(end, seq=self.seq)))
+        except BusError as error:  # too large to be sent at all
+            self.size -= len(self._kept.pop()[1])
+            doubt = self.descriptor is not None and self.descriptor.side_effects
+            told = BusError(
+                "internal_error", f"its answer is {error.message}", outcome="in_doubt" if doubt else "failed"
+            )
+            await self._send(encode(Failure(seq=self.seq, error=told.to_dict())))
+
+    async def _send(self, payload: bytes) -> None:
+        self._kept.append((self.seq, payload))
+        self.size += len(payload)
+        for reply in self.replies:
+            await self._link.send_bytes(reply, payload)
+
+    async def beat(self, gone: str) -> None:
+        """A sign of life. `gone` is where the server says that nobody hears it."""
+        payload = encode(self.sign())
+        for reply, ref in zip(self.replies, self.refs, strict=True):
+            await self._link.send_bytes(reply, payload, f"{gone}.{ref}")
+
+    def use(self, upto: int) -> None:
+        self._used = max(self._used, min(upto, self.seq))
+        while self._kept and self._kept[0][0] <= self._used:
+            self.size -= len(self._kept.popleft()[1])
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._credit is not None:
+            self._credit.set()
+
+    def unbound(self) -> None:
+        """Wait for nobody: it is about to end."""
+        self._bounded = False
+        self._wake()
+
+    async def again(self, after: int, reply: str) -> None:
+        """What came after that chunk, or a sign of life."""
+        kept = [(seq, payload) for seq, payload in self._kept if seq > after]
+        if not kept and self.settled_at is not None:
+            lost = BusError("partition", "it has ended, and its answer is no longer kept", outcome="in_doubt")
+            kept = [(self.seq, encode(Failure(seq=self.seq, error=lost.to_dict())))]
+        if not kept:
+            await self._link.send(reply, self.sign())
+        for _, payload in kept:
+            await self._link.send_bytes(reply, payload)
+
+    def join(self, request: Request, reply: str) -> None:
+        """Somebody else, or the same one again, asks for this call."""
+        self.refs.append(request.ref)
+        self.replies.append(reply)
+
+    def ended(self, now: float) -> None:
+        """Only what may be asked for later is kept."""
+        self.settled_at = now
+        self.task = self.stream = self.go = self._credit = None
+
+    def forget_answer(self) -> None:
+        self._kept.clear()
+        self.size = 0
+
+
+class Table:
+    """The calls of a worker by reference and by id. What ended is known for a while; a side effect for longer."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        keep: float = 600.0,
+        recent: int = 4_000,
+        effects: int = 100_000,
+        most_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        self._clock = clock
+        self._keep = keep
+        self._recent = recent
+        self._effects = effects
+        self._most_bytes = most_bytes
+        self._by_ref: dict[str, ServedCall] = {}
+        self._by_key: dict[Key, ServedCall] = {}
+        self.running: dict[str, ServedCall] = {}
+        self._reads: OrderedDict[str, ServedCall] = OrderedDict()
+        self._done: OrderedDict[str, ServedCall] = OrderedDict()
+        self._with_answer: deque[tuple[ServedCall, int]] = deque()
+        self._bytes = 0
+
+    def by_ref(self, ref: str) -> ServedCall | None:
+        return self._by_ref.get(ref)
+
+    def by_key(self, key: Key) -> ServedCall | None:
+        return self._by_key.get(key)
+
+    def add(self, call: ServedCall) -> None:
+        self._by_ref[call.ref] = self.running[call.ref] = call
+
+    def name(self, call: ServedCall, key: Key) -> None:
+        """Known from now on by whose it is and its id."""
+        call.key = key
+        self._by_key[key] = call
+
+    def join(self, call: ServedCall, request: Request) -> None:
+        self._by_ref[request.ref] = call
+
+    def drop(self, call: ServedCall) -> None:
+        """It never was."""
+        self.running.pop(call.ref, None)
+        self._reads.pop(call.ref, None)
+        self._done.pop(call.ref, None)
+        for ref in call.refs:
+            self._by_ref.pop(ref, None)
+        if call.key is not None and self._by_key.get(call.key) is call:
+            del self._by_key[call.key]
+
+    def settle(self, call: ServedCall) -> None:
+        call.ended(self._clock())
+        self.running.pop(call.ref, None)
+        (self._reads if call.retriable else self._done)[call.ref] = call
+        self._with_answer.append((call, call.size))
+        self._bytes += call.size
+        self._make_room()
+
+    @property
+    def full(self) -> bool:
+        """Whether so many side effects ended lately that no more could be remembered."""
+        return len(self._done) >= self._effects
+
+    def _make_room(self) -> None:
+        while len(self._reads) > self._recent:
+            self.drop(next(iter(self._reads.values())))
+        since = self._clock() - self._keep
+        while self._done and (next(iter(self._done.values())).settled_at or 0.0) < since:
+            self.drop(next(iter(self._done.values())))
+        while self._with_answer and (self._bytes > self._most_bytes or len(self._with_answer) > 2 * self._recent):
+            call, size = self._with_answer.popleft()
+            call.forget_answer()
+            self._bytes -= size

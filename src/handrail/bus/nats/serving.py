@@ -1,0 +1,264 @@
+"""One call at the worker, from the first message to its one end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.frames import DONE, ERROR
+from handrail.bus.nats.link import Link
+from handrail.bus.nats.micro import Counts
+from handrail.bus.nats.served import ServedCall, Table
+from handrail.bus.nats.wire import Accepted, Busy, Failure, Go, Request, Result
+from handrail.bus.port import Bus, Stream
+from handrail.bus.request import NOBODY, Caller
+from handrail.bus.tokens.signatures import Authenticator
+from handrail.bus.versions import Version, version_of
+from handrail.core.canonical import canonical
+from handrail.core.errors import BusError, Outcome
+from handrail.core.redact import Secret
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 0.01
+"""Seconds: an answer that takes no longer is its own sign of life."""
+_LONGEST_ID = 200
+
+
+class Elsewhere(Exception):
+    """Not here, and not begun: another worker may be asked."""
+
+    def __init__(self, error: BusError) -> None:
+        super().__init__(error.code)
+        self.error = error
+
+
+class Joined(Exception):
+    """The call is known: whoever asks gets what the first one gets."""
+
+
+class Serving:
+    """Everything that calls of one worker have in common."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        link: Link,
+        table: Table,
+        *,
+        worker: str,
+        authenticator: Authenticator,
+        find: Callable[[str, Version], CapabilityDescriptor | None],
+        refresh: Callable[[], Awaitable[None]],
+        counts: Callable[[str], Counts],
+    ) -> None:
+        self._bus = bus
+        self._link = link
+        self._table = table
+        self._worker = worker
+        self._authenticator = authenticator
+        self._find = find
+        self._refresh = refresh
+        self._counts = counts
+        self._loop = asyncio.get_running_loop()
+        self._untold: list[ServedCall] = []
+        self._bell: asyncio.TimerHandle | None = None
+
+    async def serve(self, call: ServedCall, request: Request) -> None:
+        """Run it; its one end is sent, and kept."""
+        started = time.perf_counter_ns()
+        try:
+            end = await self._ended(call, request)
+        except Elsewhere as elsewhere:
+            self._table.drop(call)
+            for reply in call.replies:
+                await self._link.send(reply, Busy(worker=self._worker, error=elsewhere.error.to_dict()))
+            return
+        except Joined:
+            return
+        if call.descriptor is not None:
+            counts = self._counts(call.descriptor.full_name)
+            counts.requests += 1
+            counts.errors += isinstance(end, Failure)
+            counts.nanoseconds += time.perf_counter_ns() - started
+        try:
+            await call.settle(end)
+        finally:
+            self._table.settle(call)
+
+    async def _ended(self, call: ServedCall, request: Request) -> Result | Failure:
+        self._untold.append(call)
+        if self._bell is None:
+            self._bell = self._loop.call_later(_AT_ONCE, self._ring)
+        try:
+            return await self._run(call, request)
+        except BusError as error:
+            return Failure(seq=0, error=error.to_dict())
+        except asyncio.CancelledError:
+            doubt = call.begun and call.descriptor is not None and call.descriptor.side_effects
+            given_up = BusError("cancelled", "the call was cancelled", outcome="in_doubt" if doubt else "cancelled")
+            return Failure(seq=0, error=given_up.to_dict())
+        except (Elsewhere, Joined):
+            raise
+        except Exception:
+            logger.exception("a call over NATS failed in a way that nobody foresaw")
+            outcome: Outcome = "failed" if call.retriable else "in_doubt"
+            return Failure(seq=0, error=BusError("internal_error", "the worker failed", outcome=outcome).to_dict())
+
+    def _ring(self) -> None:
+        """Tell those who wait for an answer that their call is here. One bell for all of them: most need none."""
+        old = self._loop.time() - _AT_ONCE / 2
+        waiting = [call for call in self._untold if not call.told and call.settled_at is None]
+        self._untold = [call for call in waiting if call.started > old]
+        self._bell = self._loop.call_later(_AT_ONCE, self._ring) if self._untold else None
+        for call in waiting:
+            if call.started <= old and call.ref in self._table.running:
+                self._link.later(self._accept(call))
+
+    async def _accept(self, call: ServedCall) -> None:
+        call.told = True
+        for reply in call.replies:
+            await self._link.send(reply, call.sign(Accepted))
+
+    async def _run(self, call: ServedCall, request: Request) -> Result:
+        _check(request)
+        wanted = version_of(request.version)
+        if (descriptor := self._find(request.capability, wanted)) is None:
+            await self._refresh()
+            descriptor = self._find(request.capability, wanted)
+        call.descriptor = descriptor
+        if descriptor is None:
+            raise Elsewhere(BusError("not_found", f"{request.capability}@{request.version} is not served here"))
+        if request.timeout_ms is not None:
+            call.deadline = self._loop.time() + request.timeout_ms / 1000
+        body = request.body
+        if body is None:
+            body = await self._word(call)
+            if body is None:
+                raise BusError("bad_request", "the call came without a body")
+        caller = self._authenticate(request, body)
+        await self._join_or_name(call, request, caller, body)
+        if not descriptor.retriable and request.body is not None:
+            if self._table.full:
+                raise Elsewhere(BusError("capacity_exceeded", "too many side effects to remember", retry_after_ms=1000))
+            await self._has_room(descriptor)
+            await self._word(call)
+        call.begun = True
+        if request.stream:
+            await self._accept(call)
+            interactive, how = request.interactive, _how(call, request, caller)
+            return await self._streamed(
+                call, self._bus.stream(request.capability, wanted, body, interactive=interactive, **how)
+            )
+        try:
+            response = await self._bus.call(request.capability, wanted, body, **_how(call, request, caller))
+            return Result(seq=0, body=response)
+        except BusError as error:
+            raise _or_elsewhere(call, error) from error
+
+    async def _streamed(self, call: ServedCall, stream: Stream) -> Result:
+        async with stream:
+            call.stream = stream
+            async for frame in stream:
+                if frame.event == DONE:
+                    return Result(seq=0, body=frame.data)
+                if frame.event == ERROR:
+                    raise _or_elsewhere(call, BusError.from_dict(frame.data))
+                await call.chunk(frame.event, frame.data)
+        raise BusError("internal_error", "the stream ended without an end")
+
+    async def _word(self, call: ServedCall) -> dict[str, Any] | None:
+        """Wait for the caller's word to begin; what it brought along."""
+        call.waiting, call.go = True, self._loop.create_future()
+        await self._accept(call)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._link.pace.lease):
+                    go = await call.go
+                    return self._begin(call, go)
+        finally:
+            call.waiting = False
+        raise BusError("partition", "the word to begin did not come; it was not begun", begun=False)
+
+    def _begin(self, call: ServedCall, go: Go) -> dict[str, Any] | None:
+        if go.timeout_ms is not None:
+            call.deadline = self._loop.time() + go.timeout_ms / 1000
+        return go.body
+
+    def _authenticate(self, request: Request, body: dict[str, Any]) -> Caller:
+        if not request.signature:
+            return NOBODY
+        return self._authenticator.authenticate(signed_fields(request), canonical(body))
+
+    async def _join_or_name(self, call: ServedCall, request: Request, caller: Caller, body: dict[str, Any]) -> None:
+        owner = request.sender if caller is not NOBODY else f"{NOBODY.id} {call.replies[0].rpartition('.')[0]}"
+        what = msgspec.json.encode((request.capability, request.version, request.stream, body), order="deterministic")
+        call.digest = hashlib.sha256(what).digest()
+        first = self._table.by_key((owner, request.call_id))
+        if first is None:
+            self._table.name(call, (owner, request.call_id))
+            return
+        if first.digest != call.digest:
+            raise BusError(
+                "bad_request", f"the call id {request.call_id[:40]!r} was used for another call; take a new one"
+            )
+        self._table.drop(call)
+        first.join(request, call.replies[0])
+        self._table.join(first, request)
+        await first.again(0, call.replies[0])
+        raise Joined
+
+    async def _has_room(self, descriptor: CapabilityDescriptor) -> None:
+        """Asked before a call that may be begun only once: afterwards it could not go elsewhere."""
+        for offer in await self._bus.discover(descriptor.name):
+            full = offer.in_flight >= offer.descriptor.max_concurrent
+            if offer.local and full and offer.descriptor.version == descriptor.version:
+                raise Elsewhere(BusError("capacity_exceeded", f"{descriptor.full_name} is busy", retry_after_ms=100))
+
+
+def signed_fields(request: Request) -> dict[str, str]:
+    """The envelope of a call as it is signed. The attempt is part of it, so that each is signed anew."""
+    return {
+        "capability": request.capability,
+        "version": request.version,
+        "request_id": f"{request.call_id}/{request.ref}",
+        "from": request.sender,
+        "community": request.community,
+        "timestamp": request.timestamp,
+        "signature": request.signature,
+    }
+
+
+def _check(request: Request) -> None:
+    if request.v != 1:
+        raise BusError("bad_request", f"this worker speaks version 1 of the protocol, not {request.v}")
+    if not 0 < len(request.call_id) <= _LONGEST_ID or request.depth < 0 or request.window < 1:
+        raise BusError("bad_request", "the call has no usable id, depth or window")
+
+
+def _how(call: ServedCall, request: Request, caller: Caller) -> dict[str, Any]:
+    return {
+        "caller": caller,
+        "token": Secret(request.token) if request.token else None,
+        "deadline": call.deadline,
+        "depth": request.depth,
+        "within": request.within,
+        "trace": request.traceparent or None,
+        "call_id": request.call_id,
+        "session_id": request.session_id,
+        "schema_hash": request.schema_hash,
+    }
+
+
+def _or_elsewhere(call: ServedCall, error: BusError) -> BusError | Elsewhere:
+    """A full capability is another worker's chance, if this call may be made again."""
+    full = error.code == "capacity_exceeded" and call.seq == 0 and call.retriable
+    return Elsewhere(error) if full else error

@@ -1,0 +1,91 @@
+"""Other buses that this one knows, and what they last said that they have.
+
+They are asked again when somebody wants to know and it is old news; nobody waits for that, unless there is
+nothing else to go by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from handrail.bus.port import Bus
+from handrail.bus.providers import Peer, Provider
+from handrail.core.errors import BusError, UsageError
+from handrail.core.ports import Clock
+
+STALE = 60.0
+"""Seconds after which what a node said of itself is not believed any more."""
+PATIENCE = 2.0
+"""Seconds that a call waits for stale news to be made fresh."""
+
+logger = logging.getLogger(__name__)
+
+
+class Peers:
+    def __init__(self, node_id: str, clock: Clock) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._peers: list[Peer] = []
+        self._asking: dict[int, asyncio.Task[None]] = {}
+
+    @property
+    def any(self) -> bool:
+        return bool(self._peers)
+
+    async def connect(self, bus: Bus, refresh: float) -> None:
+        peer = Peer(bus, refresh)
+        await self._ask(peer)
+        if peer.heard and not peer.providers:
+            raise UsageError(f"all it offers is of {self._node_id!r}, as we are; give each node an id of its own")
+        self._peers = [*(each for each in self._peers if each.bus is not bus), peer]
+
+    async def disconnect(self, bus: Bus) -> None:
+        gone = [each for each in self._peers if each.bus is bus]
+        self._peers = [each for each in self._peers if each.bus is not bus]
+        await self._stop([task for peer in gone if (task := self._asking.get(id(peer))) is not None])
+
+    def fresh(self) -> list[Provider]:
+        """What is known now; who was not heard of for a while is asked again, and nobody waits for that."""
+        now = self._clock.monotonic()
+        for peer in self._peers:
+            self._keep_fresh(peer, now)
+        return self.providers()
+
+    def providers(self) -> list[Provider]:
+        """What is known now, and not stale."""
+        now = self._clock.monotonic()
+        return [each for peer in self._peers if now - peer.seen <= STALE for each in peer.providers.values()]
+
+    async def of(self, name: str, here: list[Provider]) -> list[Provider]:
+        """Who else offers it. Stale news is made fresh first where there is nobody at all."""
+        found = [each for each in self.fresh() if each.descriptor.name == name]
+        if not found and not here and self._asking:
+            await asyncio.wait(set(self._asking.values()), timeout=PATIENCE)
+            found = [each for each in self.providers() if each.descriptor.name == name]
+        return found
+
+    def _keep_fresh(self, peer: Peer, now: float) -> None:
+        if now - peer.seen <= peer.refresh or id(peer) in self._asking:
+            return
+        task = self._asking[id(peer)] = asyncio.get_running_loop().create_task(self._ask_again(peer))
+        task.add_done_callback(lambda _: self._asking.pop(id(peer), None))
+
+    async def _ask_again(self, peer: Peer) -> None:
+        try:
+            await self._ask(peer)
+        except BusError as error:
+            logger.warning("node %s does not say what it has: %s", peer.bus.node_id, error.code)
+
+    async def _ask(self, peer: Peer) -> None:
+        peer.take(await peer.bus.discover(), self._clock.monotonic(), self._node_id)
+
+    async def aclose(self) -> None:
+        self._peers = []
+        await self._stop(list(self._asking.values()))
+
+    async def _stop(self, tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

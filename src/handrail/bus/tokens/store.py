@@ -1,0 +1,197 @@
+"""What a node remembers of tokens: those it issued, those that were revoked, and how often each was used.
+
+A SQLite file, for any number of processes, or memory. Neither holds a token's text: from
+this file nobody can make a call.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from handrail.bus.tokens.token import Token
+from handrail.core.errors import BusError, UsageError
+from handrail.core.ports import Clock, SystemClock
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS issued (
+    id TEXT PRIMARY KEY, parent TEXT, issuer TEXT NOT NULL, subject TEXT NOT NULL, expires_at INTEGER NOT NULL,
+    claims TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS issued_parent ON issued (parent);
+CREATE TABLE IF NOT EXISTS revoked (id TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS used (id TEXT PRIMARY KEY, calls INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_FORMAT = 1
+_KEPT = 7 * 86_400
+"""Seconds that a token is remembered after its end."""
+_DEEPEST = 32
+
+
+class Entry(Struct, frozen=True):
+    """A token that this node issued, and what became of it."""
+
+    token: Token
+    calls: int
+    revoked: bool
+    """Itself, or one that it was made from."""
+
+
+class TokenStore:
+    """Close it when it is no longer needed."""
+
+    def __init__(self, path: Path | None = None, *, clock: Clock = SystemClock(), patience: float = 10) -> None:
+        """Raises:
+        UsageError: The file cannot be opened, or is something else.
+        """
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            name = ":memory:" if path is None else path
+            self._file = sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
+            self._prepare(patience)
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(f"the store of tokens {str(path)!r} cannot be used: {error}; check the file") from error
+
+    def close(self) -> None:
+        self._file.close()
+
+    def record(self, token: Token) -> None:
+        """Note a token that was issued here.
+
+        Raises:
+            BusError: It cannot be written, or was issued before (`internal_error`).
+        """
+        claims = msgspec.json.encode(token).decode()
+        now = self._clock.now() // 1000
+        with self._writing() as file:
+            ended = "SELECT id FROM issued WHERE expires_at < ?"
+            for table in ("revoked", "used"):
+                file.execute(f"DELETE FROM {table} WHERE id IN ({ended})", (now - _KEPT,))
+            file.execute("DELETE FROM issued WHERE expires_at < ?", (now - _KEPT,))
+            values = (token.id, token.parent, token.issuer, token.subject, token.expires_at, claims)
+            file.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def get(self, id: str) -> Entry | None:
+        """A token that was issued here."""
+        with self._reading() as file:
+            row = file.execute("SELECT claims FROM issued WHERE id = ?", (id,)).fetchone()
+        return None if row is None else self._entry(row[0])
+
+    def issued(self) -> list[Entry]:
+        """Every token that was issued here and is remembered, oldest first."""
+        with self._reading() as file:
+            rows = file.execute("SELECT claims FROM issued ORDER BY id").fetchall()
+        return [self._entry(claims) for (claims,) in rows]
+
+    def chain(self, token: Token) -> list[Token]:
+        """The token, the one it was made from, and so on, as far as they are known here."""
+        found = [token]
+        with self._reading() as file:
+            while (above := found[-1].parent) is not None and len(found) < _DEEPEST:
+                row = file.execute("SELECT claims FROM issued WHERE id = ?", (above,)).fetchone()
+                if row is None:
+                    break
+                found.append(_token(row[0]))
+        return found
+
+    def is_known(self, id: str) -> bool:
+        with self._reading() as file:
+            return file.execute("SELECT 1 FROM issued WHERE id = ?", (id,)).fetchone() is not None
+
+    def revoke(self, id: str) -> None:
+        """Let a token be good no more, nor any that was made from it; or any of an issuer, by its id."""
+        with self._writing() as file:
+            file.execute("INSERT OR IGNORE INTO revoked VALUES (?, ?)", (id, self._clock.now()))
+
+    def any_revoked(self, ids: Sequence[str]) -> bool:
+        marks = ", ".join("?" * len(ids))
+        with self._reading() as file:
+            return file.execute(f"SELECT 1 FROM revoked WHERE id IN ({marks}) LIMIT 1", ids).fetchone() is not None
+
+    def calls(self, id: str) -> int:
+        with self._reading() as file:
+            row = file.execute("SELECT calls FROM used WHERE id = ?", (id,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def count(self, limits: Mapping[str, int]) -> bool:
+        """Count one more call for each of these ids, if each stays within its limit; else none of them."""
+        with self._writing() as file:
+            for id, most in limits.items():
+                file.execute("INSERT INTO used VALUES (?, 1) ON CONFLICT DO UPDATE SET calls = calls + 1", (id,))
+                (calls,) = file.execute("SELECT calls FROM used WHERE id = ?", (id,)).fetchone()
+                if calls > most:
+                    file.execute("ROLLBACK")
+                    return False
+        return True
+
+    def _entry(self, claims: str) -> Entry:
+        token = _token(claims)
+        ids = [each.id for each in self.chain(token)]
+        return Entry(token, self.calls(token.id), self.any_revoked([*ids, token.issuer]))
+
+    def _prepare(self, patience: float) -> None:
+        self._file.execute("BEGIN")
+        version = self._file.execute("PRAGMA user_version").fetchone()[0]
+        tables = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        self._file.execute("COMMIT")
+        if version > _FORMAT or (tables and not version):
+            raise sqlite3.DatabaseError("it is another database, or a later handrail made it")
+        _patiently(lambda: self._file.execute("PRAGMA journal_mode = WAL"), patience)
+        self._file.execute("PRAGMA synchronous = FULL")
+        self._file.execute("BEGIN IMMEDIATE")
+        for statement in _TABLES.split(";"):
+            self._file.execute(statement)
+        self._file.execute(f"PRAGMA user_version = {_FORMAT}")
+        self._file.execute("COMMIT")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._file
+            except sqlite3.Error as error:
+                raise BusError("internal_error", f"the store of tokens cannot be read: {error}") from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, short, and whole or not at all."""
+        with self._reading() as file:
+            file.execute("BEGIN IMMEDIATE")
+            try:
+                yield file
+            except BaseException:
+                if file.in_transaction:
+                    file.execute("ROLLBACK")
+                raise
+            if file.in_transaction:
+                file.execute("COMMIT")
+
+
+def _patiently(step: Callable[[], object], patience: float) -> None:
+    """SQLite waits for most locks itself, but not for the one that makes a new file a WAL."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            step()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(0.005)
+
+
+def _token(claims: str) -> Token:
+    return msgspec.json.decode(claims, type=Token)

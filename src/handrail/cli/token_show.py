@@ -1,0 +1,82 @@
+"""`handrail token show`: what a token says, and whether it is good here and now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import cast
+
+import click
+
+from handrail.bus.descriptor import Trust
+from handrail.bus.request import Caller
+from handrail.bus.tokens.admission import TokenAdmission
+from handrail.bus.tokens.scope import Scope
+from handrail.bus.tokens.store import TokenStore
+from handrail.bus.tokens.token import Token, parse
+from handrail.cli import text
+from handrail.cli.groups import examples
+from handrail.cli.setup import Setup, configured
+from handrail.cli.token_place import identity, read_token, tokens
+from handrail.cli.token_words import rights
+from handrail.cli.view import answer, answer_json
+from handrail.core.context import Principal
+from handrail.core.errors import BusError
+from handrail.core.redact import Secret
+
+
+@click.command(
+    "show",
+    epilog=examples("handrail token show reader.token", "handrail token show reader.token --json | jq .claims.scope"),
+)
+@click.argument("file")
+@configured
+def command(setup: Setup, file: str) -> None:
+    """Show what the token in FILE is for, and whether this node would take it now. `-` reads it from the input.
+
+    The exit code is 0 if it is good, and 1 if not.
+    """
+    secret = read_token(file)
+    token = parse(secret)
+    with tokens(setup) as store:
+        why = _judged(setup, store, token, secret)
+        calls = store.calls(token.id)
+    if setup.view.as_json:
+        answer_json({"good": why is None, "why": why, "calls": calls, "claims": token.to_dict()})
+    else:
+        _tell(setup, token, why, calls)
+    if why is not None:
+        raise SystemExit(1)
+
+
+def _judged(setup: Setup, store: TokenStore, token: Token, secret: Secret) -> str | None:
+    """Why this node would not take it from its owner, or None."""
+    node = setup.config.node
+    admission = TokenAdmission(
+        node_id=identity(setup).node_id,
+        store=store,
+        community=node.community,
+        directory=cast(Mapping[str, Trust], node.trust),
+        federation={each.id: Scope.of(each.can) for each in node.issuers.values() if each.can},
+    )
+    try:
+        asyncio.run(admission.identify(Caller(principal=Principal(token.subject)), secret))
+    except BusError as error:
+        return error.message
+    return None
+
+
+def _tell(setup: Setup, token: Token, why: str | None, calls: int) -> None:
+    answer("good" if why is None else f"not good: {text.visible(why)}", "good" if why is None else "bad")
+    answer(
+        f"id      {text.visible(token.id)}{'' if token.parent is None else f', made from {text.visible(token.parent)}'}"
+    )
+    answer(f"issuer  {text.visible(token.issuer)}")
+    answer(f"for     {'whoever has it' if token.is_bearer else text.visible(token.subject)}, as {token.trust}")
+    answer(f"in      {'any community' if token.audience is None else text.visible(token.audience)}")
+    answer(f"from    {setup.view.when(token.not_before * 1000)}")
+    answer(f"until   {setup.view.when(token.expires_at * 1000)}")
+    for line in rights(token.scope):
+        answer(f"        {line}")
+    if token.scope.max_calls_total is not None:
+        answer(f"        {text.count(calls, 'call')} so far")

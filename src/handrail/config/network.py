@@ -1,0 +1,236 @@
+"""The tables `[node]` and `[services]` of a file: a node of the network, and what it does for others.
+
+[node]                 name, community, host, port, hosts, origins, token_required, tools, nats, identity
+[node.peers.NAME]      another node: url, and token = "env:NAME"
+[node.trust]           how far other nodes are trusted, by their ids
+[node.issuers.NAME]    whose tokens are taken beside our own: id, and what they can be good for
+[services]             which services there are: name = false leaves one out, a table says more
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from handrail.config.text import KEY, variable
+from handrail.core.errors import ConfigError
+from handrail.tools.files.table import Place, Table
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_NODE_ID = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")
+_TRUST = ("unknown", "federated", "member", "trusted", "anchor")
+SERVICES = ("llm", "blobs", "rag", "trans", "market", "chat", "img", "stt")
+"""Those that a file can leave out. Tokens and peers are always there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSettings:
+    """Another node, by the name that people give it."""
+
+    url: str
+    token: str | None = None
+    """`env:NAME`: where the token is. Never the token."""
+
+    def secret(self, environ: Mapping[str, str] = os.environ) -> str | None:
+        """The token itself.
+
+        Raises:
+            ConfigError: Its variable is not set.
+        """
+        if self.token is None:
+            return None
+        return variable(self.token.removeprefix("env:"), Place("node.peers token"), environ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerSettings:
+    """A node whose tokens are taken, as far as this says."""
+
+    id: str
+    can: tuple[str, ...] = ()
+    """Patterns of `name@version`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    name: str = "node"
+    community: str = "home"
+    identity: Path | None = None
+    """The file of its key; by default `identity.key` beside the journal."""
+    host: str = "127.0.0.1"
+    port: int = 8420
+    hosts: tuple[str, ...] = ()
+    """Names beside the address by which it may be called."""
+    origins: tuple[str, ...] = ()
+    """Pages of others that may talk to it."""
+    token_required: bool = True
+    tools: tuple[str, ...] | None = None
+    """Which tools others may be given, by names or patterns; None is all."""
+    nats: str | None = None
+    """Where the NATS server is, as `nats://127.0.0.1:4222`."""
+    peers: Mapping[str, PeerSettings] = field(default_factory=lambda: MappingProxyType({}))
+    trust: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    issuers: Mapping[str, IssuerSettings] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What a node does for others."""
+
+    off: frozenset[str] = frozenset()
+    folder: Path | None = None
+    """Where they keep their data; by default beside the journal."""
+    models: tuple[str, ...] | None = None
+    """The models that others may ask, by name; None is all that are configured."""
+    translator: str | None = None
+    """The model that translates; None leaves it to apertium, where that is installed."""
+    describer: str | None = None
+    """The model that looks at pictures; None reads only what is written in them."""
+    transcriber: str | None = None
+    """The address of an OpenAI-compatible service for speech; None is the small recogniser of this machine."""
+    transcriber_key: str | None = None
+
+    def has(self, name: str) -> bool:
+        return name not in self.off
+
+
+_NODE = (
+    *("name", "community", "identity", "host", "port", "hosts", "origins", "token_required", "tools", "nats"),
+    *("peers", "trust", "issuers"),
+)
+
+
+def read_node(top: Table, folder: Path) -> NodeSettings:
+    """Raises:
+    ConfigError: Something is wrong.
+    """
+    facts = top.table("node")
+    if facts is None:
+        return NodeSettings()
+    facts.only(_NODE)
+    identity = facts.text("identity")
+    stated: dict[str, Any] = {
+        "name": _name(facts, "name"),
+        "community": _name(facts, "community"),
+        "identity": None if identity is None else folder / Path(identity).expanduser(),
+        "host": facts.text("host"),
+        "port": _port(facts),
+        "hosts": facts.texts("hosts"),
+        "origins": facts.texts("origins"),
+        "token_required": facts.flag("token_required"),
+        "tools": facts.texts("tools"),
+        "nats": facts.text("nats"),
+        "peers": _each(facts, "peers", _peer),
+        "trust": _trust(facts),
+        "issuers": _each(facts, "issuers", _issuer),
+    }
+    return NodeSettings(**{key: value for key, value in stated.items() if value is not None})
+
+
+def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> ServiceSettings:
+    """Raises:
+    ConfigError: Something is wrong.
+    """
+    facts = top.table("services")
+    if facts is None:
+        return ServiceSettings()
+    facts.only((*SERVICES, "folder"))
+    kept = facts.text("folder")
+    inner = {name: _options(facts, name) for name in SERVICES}
+    model_of = {name: _model(table, is_model) for name, table in inner.items() if name in ("trans", "img")}
+    for name, table in inner.items():
+        table.only(_OPTIONS.get(name, ()))
+    return ServiceSettings(
+        off=frozenset(name for name in SERVICES if facts.values.get(name) is False),
+        folder=None if kept is None else folder / Path(kept).expanduser(),
+        models=_models(inner["llm"], is_model),
+        translator=model_of["trans"],
+        describer=model_of["img"],
+        transcriber=inner["stt"].text("url"),
+        transcriber_key=_key(inner["stt"], "key"),
+    )
+
+
+_OPTIONS = {"llm": ("models",), "trans": ("model",), "img": ("model",), "stt": ("url", "key")}
+
+
+def _options(facts: Table, name: str) -> Table:
+    """What is said of a service; `name = true` and `name = false` say nothing more."""
+    if isinstance(facts.values.get(name), bool):
+        return Table({}, facts.at(name))
+    return facts.table(name) or Table({}, facts.at(name))
+
+
+def _model(table: Table, is_model: Callable[[str], bool]) -> str | None:
+    name = table.text("model")
+    if name is not None and not is_model(name):
+        raise table.error("model", f"there is no [models.{name}]")
+    return name
+
+
+def _models(table: Table, is_model: Callable[[str], bool]) -> tuple[str, ...] | None:
+    names = table.texts("models")
+    for index, name in enumerate(names or ()):
+        if not is_model(name):
+            raise table.at("models").at(index).error(f"there is no [models.{name}]")
+    return names
+
+
+def _name(facts: Table, key: str) -> str | None:
+    name = facts.text(key)
+    if name is not None and not _NAME.fullmatch(name):
+        raise facts.error(key, "take 1 to 63 of a-z 0-9 - and begin with a letter or digit")
+    return name
+
+
+def _port(facts: Table) -> int | None:
+    port = facts.count("port", 0)
+    if port is not None and port > 65_535:
+        raise facts.error("port", f"must be 65535 or less, not {port}")
+    return port
+
+
+def _each(facts: Table, key: str, read: Callable[[Table], Any]) -> dict[str, Any]:
+    outer = facts.table(key) or Table({}, facts.place)
+    tables = {name: outer.table(name) for name in outer.values}
+    return {name: read(table) for name, table in tables.items() if table is not None}
+
+
+def _peer(facts: Table) -> PeerSettings:
+    facts.only(("url", "token"))
+    url = facts.text("url")
+    if not url or not re.match(r"https?://", url):
+        raise facts.place.error('a node is reached at an address: url = "http://127.0.0.1:8420"')
+    return PeerSettings(url=url, token=_key(facts, "token"))
+
+
+def _issuer(facts: Table) -> IssuerSettings:
+    facts.only(("id", "can"))
+    return IssuerSettings(id=_node_id(facts.text("id") or "", facts.at("id")), can=facts.texts("can") or ())
+
+
+def _trust(facts: Table) -> dict[str, str]:
+    table = facts.table("trust") or Table({}, facts.place)
+    return {_node_id(id, table.at(id)): table.choice(id, _TRUST) or "unknown" for id in table.values}
+
+
+def _node_id(written: str, place: Place) -> str:
+    if not _NODE_ID.fullmatch(written):
+        raise place.error("a node is named by its id, ed25519:…, which `handrail identity` shows there")
+    return written
+
+
+def _key(facts: Table, key: str) -> str | None:
+    written = facts.text(key)
+    if written is not None and not KEY.fullmatch(written):
+        raise _secret(facts, key)
+    return written
+
+
+def _secret(facts: Table, key: str) -> ConfigError:
+    return facts.error(key, f'a secret is not written into a file; put it into a variable and write {key} = "env:NAME"')

@@ -1,0 +1,89 @@
+"""A call on its way through the bus: what is known of it, and how it is told of when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from handrail.bus.providers import Provider
+from handrail.bus.request import Caller
+from handrail.bus.streams import FrameStream, Response
+from handrail.bus.trace import CallTraceEvent
+from handrail.bus.versions import Version, written
+from handrail.core.context import Live
+from handrail.core.errors import BusError
+from handrail.core.redact import Secret
+
+if TYPE_CHECKING:
+    from handrail.bus.port import Bus
+
+
+class Asked(Live):
+    """A call on its way: who asks for what, how, and what came of it that a result of the executor cannot hold."""
+
+    __slots__ = (
+        "body",
+        "bus",
+        "bytes_in",
+        "bytes_out",
+        "call_id",
+        "caller",
+        "channel",
+        "error",
+        "how",
+        "name",
+        "provider",
+        "session_id",
+        "token",
+        "trace_id",
+        "wanted",
+    )
+
+    def __init__(self, bus: Bus, name: str, body: Any, how: Mapping[str, Any], caller: Caller, call_id: str) -> None:
+        self.bus = bus
+        self.name = name
+        self.body: dict[str, Any] = body if type(body) is dict else _object(body)
+        self.how = how
+        self.caller = caller
+        self.call_id = call_id
+        self.token: Secret | None = None
+        self.session_id: str | None = how.get("session_id")
+        self.trace_id = ""
+        self.wanted: Version = (0, 0)
+        self.channel: FrameStream | None = None
+        self.provider: Provider | None = None
+        """Who answered, or was to."""
+        self.error: BusError | None = None
+        """What the handler raised, with all that it said."""
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+
+def told(asked: Asked, result: str, ms: float, response: Response | None, now: int) -> CallTraceEvent:
+    """A call that has ended, for whoever looks after the node."""
+    provider, meta = asked.provider, {} if response is None else response.meta
+    return CallTraceEvent(
+        ts=now,
+        trace_id=asked.trace_id,
+        capability=asked.name[:100],
+        version=written(asked.wanted if provider is None else provider.descriptor.version),
+        from_node=asked.caller.id,
+        to_node="" if provider is None else provider.node_id,
+        is_local=provider is not None and provider.bus is None,
+        result=result,
+        ms=ms,
+        tokens_in=_count(meta.get("tokens_in")),
+        tokens_out=_count(meta.get("tokens_out")),
+        bytes_in=asked.bytes_in,
+        bytes_out=asked.bytes_out,
+    )
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _object(body: Any) -> dict[str, Any]:
+    if isinstance(body, Mapping):
+        return dict(body)
+    raise BusError("bad_request", 'the body is an object, as {"params": {…}, "input": {…}}')

@@ -1,0 +1,148 @@
+"""A definition as a tool that can run: by a handler of the program's own, or by the capability that it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from handrail.bus.frames import DONE, ERROR, RESULT
+from handrail.bus.port import Bus, Calling
+from handrail.core.errors import (
+    BusError,
+    Cancelled,
+    Denied,
+    Forbidden,
+    InDoubt,
+    LimitReached,
+    MissingExtra,
+    TimedOut,
+    ToolError,
+)
+from handrail.core.invocation import Invocation
+from handrail.tools.definition import Binding, ToolDefinition
+from handrail.tools.tool import Tool
+
+_KINDS: dict[str, type[ToolError]] = {
+    "forbidden": Forbidden,
+    "denied": Denied,
+    "timeout": TimedOut,
+    "cancelled": Cancelled,
+    "in_doubt": InDoubt,
+    "limit": LimitReached,
+}
+"""By the outcome that the bus tells."""
+_MAY_NOT = frozenset(
+    {
+        "unauthorized",
+        "invalid_signature",
+        "revoked",
+        "federation_forbidden",
+        "token_invalid",
+        "token_expired",
+        "token_revoked",
+        "token_scope_insufficient",
+    }
+)
+"""Codes that say that the caller may not."""
+
+
+def bound_tool(definition: ToolDefinition, bus: Bus, how: Calling, handlers: Mapping[str, Callable[..., Any]]) -> Tool:
+    """The handler of that name comes first, then the binding; a tool with neither says so when it is called."""
+    if (handler := handlers.get(definition.name)) is not None:
+        return Tool(definition, handler)
+    if definition.binding is not None:
+        return Tool(definition, BoundCapability(bus, definition.binding, how).run, style="invocation")
+
+    async def nothing(invocation: Invocation) -> Any:
+        raise ToolError("not_implemented", f"{definition.name!r} is bound to no capability and has no handler")
+
+    return Tool(definition, nothing, style="invocation")
+
+
+def body_of(binding: Binding, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a call: each argument in `params` or `input`, under its name there. A constant is not the model's."""
+    halves: dict[str, dict[str, Any]] = {"params": {}, "input": {}}
+    for name, value in {**arguments, **binding.constants}.items():
+        halves["params" if name in binding.params else "input"][binding.renames.get(name, name)] = value
+    return {half: fields for half, fields in halves.items() if fields or half == "input"}
+
+
+class BoundCapability:
+    """A capability as the handler of a tool, called for whoever calls the tool."""
+
+    def __init__(self, bus: Bus, binding: Binding, how: Calling) -> None:
+        self._bus = bus
+        self._binding = binding
+        self._how = how
+        self._streams: bool | None = None
+        """Whether its response goes out in frames; None is not known yet."""
+
+    async def run(self, invocation: Invocation) -> Any:
+        """Its output. One that streams is drained to it; of any other, its progress is told.
+
+        Raises:
+            ToolError: It failed, or answered with an error.
+        """
+        trace = invocation.context.trace or self._how.get("trace")
+        how: Calling = {**self._how, "call_id": invocation.idempotency_key, "trace": trace}
+        body = body_of(self._binding, invocation.arguments)
+        try:
+            output = await (self._drained(body, how) if await self._is_stream() else self._told(body, how, invocation))
+        except BusError as error:
+            raise tool_error(error) from error
+        if isinstance(output, dict) and output.get("error"):
+            raise tool_error(BusError.from_dict(output))
+        return output
+
+    async def _is_stream(self) -> bool:
+        if self._streams is None:
+            try:
+                offers = await self._bus.discover(self._binding.capability)
+            except MissingExtra:  # what there is cannot be told here; to call it needs no extra
+                return True
+            if not offers:
+                return False
+            self._streams = any(offer.descriptor.stream_schema for offer in offers)
+        return self._streams
+
+    async def _drained(self, body: dict[str, Any], how: Calling) -> Any:
+        response = await self._bus.call(self._binding.capability, self._binding.version, body, **how)
+        return response.get("output")
+
+    async def _told(self, body: dict[str, Any], how: Calling, invocation: Invocation) -> Any:
+        output: Any = None
+        async with self._bus.stream(self._binding.capability, self._binding.version, body, **how) as frames:
+            async for frame in frames:
+                match frame.event:
+                    case "progress":
+                        _report(invocation, frame.data)
+                    case event if event == RESULT:
+                        output = frame.data
+                    case event if event == ERROR:
+                        raise BusError.from_dict(frame.data)
+                    case event if event == DONE:
+                        return output
+        raise BusError("partition", "the stream broke off", outcome="in_doubt")
+
+
+def _report(invocation: Invocation, data: Mapping[str, Any]) -> None:
+    current, total, stage = data.get("current"), data.get("total"), data.get("stage")
+    invocation.progress(
+        current if isinstance(current, int | float) else None,
+        total if isinstance(total, int | float) else None,
+        stage if isinstance(stage, str) else "",
+    )
+
+
+def tool_error(error: BusError) -> ToolError:
+    """What a model is told of an error of the bus: its code and its words, with the outcome that it means."""
+    kind = _KINDS.get(error.outcome)
+    if kind is None and error.code in _MAY_NOT:
+        kind = Forbidden
+    if kind is None and error.code == "timeout":
+        kind = TimedOut
+    if kind is None:
+        return ToolError(error.code, str(error))
+    told = kind(str(error))
+    told.code = error.code
+    return told

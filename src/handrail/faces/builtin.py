@@ -1,0 +1,182 @@
+"""The tools that a node offers its models, ready to be named: definitions, each bound to a capability.
+
+The words are English with some German ones, since models choose tools by them and
+people here ask in both.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from handrail.core.errors import UsageError
+from handrail.tools.definition import Binding, ToolDefinition
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _text(description: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "description": description, **more}
+
+
+_CATEGORY = {"type": "string", "enum": ["offer", "request", "info", "emergency"]}
+_TAGS = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 20, "uniqueItems": True}
+_LANGUAGE = {"type": "string", "pattern": "^[A-Za-z]{2,3}$"}
+
+_ALL = (
+    ToolDefinition(
+        "search_corpus",
+        "Search the documents of a corpus and get the passages that fit best, each with its document and page. "
+        "Use it for every question of fact that the corpus may answer, and answer from what it gives. "
+        "(Suche, Dokumente, nachschlagen, Wissen)",
+        _object(
+            {
+                "query": _text("What to look for, in words of the documents.", minLength=1),
+                "corpus": _text("The name of the corpus; list_corpora tells which there are."),
+                "k": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "How many."},
+                "filter": _object(
+                    {
+                        "language": {**_LANGUAGE, "description": "Only documents in this language, as `de`."},
+                        "min_year": {"type": "integer", "description": "Only documents of this year or later."},
+                    }
+                ),
+            },
+            "query",
+            "corpus",
+        ),
+        binding=Binding("rag.query", params=("corpus",)),
+        untrusted=True,
+    ),
+    ToolDefinition(
+        "list_corpora",
+        "Which corpora of documents there are to search, and how large they are. (Welche Sammlungen gibt es?)",
+        _object({}),
+        binding=Binding("rag.list_corpora"),
+    ),
+    ToolDefinition(
+        "translate",
+        "Translate a text to another language. (Übersetzen, Übersetzung)",
+        _object(
+            {
+                "text": _text("The text.", minLength=1),
+                "to": {**_LANGUAGE, "description": "The language to translate to, as `en` or `de`."},
+                "from": _text("The language of the text, as `de`; leave it out if you do not know it."),
+                "domain": _text("What the text is about, as `medicine`."),
+            },
+            "text",
+            "to",
+        ),
+        binding=Binding("trans.text"),
+        untrusted=True,
+    ),
+    ToolDefinition(
+        "find_neighbour",
+        "Who is there: the nodes of this community and what each can do. (Wer ist da? Nachbarn)",
+        _object({"capability": _text("Only those that offer this, as `rag.query`.")}),
+        binding=Binding("peers.list"),
+        untrusted=True,
+    ),
+    ToolDefinition(
+        "list_marketplace",
+        "The posts on the community's marketplace: what people offer, request and announce. "
+        "(Marktplatz, Angebote, Gesuche)",
+        _object(
+            {
+                "category": {**_CATEGORY, "description": "Only posts of this kind."},
+                "tags": {**_TAGS, "description": "Only posts that have all of these."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+            }
+        ),
+        binding=Binding("market.list"),
+        untrusted=True,
+    ),
+    ToolDefinition(
+        "describe_image",
+        "What is in a picture: a caption, its text, its objects or tags. (Bild beschreiben, Foto, Text erkennen)",
+        _object(
+            {
+                "image_cid": _text("The picture, by the cid of its blob: `blake3:…`."),
+                "task": {
+                    "type": "string",
+                    "enum": ["caption", "detailed_caption", "ocr", "objects", "tags"],
+                    "default": "caption",
+                },
+                "language": {**_LANGUAGE, "description": "The language of the answer, or of the text to read."},
+            },
+            "image_cid",
+        ),
+        binding=Binding("img.describe"),
+        timeout=120.0,
+        untrusted=True,
+    ),
+    ToolDefinition(
+        "transcribe_audio",
+        "What is said in a recording, as text. (Sprache zu Text, Aufnahme, Sprachnachricht)",
+        _object(
+            {
+                "audio_cid": _text("The recording, by the cid of its blob: `blake3:…`."),
+                "language": {**_LANGUAGE, "description": "The language that is spoken."},
+            },
+            "audio_cid",
+        ),
+        binding=Binding("stt.transcribe"),
+        timeout=300.0,
+        untrusted=True,
+    ),
+    ToolDefinition(
+        "post_to_marketplace",
+        "Put a post on the community's marketplace, in the user's name. It is asked about before it is done. "
+        "(Anzeige aufgeben, inserieren)",
+        _object(
+            {
+                "category": _CATEGORY,
+                "title": _text("In a few words.", minLength=1, maxLength=200),
+                "body": _text("The whole of it.", maxLength=10_000),
+                "tags": _TAGS,
+                "ttl_seconds": {"type": "integer", "minimum": 1, "description": "After which it ends."},
+            },
+            "category",
+            "title",
+            "body",
+        ),
+        binding=Binding("market.post"),
+        side_effects=True,
+    ),
+    ToolDefinition(
+        "send_message",
+        "Send a message to one person of the community, in the user's name. It is asked about before it is done. "
+        "(Nachricht senden)",
+        _object(
+            {
+                "recipient": _text("The id of their node; find_neighbour tells it.", minLength=1),
+                "body": _text("The message.", minLength=1),
+            },
+            "recipient",
+            "body",
+        ),
+        binding=Binding("chat.send"),
+        side_effects=True,
+    ),
+)
+BUILTIN: dict[str, ToolDefinition] = {tool.name: tool for tool in _ALL}
+READ_ONLY: tuple[str, ...] = tuple(tool.name for tool in _ALL if not tool.side_effects)
+"""The seven that only look."""
+
+
+def builtin_tools(*names: str) -> list[ToolDefinition]:
+    """The built-in tools of these names; without names, those that only look.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    return [_named(name) for name in names or READ_ONLY]
+
+
+def _named(name: str) -> ToolDefinition:
+    if name not in BUILTIN:
+        near = difflib.get_close_matches(name, BUILTIN, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BUILTIN)}"
+        raise UsageError(f"there is no built-in tool {name!r}; {hint}")
+    return BUILTIN[name]

@@ -1,0 +1,303 @@
+"""The bus of one process: the only place where capabilities run, for programs, for doors and for each other.
+
+    bus = CapabilityBus()
+    bus.register(CapabilityDescriptor(name="echo.say"), say)
+    await bus.call("echo.say", (1, 0), {"input": {"text": "hello"}})
+
+It is no server. HTTP and NATS are doors to it: they find out who asks, and pass that on explicitly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, Self, Unpack
+
+from handrail.bus.descriptor import CapabilityDescriptor, Trust
+from handrail.bus.peers import Peers
+from handrail.bus.port import Admission, Bus, Calling, Handler, Offer, Predicate
+from handrail.bus.providers import Provider, Registry
+from handrail.bus.request import OWN, RouteRequest
+from handrail.bus.routing import Router
+from handrail.bus.schemas import Schemas
+from handrail.bus.streams import FrameStream, Response
+from handrail.bus.trace import CallTraceEvent, TraceRing, topology
+from handrail.bus.versions import Version, VersionReq, version_of
+from handrail.core.errors import BusError
+from handrail.core.ids import NewId, new_id
+from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
+from handrail.core.redact import Secret
+from handrail.execute.policy import Policy
+from handrail.faces.asked import Asked, told
+from handrail.faces.bus_checks import admitted, checked_reach, checked_right, is_elsewhere
+from handrail.faces.bus_local import Local
+from handrail.faces.bus_remote import passed_on
+from handrail.faces.capability import capability_of
+from handrail.tools.definition import Binding
+from handrail.tools.tool import Tool
+
+logger = logging.getLogger(__name__)
+
+Registration = tuple[CapabilityDescriptor, Handler] | tuple[CapabilityDescriptor, Handler, Predicate]
+
+
+class Service(Protocol):
+    """What offers several capabilities at once."""
+
+    def capabilities(self) -> Iterable[Registration]: ...
+
+
+class CapabilityBus:
+    """Registers, routes and calls capabilities. Use it with `async with`, or close it."""
+
+    def __init__(
+        self,
+        *,
+        node_id: str = "self",
+        admission: Admission | None = None,
+        journal: Journal | None = None,
+        policy: Policy | None = None,
+        approver: Approver | None = None,
+        tracer: Tracer | None = None,
+        max_depth: int = 6,
+        ring: int = 10_000,
+        clock: Clock | None = None,
+        new_id: NewId = new_id,
+    ) -> None:
+        """`approver` is asked about side effects, as standing rules may be; by default the caller's right is enough."""
+        self._node_id = node_id
+        self._admission = admission
+        self._clock = clock or SystemClock()
+        self._new_id = new_id
+        self.max_depth = max_depth
+        self.registry = Registry()
+        self.schema = Schemas()
+        self.listeners: list[Callable[[CallTraceEvent], None]] = []
+        """Told of every call that has ended."""
+        self.under_way = 0
+        """Calls that have not ended."""
+        self._idle = asyncio.Event()
+        self._traces = TraceRing(ring)
+        self._router = Router(self._clock)
+        self._peers = Peers(node_id, self._clock)
+        self._local = Local(journal, policy, approver, tracer, max_depth, self._clock, new_id)
+        self._closed = False
+
+    @property
+    def node_id(self) -> str:
+        return self._node_id
+
+    # ── what there is ────────────────────────────────────────────────────────────────
+
+    def register(self, descriptor: CapabilityDescriptor, handler: Handler, predicate: Predicate | None = None) -> None:
+        """Offer a capability.
+
+        Raises:
+            UsageError: It is registered already, or it cannot work as it is described.
+        """
+        self._local.add(descriptor, handler, predicate, self.registry, self._node_id)
+
+    register_capability = register
+
+    def register_service(self, service: Service) -> None:
+        """Offer everything that a service has, or nothing of it if one of them cannot be registered."""
+        done: list[CapabilityDescriptor] = []
+        try:
+            for registration in service.capabilities():
+                self.register(*registration)
+                done.append(registration[0])
+        except BaseException:
+            for descriptor in done:
+                self.unregister(descriptor.name, descriptor.version)
+            raise
+
+    def register_tool(
+        self,
+        tool: Tool,
+        *,
+        name: str | None = None,
+        version: Version = (1, 0),
+        trust: Trust = "member",
+    ) -> CapabilityDescriptor:
+        """Offer a tool as it is, where and as long as it runs: `input` are its arguments, `output.content` its result.
+
+        Raises:
+            UsageError: The capability, or a tool of that name, is registered already.
+        """
+        descriptor = capability_of(tool, name, version, trust, self._local.policy)
+        bound = tool.changed(binding=Binding(descriptor.name, version))
+        self._local.add_tool(descriptor, bound, self.registry, self._node_id)
+        return descriptor
+
+    def unregister(self, name: str, version: Version) -> None:
+        """Offer it no longer; calls under way go on.
+
+        Raises:
+            UsageError: It is not registered.
+        """
+        provider = self.registry.remove(name, version)
+        self.schema.forget(provider.descriptor)
+        self._local.remove(provider)
+
+    async def connect(self, remote: Bus, *, refresh: float = 30.0) -> None:
+        """Let calls go to another bus too, for what it has; it is asked again from time to time.
+
+        Raises:
+            BusError: It cannot be reached.
+        """
+        await self._peers.connect(remote, refresh)
+
+    async def disconnect(self, remote: Bus) -> None:
+        """Nothing more goes there. Closing it is its owner's."""
+        await self._peers.disconnect(remote)
+
+    async def discover(self, name: str | None = None) -> list[Offer]:
+        """What this node has, and what it last heard that others have. It waits for nobody."""
+        providers = [*self.registry, *self._peers.fresh()]
+        return [
+            Offer(
+                node_id=each.node_id,
+                descriptor=each.descriptor,
+                schema_hash=each.descriptor.schema_hash,
+                local=each.is_local,
+                in_flight=each.in_flight,
+            )
+            for each in providers
+            if name is None or each.descriptor.name == name
+        ]
+
+    # ── calls ────────────────────────────────────────────────────────────────────────
+
+    async def call(
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[Calling]
+    ) -> dict[str, Any]:
+        return (await self._served(capability, version_req, body, how, None)).to_dict()
+
+    def stream(
+        self,
+        capability: str,
+        version_req: VersionReq,
+        body: Mapping[str, Any],
+        *,
+        interactive: bool = False,
+        **how: Unpack[Calling],
+    ) -> FrameStream:
+        async def serve(stream: FrameStream) -> Response:
+            response = await self._served(capability, version_req, body, how, stream)
+            return Response(None, response.meta) if stream.hides_output else response
+
+        return FrameStream(serve, interactive=interactive)
+
+    async def handle_call(self, request: RouteRequest) -> dict[str, Any]:
+        """Make a call that somebody else has put together, on behalf of whom it says."""
+        how: Any = {**request.passed_on(), "depth": request.context.depth, "call_id": request.call_id or None}
+        return await self.call(request.capability, request.version, request.body, **how)
+
+    async def _served(
+        self, name: str, wanted: VersionReq, body: Any, how: Any, channel: FrameStream | None
+    ) -> Response:
+        started, result, response = self._clock.monotonic(), "ok", None
+        asked = Asked(self, name, body, how, how.get("caller") or OWN, how.get("call_id") or self._new_id("call"))
+        asked.channel, trace = channel, how.get("trace")
+        asked.trace_id = trace.split("-")[1][:32] if trace and trace.count("-") >= 3 else asked.call_id
+        self.under_way += 1
+        try:
+            asked.wanted = version_of(wanted)
+            response = await self._answered(asked)
+            ms = round((self._clock.monotonic() - started) * 1000, 3)
+            response = Response(response.output, {**response.meta, "ms": ms})
+            return response
+        except BusError as error:
+            result = error.code
+            raise
+        except BaseException as error:
+            result = "cancelled" if isinstance(error, asyncio.CancelledError) else "internal_error"
+            raise
+        finally:
+            self.under_way -= 1
+            self._note(asked, result, (self._clock.monotonic() - started) * 1000, response)
+
+    async def _answered(self, asked: Asked) -> Response:
+        if self._closed:
+            raise BusError("partition", "this node is closing", retry_after_ms=1_000)
+        name, who = asked.name, None
+        params = asked.body.get("params")
+        if asked.session_id is not None:
+            who = (asked.caller.id, asked.session_id, name)
+        known = self.registry.of(name)
+        if self._peers.any:
+            known = [*known, *await self._peers.of(name, known)]
+        routes = self._router.order(name, asked.wanted, known, params if isinstance(params, dict) else {}, who)
+        asked.provider = routes[0]
+        token = asked.how.get("token")
+        asked.token = Secret(token) if token else asked.caller.token
+        asked.caller = await admitted(self._admission, asked, routes[0].descriptor)
+        for left, provider in enumerate(routes, 1 - len(routes)):
+            asked.provider = provider
+            try:
+                response = await self._at(provider, asked)
+            except BusError as error:
+                sent = asked.channel is not None and asked.channel.has_sent
+                if not left or sent or not is_elsewhere(error, provider.descriptor):
+                    raise
+            else:
+                self._router.went(who, provider)
+                return response
+        raise AssertionError("the last provider answers or raises")
+
+    async def _at(self, provider: Provider, asked: Asked) -> Response:
+        context = checked_right(provider.descriptor, asked)
+        if asked.channel is not None:
+            asked.channel.serves(provider)
+        if provider.bus is None:
+            return await self._local.call(provider, asked, context)
+        if (refusal := checked_reach(context, self.max_depth)) is not None:
+            raise refusal
+        return await passed_on(provider, provider.bus, asked, context, self._clock)
+
+    # ── what became of them ──────────────────────────────────────────────────────────
+
+    def _note(self, asked: Asked, result: str, ms: float, response: Response | None) -> None:
+        if not self.under_way:
+            self._idle.set()
+        event = told(asked, result, ms, response, self._clock.now())
+        self._traces.add(event, None if asked.provider is None else asked.provider.descriptor.full_name)
+        for listener in self.listeners:
+            try:
+                listener(event)
+            except Exception as error:  # the call has its answer, whoever cannot hear of it
+                logger.error("a listener of the bus failed with %s", type(error).__name__)
+
+    def recent_traces(self, n: int = 50) -> list[CallTraceEvent]:
+        """What became of the last calls, the newest first."""
+        return self._traces.recent(n)
+
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Of each capability: calls, how they ended, how many are under way, how long they take."""
+        return self._traces.stats([*self.registry, *self._peers.providers()])
+
+    def topology_snapshot(self) -> dict[str, Any]:
+        """Which node has what, and how it is doing."""
+        providers = [*self.registry, *self._peers.providers()]
+        return {"node_id": self._node_id, "nodes": topology(self._node_id, providers, self._clock.monotonic())}
+
+    # ── its end ──────────────────────────────────────────────────────────────────────
+
+    async def drained(self) -> None:
+        """Wait until no call is under way. Put a timeout around it."""
+        while self.under_way:
+            self._idle.clear()
+            await self._idle.wait()
+
+    async def aclose(self) -> None:
+        """Take no more calls, end what still runs where that is possible, and let go of every run."""
+        self._closed = True
+        await self._peers.aclose()
+        await self._local.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()

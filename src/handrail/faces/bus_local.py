@@ -1,0 +1,215 @@
+"""The capabilities of this node: their tools, the executor that runs them, and the runs that their calls are in."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import msgspec
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.port import Handler, Predicate
+from handrail.bus.providers import Provider, Registry
+from handrail.bus.replays import Replays
+from handrail.bus.runs import Runs
+from handrail.bus.schemas import bad_request
+from handrail.bus.streams import FrameStream, Response
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context
+from handrail.core.errors import BusError, JournalError, UsageError
+from handrail.core.events import CallProgress, Emit, Event, ignore
+from handrail.core.ids import NewId
+from handrail.core.ports import Approver, Clock, Journal, Tracer
+from handrail.execute.executor import Executor
+from handrail.execute.isolation.target import check_importable
+from handrail.execute.policy import Policy
+from handrail.faces.asked import Asked
+from handrail.faces.bus_checks import checked_reach, is_fault
+from handrail.faces.capability import (
+    arguments_of,
+    check_free,
+    policy_of,
+    problems_of,
+    response_of,
+    tool_of,
+)
+from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Local:
+    """Runs what this node offers, each call once."""
+
+    def __init__(
+        self,
+        journal: Journal | None,
+        policy: Policy | None,
+        approver: Approver | None,
+        tracer: Tracer | None,
+        max_depth: int,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self.policy = policy_of(policy, max_depth, asks=approver is not None)
+        self._journal = journal
+        self._clock = clock
+        self._executor = Executor(
+            RegisteredTools(()),
+            policy=self.policy,
+            approver=approver,
+            journal=journal,
+            tracer=tracer,
+            clock=clock,
+            new_id=new_id,
+        )
+        self._tools: dict[str, Tool] = {}
+        """By each of their names."""
+        self._is_changed = False
+        self._runs = Runs(new_id, clock, self._executor.finish)
+        self._replays = Replays(clock)
+
+    def add(
+        self,
+        descriptor: CapabilityDescriptor,
+        handler: Handler,
+        predicate: Predicate | None,
+        registry: Registry,
+        node_id: str,
+    ) -> None:
+        tool = tool_of(descriptor, handler)
+        self._take(Provider(descriptor, node_id, tool=tool, predicate=predicate), registry, tool)
+
+    def add_tool(self, descriptor: CapabilityDescriptor, tool: Tool, registry: Registry, node_id: str) -> None:
+        self._take(Provider(descriptor, node_id, tool=tool, is_tool=True), registry, tool)
+
+    def _take(self, provider: Provider, registry: Registry, tool: Tool) -> None:
+        registry.add(provider)
+        try:
+            check_free(tool, self._tools)
+            if tool.isolation == "process":
+                check_importable(tool)
+        except UsageError:
+            registry.remove(provider.descriptor.name, provider.descriptor.version)
+            raise
+        self._tools[tool.name] = self._tools[tool.scoped_name] = tool
+        self._is_changed = True
+
+    def remove(self, provider: Provider) -> None:
+        self._tools = {name: tool for name, tool in self._tools.items() if tool is not provider.tool}
+        self._is_changed = True
+
+    async def call(self, provider: Provider, asked: Asked, context: Context) -> Response:
+        """Raises:
+        BusError: It gave no response.
+        """
+        body, encoded = asked.body, encoded_as(asked.body)
+        asked.bytes_in = len(encoded)
+        if not encoded or not isinstance(body.get("params", {}), dict) or not isinstance(body.get("input", {}), dict):
+            raise bad_request(problems_of(provider, body) or ["the body has no JSON form of at most 64-bit integers"])
+        if (refusal := checked_reach(context, self.policy.max_depth)) is not None:
+            raise self._first(provider, asked, refusal)
+        if asked.how.get("call_id") is None:
+            return await self._run(provider, asked, context, asked.call_id)
+        same = hashlib.sha256(provider.descriptor.full_name.encode() + b"\0" + encoded).digest()
+        return await self._replays.once(
+            (asked.caller.id, asked.call_id),
+            same,
+            lambda id: self._run(provider, asked, context, id),
+            again=provider.descriptor.retriable,
+        )
+
+    async def _run(self, provider: Provider, asked: Asked, context: Context, id: str) -> Response:
+        descriptor = provider.descriptor
+        if provider.in_flight >= descriptor.max_concurrent:
+            raise self._first(provider, asked, _full(provider))
+        if self._is_changed:
+            self._is_changed = False
+            self._executor.renew(RegisteredTools(dict.fromkeys(self._tools.values())))
+        if asked.channel is not None:
+            asked.channel.hides_output = descriptor.stream_schema is not None
+        started, ok = self._clock.monotonic(), False
+        provider.in_flight += 1
+        try:
+            response = await self._invoked(provider, asked, context, id)
+            ok = True
+            return response
+        except BusError as error:
+            # The words of a tool that could not do what it was asked are for its caller: the tool is well.
+            ok = not is_fault(error, asked) or (provider.is_tool and error.outcome == "failed")
+            raise
+        except asyncio.CancelledError:
+            ok = True
+            raise
+        finally:
+            provider.in_flight -= 1
+            now = self._clock.monotonic()
+            provider.health.note(ok, (now - started) * 1000, now)
+
+    async def _invoked(self, provider: Provider, asked: Asked, context: Context, id: str) -> Response:
+        if provider.tool is None:
+            raise AssertionError("what this node offers has a tool")
+        call = ToolCall(id, provider.tool.name, arguments_of(provider, asked.body))
+        effect = not provider.descriptor.retriable and self._journal is not None
+        alone = asked.how.get("call_id") if effect and asked.session_id is None else None
+        run = self._runs.begin(asked.caller.id, asked.session_id, self._executor.tools, alone)
+        try:
+            await self._runs.free(run)
+            context = msgspec.structs.replace(context, run=run.id)
+            result = await self._executor.invoke(call, context, _heard(asked.channel))
+            response = response_of(provider, asked, result)
+            asked.bytes_out = len(encoded_as(response.output))
+            return response
+        except JournalError as error:
+            raise _unrecorded(provider) from error
+        finally:
+            self._runs.end(run, asked.bytes_in + asked.bytes_out)
+
+    def _first(self, provider: Provider, asked: Asked, refusal: BusError) -> BusError:
+        """What is wrong with a body is told before what stands in its way."""
+        problems = problems_of(provider, asked.body)
+        return bad_request(problems) if problems else refusal
+
+    async def aclose(self) -> None:
+        await self._runs.aclose()
+        await self._executor.aclose()
+
+
+def _heard(channel: FrameStream | None) -> Emit:
+    if channel is None:
+        return ignore
+
+    async def heard(event: Event) -> None:
+        if isinstance(event, CallProgress):
+            channel.progress(event.current, event.total, event.stage)
+
+    return heard
+
+
+def _full(provider: Provider) -> BusError:
+    typical = provider.health.milliseconds(0.5)
+    most = provider.descriptor.max_concurrent
+    return BusError(
+        "capacity_exceeded",
+        f"{provider.descriptor.full_name} does {most} at once, and that many are under way",
+        outcome="limit",
+        retry_after_ms=250 if typical is None else min(5_000, max(20, int(typical))),
+    )
+
+
+def _unrecorded(provider: Provider) -> BusError:
+    descriptor = provider.descriptor
+    return BusError(
+        "internal_error",
+        "the record of this node cannot be kept, so nothing more runs here",
+        outcome="failed" if descriptor.retriable else "in_doubt",
+    )
+
+
+def encoded_as(value: object) -> bytes:
+    """As JSON; nothing of what has no JSON form, which is refused later with the reason."""
+    try:
+        return _encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return b""

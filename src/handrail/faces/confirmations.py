@@ -1,0 +1,133 @@
+"""Who is asked before a tool of a chat changes something.
+
+In a chat the question goes out as a `confirmation_required` frame, and the call waits:
+for the approver of the program, or for somebody to say `dispatch_confirmed`. Outside
+of a chat nobody is waited for, unless there is an approver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from handrail.core.canonical import canonical
+from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny
+from handrail.core.ports import Approver
+
+BY = "dispatch_confirmed"
+Send = Callable[[str, dict[str, Any]], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Question:
+    """One that was asked: exactly what it is about, and whoever waits for the answer."""
+
+    asked: Confirmation
+    waits: asyncio.Future[Decision] | None = None
+    used: bool = False
+
+    def is_about(self, arguments: dict[str, Any]) -> bool:
+        return canonical(self.asked.arguments) == canonical(arguments)
+
+
+@dataclass(slots=True)
+class _Chat:
+    send: Send | None
+    sending: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class Confirmations:
+    """An `Approver` that remembers what it was asked, so that each word is good once."""
+
+    def __init__(self, approver: Approver | None, patience: float | None) -> None:
+        self._approver = approver
+        self._patience = patience
+        self._questions: dict[tuple[str, str], Question] = {}
+        """By run and call."""
+        self._chats: dict[str, _Chat] = {}
+
+    @contextmanager
+    def chat(self, run: str, send: Send | None) -> Iterator[None]:
+        """Put the questions of this run to whoever reads its frames."""
+        chat = self._chats[run] = _Chat(send)
+        try:
+            yield
+        finally:
+            del self._chats[run]
+            for task in chat.sending:
+                task.cancel()
+
+    def of(self, call_id: str) -> list[Question]:
+        """Everything that was asked about calls of this id, the newest last."""
+        return [question for (_, id), question in self._questions.items() if id == call_id]
+
+    def are_open(self, run: str) -> bool:
+        return any(not question.used for (of, _), question in self._questions.items() if of == run)
+
+    async def decide(self, question: Confirmation) -> Decision:
+        chat = self._chats.get(question.run)
+        key = (question.run, question.call_id)
+        if chat is None or chat.send is None:
+            self._questions[key] = Question(question)
+            return Defer() if self._approver is None else await self._decided(key, self._approver)
+        waits: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        self._questions[key] = Question(question, waits)
+        # Whoever reads the frame may answer before it is done reading.
+        sent = asyncio.create_task(_told(chat.send, question))
+        chat.sending.add(sent)
+        sent.add_done_callback(chat.sending.discard)
+        either: tuple[asyncio.Future[Any], ...] = (sent, waits)
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if sent.done():
+            sent.result()
+        if not waits.done() and self._approver is not None:
+            decision = await self._decided(key, self._approver)
+            if not isinstance(decision, Defer):
+                return decision
+        return await self._waited(waits)
+
+    async def _decided(self, key: tuple[str, str], approver: Approver) -> Decision:
+        question = self._questions[key]
+        decision = await approver.decide(question.asked)
+        question.used = question.used or not isinstance(decision, Defer)
+        return decision
+
+    async def _waited(self, waits: asyncio.Future[Decision]) -> Decision:
+        try:
+            async with asyncio.timeout(self._patience):
+                return await waits
+        except TimeoutError:
+            return Defer()
+
+
+async def _told(send: Send, question: Confirmation) -> None:
+    await send(
+        "confirmation_required",
+        {
+            "id": question.call_id,
+            "name": question.tool,
+            "arguments": question.arguments,
+            "description": question.description,
+            "side_effects": True,
+        },
+    )
+
+
+def allow(question: Question) -> bool:
+    """Use the word for it, if it is unused; whether somebody waited for it."""
+    return _say(question, Allow(BY))
+
+
+def decline(question: Question, reason: str) -> bool:
+    return _say(question, Deny(BY, reason))
+
+
+def _say(question: Question, decision: Decision) -> bool:
+    question.used = True
+    if question.waits is None or question.waits.done():
+        return False
+    question.waits.set_result(decision)
+    return True

@@ -1,0 +1,23 @@
+"""A socket to serve on, or a word about why it cannot be had."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+from handrail.core.errors import UsageError
+from handrail.http.guard import bracketed
+
+
+@contextlib.contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host.strip("[]"), port), family=family, backlog=128)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"cannot listen at {bracketed(host)}:{port}: {error}; choose another port, or 0") from error
+    # asyncio does so only for sockets that it makes itself; without it each answer waits for the client's ACK, 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with listener:
+        yield listener

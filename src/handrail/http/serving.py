@@ -1,0 +1,122 @@
+"""A server on a socket: uvicorn, with time for those who are slow to ask and an end that the program decides.
+
+It imports uvicorn, so that only what serves imports it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from handrail.http.guard import App
+
+
+@contextlib.contextmanager
+def told_to_end() -> Iterator[asyncio.Task[bool]]:
+    """Done when SIGTERM comes, unless the program handles that itself."""
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if ours:
+        loop.add_signal_handler(signal.SIGTERM, told.set)
+    waiting = asyncio.ensure_future(told.wait())
+    try:
+        yield waiting
+    finally:
+        waiting.cancel()
+        if ours:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+
+def config(app: App, *, head_seconds: float, connections: int, grace: float, **more: Any) -> uvicorn.Config:
+    """uvicorn's settings, with what a server of ours never does."""
+
+    class Heads(Patient):
+        seconds = head_seconds
+        most = 2 * connections
+
+    settings: dict[str, Any] = {
+        "http": Heads,
+        "ws": "none",
+        "lifespan": "off",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "limit_concurrency": connections,
+        "h11_max_incomplete_event_size": 64 * 1024,
+        "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": grace,
+        **more,
+    }
+    return uvicorn.Config(cast(Any, app), **settings)
+
+
+class Web(uvicorn.Server):
+    """Says when it is up. Signals are the program's, not uvicorn's."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._stop = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def main_loop(self) -> None:
+        """Wait to be told, and not ten times a second whether one was."""
+        while not self._stop.is_set():
+            await self.on_tick(0)  # puts the date into the headers
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._stop.wait()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stop.set()
+
+
+class Patient(H11Protocol):
+    """Gives a request so long to say what it wants, and takes no more connections than it can bear."""
+
+    seconds: float
+    most: int
+    _until: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            transport.abort()
+        self._arm()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:  # a head has begun and is not all there
+            self._arm()
+        else:
+            self._disarm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._disarm()
+
+    def _arm(self) -> None:
+        if self._until is None:
+            self._until = self.loop.call_later(self.seconds, self.transport.close)
+
+    def _disarm(self) -> None:
+        if self._until is not None:
+            self._until.cancel()
+            self._until = None

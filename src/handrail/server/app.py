@@ -1,0 +1,143 @@
+"""The ASGI application of a node: what stands before its routes, and the routes."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from handrail.core.errors import BusError
+from handrail.core.redact import redact_text
+from handrail.http.guard import App, Bounded, Checked, Doors, Message, Receive, Scope, Send
+from handrail.server import call as calls
+from handrail.server.answers import failure, refuse, refused
+from handrail.server.looking import OPEN, look, looks
+from handrail.server.negotiate import JSON, accepted
+from handrail.server.node import NodeServer
+from handrail.server.turnstile import Crowded, Turnstile
+from handrail.server.websocket import websocket_call
+
+logger = logging.getLogger(__name__)
+
+_HEADERS = (
+    "anthropic-version",
+    "authorization",
+    "content-type",
+    "last-event-id",
+    "traceparent",
+    "x-api-key",
+    "x-handrail-run",
+    "x-handrail-tools",
+    *(
+        f"x-hearthnet-{name}"
+        for name in (
+            *("capability", "capability-version", "request-id", "from", "community", "timestamp", "signature"),
+            *("token", "timeout-ms", "depth", "within", "session-id", "schema-hash", "attempt"),
+        )
+    ),
+)
+
+_WORDS = {
+    404: "there is nothing here; /openapi.json says what there is",
+    405: "this path has other methods; the header Allow names them",
+}
+
+
+def build(server: NodeServer, *, host: str = "127.0.0.1", crowded: Callable[[], bool] = lambda: False) -> Starlette:
+    """The application of a node that is bound to a host. From the outside in: names, crowd, life, size, routes."""
+    doors = Doors.of(host, server.hosts, server.origins)
+    limits = server.limits
+    pages = [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(server.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=list(_HEADERS),
+            expose_headers=["x-hearthnet-request-id", "retry-after"],
+        )
+    ]
+    return Starlette(
+        routes=[*_routes(server), *server.gateways],
+        middleware=[
+            Middleware(cast(Any, Caught)),
+            Middleware(cast(Any, Checked), doors=doors, refuse=refuse),
+            Middleware(cast(Any, Crowded), crowded=crowded),
+            Middleware(cast(Any, Turnstile), life=server.life),
+            *(pages if server.origins else ()),
+            Middleware(cast(Any, Bounded), size=limits.body, seconds=limits.body_seconds, refuse=refuse),
+        ],
+        exception_handlers={BusError: _bus_error, HTTPException: _http_error},
+    )
+
+
+def _routes(server: NodeServer) -> list[BaseRoute]:
+    async def over_socket(websocket: WebSocket) -> None:
+        await websocket_call(websocket, server)
+
+    async def shown(page: Any, request: Request) -> Response:
+        accepted(request.headers, JSON)
+        found: Response = await page(server, request)
+        return found
+
+    return [
+        WebSocketRoute(calls.PATH, over_socket),
+        _route(calls.PATH, partial(calls.call, server), "POST"),
+        *(_route(path, partial(shown, page), "GET") for path, page in OPEN.items()),
+        *(_route(path, partial(look, server, path), "GET") for path in looks(server)),
+    ]
+
+
+def _route(path: str, endpoint: Any, method: str) -> Route:
+    allowed = ("GET", "HEAD", "OPTIONS") if method == "GET" else (method, "OPTIONS")
+
+    async def answered(request: Request) -> Any:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"allow": ", ".join(allowed)})
+        return await endpoint(request)
+
+    return Route(path, answered, methods=allowed)
+
+
+async def _bus_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BusError)
+    return refused(error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    why = _WORDS.get(error.status_code, error.detail)
+    return refused(failure(error.status_code, why), error.status_code, error.headers)
+
+
+class Caught:
+    """A mistake of ours: the log has the place, and the client has nothing to learn from it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        except Exception as error:
+            said = redact_text("".join(traceback.format_exception(error)))
+            logger.error("a request to %s failed:\n%s", scope.get("path"), said)
+            if not begun and scope["type"] == "http":
+                await refuse(send, 500, "the node made a mistake; its log says where")

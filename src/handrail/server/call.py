@@ -1,0 +1,126 @@
+"""`POST /bus/v1/call`: one call of a capability, answered as JSON or as a stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from handrail.bus.port import Calling
+from handrail.core.canonical import canonical
+from handrail.core.errors import BusError
+from handrail.core.ids import new_id
+from handrail.core.redact import Secret
+from handrail.server.again import may_run_again
+from handrail.server.answers import answer
+from handrail.server.door import caller_of
+from handrail.server.envelope import Envelope, read_call, single
+from handrail.server.negotiate import ENVELOPE, JSON, SSE, accepted, require_json
+from handrail.server.replay import Key, Reader
+from handrail.server.sse import EventStream
+
+if TYPE_CHECKING:
+    from handrail.server.node import NodeServer
+
+PATH = "/bus/v1/call"
+
+
+async def call(server: NodeServer, request: Request) -> ASGIApp:
+    """Answer a call.
+
+    Raises:
+        BusError: It cannot be made, or it failed before its first frame.
+        HTTPException: The client wants something else, or sends something else, than JSON.
+    """
+    form = accepted(request.headers, JSON, SSE)
+    whole = require_json(request.headers, JSON, ENVELOPE) == ENVELOPE
+    envelope, signed = read_call(request.headers, await request.body(), max_size=server.limits.body, whole=whole)
+    caller, token = caller_of(server, request.headers, envelope, signed)
+    same_community(server, envelope)
+    call_id = envelope.request_id or new_id("call")
+    how = envelope.how(caller, token, call_id, server.limits.timeout)
+    key = Key.of(caller, token, call_id)
+    if form == SSE:
+        after = _after(request)
+        if after:
+            await still_good(server, how)
+        return EventStream(
+            _reader(server, envelope, how, key, after),
+            keep_alive=server.limits.keep_alive,
+            write_seconds=server.limits.write_seconds,
+        )
+    return await _whole(server, envelope, how, key, request)
+
+
+async def _whole(server: NodeServer, envelope: Envelope, how: Calling, key: Key, request: Request) -> Response:
+    def work() -> Coroutine[Any, Any, dict[str, Any]]:
+        return server.bus.call(envelope.capability, envelope.version, envelope.body, **how)
+
+    server.met.check(server.bus, envelope, key)
+    harmless = may_run_again(server.bus, envelope)
+    asked = server.calls.start(key, work, asked_for(envelope), harmless=harmless)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        response = await asked.answer(gone)
+    finally:
+        gone.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await gone
+    # Who is gone gets nothing; the status is for those who look at what the server sent.
+    return answer({}, 499) if response is None else answer(response, headers={"x-hearthnet-request-id": key.call_id})
+
+
+def _reader(server: NodeServer, envelope: Envelope, how: Calling, key: Key, after: int) -> Reader:
+    if after and server.replay.find(key) is None:
+        raise BusError("not_found", "there is no such stream any more; make the call again, with the same request id")
+    server.met.check(server.bus, envelope, key)
+    running = server.replay.start(
+        key,
+        lambda: server.bus.stream(envelope.capability, envelope.version, envelope.body, **how),
+        asked_for(envelope),
+    )
+    return running.reader(after)
+
+
+def asked_for(envelope: Envelope) -> bytes:
+    """A digest of what is called, so that one request id stands for one call."""
+    name = f"{envelope.capability}@{envelope.version} ".encode()
+    return hashlib.sha256(name + canonical(envelope.body)).digest()
+
+
+def _after(request: Request) -> int:
+    """The last frame that a client has, which takes up a stream."""
+    said = single(request.headers, "last-event-id") or "0"
+    if not (said.isascii() and said.isdecimal() and len(said) < 12):
+        raise BusError("bad_request", "Last-Event-ID is the number of a frame")
+    return int(said)
+
+
+async def still_good(server: NodeServer, how: Calling) -> None:
+    """A token that was good when a stream began may not be good any more.
+
+    Raises:
+        BusError: It is not (`token_…`).
+    """
+    caller, token = how["caller"], how["token"]
+    if server.identify is not None and caller is not None and token is not None:
+        await server.identify(caller, Secret(token))
+
+
+def same_community(server: NodeServer, envelope: Envelope) -> None:
+    """Raises:
+    BusError: The call is for another community (`not_federated`).
+    """
+    if envelope.community and server.node.community and envelope.community != server.node.community:
+        raise BusError("not_federated", "this node is of another community", outcome="forbidden")
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

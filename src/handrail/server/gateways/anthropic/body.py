@@ -1,0 +1,102 @@
+"""What is read of a Messages body. Other fields are passed over."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+
+class Inline(Struct, tag_field="type", tag="base64"):
+    media_type: str
+    data: str
+
+
+class Linked(Struct, tag_field="type", tag="url"):
+    url: str
+
+
+class Plain(Struct, tag_field="type", tag="text"):
+    data: str
+
+
+class TextBlock(Struct, tag_field="type", tag="text"):
+    text: str
+
+
+class Image(Struct, tag_field="type", tag="image"):
+    source: Inline | Linked
+
+
+class Document(Struct, tag_field="type", tag="document"):
+    source: Inline | Linked | Plain
+    title: str | None = None
+
+
+class Thinking(Struct, tag_field="type", tag="thinking"):
+    pass
+
+
+class Redacted(Struct, tag_field="type", tag="redacted_thinking"):
+    pass
+
+
+class Use(Struct, tag_field="type", tag="tool_use"):
+    id: Annotated[str, Meta(min_length=1)]
+    name: str
+    input: dict[str, Any]
+
+
+class Result(Struct, tag_field="type", tag="tool_result"):
+    tool_use_id: str
+    content: str | list[TextBlock | Image | Document] | None = None
+    is_error: bool | None = None
+
+
+Shown = TextBlock | Image | Document
+UserBlock = TextBlock | Image | Document | Result
+AssistantBlock = TextBlock | Use | Thinking | Redacted
+
+
+class User(Struct, tag_field="role", tag="user"):
+    content: str | list[UserBlock]
+
+
+class Assistant(Struct, tag_field="role", tag="assistant"):
+    content: str | list[AssistantBlock]
+
+
+class Declared(Struct):
+    name: str
+    input_schema: dict[str, Any]
+    description: str | None = None
+    type: Literal["custom"] | None = None
+
+
+class Choice(Struct):
+    type: Literal["auto", "any", "none", "tool"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class Format(Struct):
+    type: Literal["json_schema"]
+    schema: dict[str, Any]
+
+
+class Output(Struct):
+    format: Format | None = None
+
+
+class Body(Struct):
+    max_tokens: Annotated[int, Meta(ge=1)]
+    messages: Annotated[list[User | Assistant], Meta(min_length=1)]
+    model: str | None = None
+    system: str | list[TextBlock] | None = None
+    tools: list[Declared] | None = None
+    tool_choice: Choice | None = None
+    temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    stop_sequences: list[str] | None = None
+    output_config: Output | None = None
+    stream: bool | None = None

@@ -1,0 +1,188 @@
+"""A Messages body as what is asked. Fields that it does not know are passed over; wrong ones are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, assert_never
+
+from handrail.core.calls import Attachment, ToolCall, ToolResult
+from handrail.core.messages import (
+    AssistantMessage,
+    Content,
+    InvocationMessage,
+    Media,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    Text,
+    UserMessage,
+)
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.server.gateways.anthropic.body import (
+    Assistant,
+    AssistantBlock,
+    Body,
+    Choice,
+    Document,
+    Image,
+    Inline,
+    Linked,
+    Plain,
+    Result,
+    Shown,
+    TextBlock,
+    Use,
+    User,
+    UserBlock,
+)
+from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.reading import (
+    bad,
+    bytes_of,
+    check_answered,
+    check_tools,
+    converted,
+    extension_of,
+    ignored_fields,
+    media_at,
+    read_object,
+)
+
+_IGNORED = ("thinking", "top_k", "container", "context_management", "mcp_servers")
+_CHOICES: dict[str, Literal["auto", "none", "required"]] = {"auto": "auto", "any": "required", "none": "none"}
+
+
+def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
+    """
+    Raises:
+        BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
+    """
+    given = read_object(data, most)
+    body = converted(given, Body)
+    messages = tuple(_Reader().read(body))
+    check_answered(messages)
+    choice = _choice(body.tool_choice)
+    tools = tuple(ToolOffer(tool.name, tool.description or "", tool.input_schema) for tool in body.tools or ())
+    check_tools(tools, choice, "tools")
+    return Asked(
+        model=body.model,
+        messages=messages,
+        settings=_settings(body),
+        tools=tools,
+        choice=choice,
+        stream=bool(body.stream),
+        usage=True,
+        ours=extension_of(given, headers),
+        ignored=tuple(name for name in ignored_fields(given, _IGNORED) if given[name] != {"type": "disabled"}),
+    )
+
+
+def _settings(body: Body) -> ModelRequest:
+    chosen, output = body.tool_choice, body.output_config
+    return ModelRequest(
+        messages=(),
+        parallel=not (chosen and chosen.disable_parallel_tool_use),
+        max_tokens=body.max_tokens,
+        temperature=body.temperature,
+        top_p=body.top_p,
+        stop=tuple(body.stop_sequences or ()),
+        response_schema=output.format.schema if output and output.format else None,
+    )
+
+
+def _choice(choice: Choice | None) -> ToolChoice:
+    if choice is None:
+        return "auto"
+    if choice.type == "tool":
+        return NamedTool(choice.name or "")
+    return _CHOICES[choice.type]
+
+
+class _Reader:
+    """Messages in order: a result says only the id of its call, which came before."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def read(self, body: Body) -> Iterator[Message]:
+        if body.system:
+            yield SupervisorMessage(_joined(body.system, "\n\n"))
+        for at, message in enumerate(body.messages):
+            match message:
+                case User(content=content):
+                    yield from self._user(content, f"messages[{at}].content")
+                case Assistant(content=content):
+                    yield from self._assistant(content)
+                case _:
+                    assert_never(message)
+
+    def _user(self, content: str | list[UserBlock], param: str) -> Iterator[Message]:
+        if isinstance(content, str):
+            yield UserMessage((Text(content),))
+            return
+        shown: list[Content] = []
+        for at, block in enumerate(content):
+            if not isinstance(block, Result):
+                shown.append(_shown(block, f"{param}[{at}]"))
+                continue
+            if shown:
+                yield UserMessage(tuple(shown))
+                shown = []
+            yield ResultMessage(self._result(block, f"{param}[{at}].content"))
+        if shown:
+            yield UserMessage(tuple(shown))
+
+    def _result(self, block: Result, param: str) -> ToolResult:
+        content = block.content or ""
+        attached: tuple[Attachment, ...] = ()
+        if not isinstance(content, str):
+            parts = [_shown(part, f"{param}[{at}]") for at, part in enumerate(content)]
+            attached = tuple(_attachment(part, param) for part in parts if isinstance(part, Media))
+            content = "\n".join(part.text for part in parts if isinstance(part, Text))
+        return ToolResult(
+            block.tool_use_id,
+            self._names.get(block.tool_use_id, ""),
+            content,
+            outcome="failed" if block.is_error else "ok",
+            attachments=attached,
+        )
+
+    def _assistant(self, content: str | list[AssistantBlock]) -> Iterator[Message]:
+        if isinstance(content, str):
+            yield AssistantMessage(content)
+            return
+        calls = [block for block in content if isinstance(block, Use)]
+        text = "".join(block.text for block in content if isinstance(block, TextBlock))
+        yield AssistantMessage(text, stop="tool_calls" if calls else "end")
+        for call in calls:
+            self._names[call.id] = call.name
+            yield InvocationMessage(ToolCall(call.id, call.name, call.input))
+
+
+def _joined(content: str | list[TextBlock], between: str) -> str:
+    return content if isinstance(content, str) else between.join(block.text for block in content)
+
+
+def _shown(block: Shown, param: str) -> Content:
+    match block:
+        case TextBlock(text=text):
+            return Text(text)
+        case Image(source=source):
+            return _media(source, f"{param}.source", "", "image/jpeg")
+        case Document(source=Plain(data=text), title=title):
+            return Media(media_type="text/plain", data=text.encode(), name=title or "")
+        case Document(source=Inline() | Linked() as source, title=title):
+            return _media(source, f"{param}.source", title or "", "application/pdf")
+    raise AssertionError(block)  # a document has one of three sources
+
+
+def _media(source: Inline | Linked, param: str, name: str, kind: str) -> Media:
+    if isinstance(source, Linked):
+        return media_at(source.url, f"{param}.url", name, kind)
+    return Media(media_type=source.media_type, data=bytes_of(source.data, f"{param}.data"), name=name)
+
+
+def _attachment(media: Media, param: str) -> Attachment:
+    if media.data is None:
+        bad(param, "an image or a document of a result is sent itself, not as an address")
+    return Attachment(media.name or "attachment", media.media_type, media.data)

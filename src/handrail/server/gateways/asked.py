@@ -1,0 +1,78 @@
+"""What a client asks, whichever API it speaks: values only."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from handrail.core.calls import ToolCall
+from handrail.core.messages import Message, StopReason, Usage
+from handrail.core.model import ModelRequest, ToolChoice, ToolOffer
+
+
+class Extension(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The field `handrail` of a request: what the APIs themselves have no word for."""
+
+    tools: Literal["all", "none"] | tuple[str, ...] = "all"
+    """Which of the node's tools may be called, as names or patterns. The token may allow fewer."""
+    confirm: Literal["tell", "pause"] = "tell"
+    """When a call waits for a person's word: tell the model, or end the answer there."""
+    run: str | None = None
+    """Take up this run where it waited, instead of beginning one."""
+    progress: bool = False
+    """Say in comments of the stream which of the node's tools are at work."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """One request."""
+
+    model: str | None
+    messages: tuple[Message, ...]
+    settings: ModelRequest
+    """Everything of it but messages and tools."""
+    tools: tuple[ToolOffer, ...] = ()
+    """Those of the client."""
+    choice: ToolChoice = "auto"
+    only: tuple[str, ...] | None = None
+    """The tools that may be called at all, of either side."""
+    stream: bool = False
+    usage: bool = False
+    """Whether the stream is to say how many tokens it took."""
+    ours: Extension = Extension()
+    ignored: tuple[str, ...] = ()
+    """Fields that have no effect here."""
+
+
+class Waiting(Struct, frozen=True):
+    """A call that waits for a person's word."""
+
+    request: str
+    tool: str
+    call_id: str
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How an answer ended."""
+
+    run: str
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    """For the client to run."""
+    stop: StopReason = "end"
+    usage: Usage = Usage()
+    """Of all replies of the model together."""
+    waiting: tuple[Waiting, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def extension(self) -> dict[str, Any]:
+        """The field `handrail` of an answer; nothing where there is nothing to say."""
+        said: dict[str, Any] = {}
+        if self.waiting:
+            said["waiting"] = [
+                {"request": each.request, "tool": each.tool, "call_id": each.call_id} for each in self.waiting
+            ]
+        if self.notices:
+            said["notices"] = list(self.notices)
+        return {"handrail": {"run": self.run, **said}} if said else {}

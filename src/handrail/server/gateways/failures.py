@@ -1,0 +1,104 @@
+"""Why an answer is not given: one value for every error, of which each API makes its own form."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from msgspec import Struct
+
+from handrail.bus.codes import WIRE
+from handrail.core.errors import (
+    BusError,
+    HandrailError,
+    LeaseHeld,
+    LimitExceeded,
+    MissingExtra,
+    ModelError,
+    ModelUnavailable,
+    RateLimited,
+    RequestRefused,
+    UsageError,
+)
+from handrail.core.redact import redact_text
+
+logger = logging.getLogger(__name__)
+
+OVERLOADED = 503
+_LONGEST = 2_000
+_STATUS = {"expired": 401, "token_expired": 401, "invalid_signature": 401}
+"""Where these APIs have another status than the bus: a key that is no longer good is no good key."""
+_MINE = frozenset({400, 404, 413, 422})
+"""What a model's service refuses for the request's sake and not for the node's."""
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    status: int
+    code: str
+    message: str
+    param: str | None = None
+    retry_after_ms: int | None = None
+
+    def headers(self, *, again: bool = True) -> dict[str, str]:
+        """What the answer says of trying again; official clients heed all three."""
+        said = {} if again else {"x-should-retry": "false"}
+        if self.status == 401:
+            said["www-authenticate"] = "Bearer"
+        if self.retry_after_ms is not None:
+            said["retry-after"] = str(math.ceil(self.retry_after_ms / 1000))
+            said["retry-after-ms"] = str(self.retry_after_ms)
+        return said
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Every error as what a client is told of it. What was not foreseen is for the log only."""
+    match error:
+        case BusError():
+            return _of_bus(error)
+        case ModelError():
+            return _of_model(error)
+        case LimitExceeded():
+            return _failure(500, "limit_exceeded", str(error))
+        case LeaseHeld():
+            return _failure(409, "conflict", "that run is being worked on; wait for its answer")
+        case MissingExtra():
+            return _failure(501, "not_implemented", str(error))
+        case UsageError():
+            return _failure(400, "bad_request", str(error))
+    if isinstance(error, HandrailError):
+        logger.error("a gateway could not answer: %s", redact_text(str(error)))
+    else:
+        logger.error("a gateway could not answer", exc_info=error)
+    return _failure(500, "internal_error", "the node could not answer; its log says why")
+
+
+def _failure(status: int, code: str, message: str, retry_after_ms: int | None = None) -> Failure:
+    return Failure(status=status, code=code, message=redact_text(message)[:_LONGEST], retry_after_ms=retry_after_ms)
+
+
+def _of_bus(error: BusError) -> Failure:
+    code = error.code if error.code in WIRE else "internal_error"
+    param = error.details.get("param")
+    return Failure(
+        status=error.details.get("status") or _STATUS.get(code) or WIRE[code].http,
+        code=code,
+        message=redact_text(error.message or code)[:_LONGEST],
+        param=param if isinstance(param, str) and param else None,
+        retry_after_ms=error.retry_after_ms,
+    )
+
+
+def _of_model(error: ModelError) -> Failure:
+    """The service's own words, unless they are about the node's key."""
+    wait = None if error.retry_after is None else max(0, round(error.retry_after * 1000))
+    match error:
+        case RateLimited():
+            return _failure(429, "rate_limited", str(error), wait)
+        case ModelUnavailable():
+            return _failure(OVERLOADED, "model_unavailable", str(error), wait)
+        case RequestRefused(status=status) if status in _MINE:
+            return _failure(400, "bad_request", str(error))
+        case RequestRefused():
+            logger.error("a model's service refused the node: %s", redact_text(str(error)))
+            return _failure(502, "model_refused", "the service of the model does not take the node's requests")
+    return _failure(502, error.code, str(error))

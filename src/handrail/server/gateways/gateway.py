@@ -1,0 +1,110 @@
+"""The gateway as it is given: models, tools and limits, of which it makes routes. `desk.py` does the work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from handrail.bus.port import Admission
+from handrail.bus.request import Caller
+from handrail.core.errors import MissingExtra
+from handrail.core.ids import NewId, new_id
+from handrail.core.model import ModelRequest
+from handrail.core.ports import Model
+from handrail.core.redact import Secret
+from handrail.execute.executor import Executor
+from handrail.run.limits import Limits
+from handrail.run.offering import Offering
+from handrail.server.life import Life
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+CallerOf = Callable[["Request"], Awaitable[tuple[Caller, Secret | None]]]
+"""Who sent a request, and the token that came with it.
+
+Raises:
+    BusError: Nobody that may be answered.
+"""
+Identify = Callable[[Caller, Secret | None], Awaitable[Caller]]
+"""Who holds a token, and what it may, without taking that for a call.
+
+Raises:
+    BusError: The token is not good.
+"""
+
+
+class GatewayModel(Struct, frozen=True, kw_only=True):
+    """A model as clients may ask for it."""
+
+    name: str
+    model: Model
+    defaults: ModelRequest = ModelRequest(messages=())
+    """What a request has where the client says nothing."""
+    valid: tuple[tuple[str, ...], ...] = ()
+    """Lists of patterns; each must cover a tool of the node for this model to call it."""
+
+
+Models = Callable[[str | None], GatewayModel]
+"""The model of a name; None is the one that is used where nobody chose.
+
+Raises:
+    UsageError: There is none of that name.
+"""
+
+
+class GatewayLimits(Struct, frozen=True, kw_only=True):
+    """How much one gateway bears."""
+
+    body: int = 10 * 1024 * 1024
+    """Bytes of a request; images are in it."""
+    at_once: int = 64
+    """Answers on their way; who comes then is told to come back."""
+    keep_alive: float = 10.0
+    """Seconds of silence after which a stream says that somebody is there."""
+    write_seconds: float = 30.0
+    """For a client to take what it is sent."""
+    ahead: int = 64 * 1024
+    """Bytes by which an answer may be ahead of its client."""
+    kept: int = 1_000
+    """Answers of which is remembered what their clients will come back with and do not know."""
+    kept_characters: int = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    models: Models
+    names: Callable[[], Sequence[str]]
+    """Of the models that there are."""
+    executor: Executor
+    caller_of: CallerOf
+    admission: Admission | None = None
+    """Says what the caller may; None goes by the scopes that the caller has already."""
+    identify: Identify | None = None
+    """For what is no call, as the list of models; None asks the admission."""
+    limits: Limits = field(default_factory=Limits)
+    """Of one answer."""
+    offering: Offering = field(default_factory=Offering)
+    bounds: GatewayLimits = field(default_factory=GatewayLimits)
+    life: Life = field(default_factory=Life)
+    """Of the node: what is under way is entered there."""
+    now: Callable[[], float] = time.time
+    new_id: NewId = new_id
+
+    def routes(self) -> list[Route]:
+        """`POST /v1/chat/completions`, `POST /v1/messages`, `GET /v1/models`.
+
+        Raises:
+            MissingExtra: Starlette is not installed.
+        """
+        try:
+            from handrail.server.gateways.desk import routes
+        except ImportError as error:
+            raise MissingExtra("serving the gateways", "server") from error
+
+        return routes(self)

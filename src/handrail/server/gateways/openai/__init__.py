@@ -1,0 +1,1 @@
+"""OpenAI's Chat Completions, from the side of the server: requests are read here and replies are written."""

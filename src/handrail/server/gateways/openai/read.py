@@ -1,0 +1,208 @@
+"""A Chat Completions body as what is asked. Fields that it does not know are passed over; wrong ones are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, assert_never
+
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.messages import (
+    AssistantMessage,
+    Content,
+    InvocationMessage,
+    Media,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    Text,
+    UserMessage,
+)
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.openai.body import (
+    Address,
+    Allowed,
+    Answer,
+    AsObject,
+    AsSchema,
+    Assistant,
+    AsText,
+    Body,
+    Developer,
+    File,
+    FilePart,
+    ImagePart,
+    Item,
+    Name,
+    Named,
+    Part,
+    RefusalPart,
+    Said,
+    Schema,
+    Some,
+    Sound,
+    SoundPart,
+    System,
+    TextPart,
+    User,
+)
+from handrail.server.gateways.reading import (
+    bad,
+    bytes_of,
+    check_answered,
+    check_tools,
+    converted,
+    extension_of,
+    ignored_fields,
+    media_at,
+    read_object,
+)
+
+_IGNORED = (
+    "frequency_penalty",
+    "logit_bias",
+    "prediction",
+    "presence_penalty",
+    "reasoning_effort",
+    "verbosity",
+    "web_search_options",
+)
+_ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
+    """
+    Raises:
+        BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
+    """
+    given = read_object(data, most)
+    body = converted(given, Body)
+    _refuse(body)
+    messages = tuple(_Reader().read(body.messages))
+    check_answered(messages)
+    choice, only = _choice(body)
+    tools = tuple(map(_offer, body.tools or ()))
+    check_tools(tools, choice, "tools")
+    return Asked(
+        model=body.model,
+        messages=messages,
+        settings=_settings(body),
+        tools=tools,
+        choice=choice,
+        only=only,
+        stream=bool(body.stream),
+        usage=bool(body.stream_options and body.stream_options.include_usage),
+        ours=extension_of(given, headers),
+        ignored=ignored_fields(given, _IGNORED),
+    )
+
+
+def _refuse(body: Body) -> None:
+    """What would change the form of the answer, and cannot be had."""
+    if body.n not in (None, 1):
+        bad("n", "one answer to a request is given here; leave it out, or ask again")
+    if body.logprobs:
+        bad("logprobs", "they are not given here; leave it out")
+    if body.functions is not None or body.function_call is not None:
+        bad("functions", "write them as tools, and the choice as tool_choice")
+    if any(kind != "text" for kind in body.modalities or ()):
+        bad("modalities", "answers are text")
+
+
+def _settings(body: Body) -> ModelRequest:
+    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
+    return ModelRequest(
+        messages=(),
+        parallel=body.parallel_tool_calls is not False,
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        temperature=body.temperature,
+        top_p=body.top_p,
+        stop=stop,
+        seed=body.seed,
+        response_schema=_schema(body.response_format),
+    )
+
+
+def _schema(form: AsText | AsObject | AsSchema | None) -> dict[str, Any] | None:
+    match form:
+        case AsObject():
+            return {"type": "object"}
+        case AsSchema(json_schema=Schema(schema=schema)):
+            return schema or {"type": "object"}
+    return None
+
+
+def _offer(item: Item) -> ToolOffer:
+    declared = item.function
+    return ToolOffer(declared.name, declared.description or "", declared.parameters or _ANYTHING)
+
+
+def _choice(body: Body) -> tuple[ToolChoice, tuple[str, ...] | None]:
+    """The choice, and the tools that it leaves."""
+    match body.tool_choice:
+        case Named(function=Name(name=name)):
+            return NamedTool(name), None
+        case Allowed(allowed_tools=Some(tools=tools, mode=mode)):
+            return mode, tuple(tool.function.name for tool in tools)
+        case None:
+            return "auto", None
+        case "auto" | "none" | "required" as word:
+            return word, None
+    assert_never(body.tool_choice)
+
+
+class _Reader:
+    """Messages in order: a result says only the id of its call, which came before."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def read(self, said: list[Said]) -> Iterator[Message]:
+        for at, message in enumerate(said):
+            match message:
+                case System(content=content) | Developer(content=content):
+                    yield SupervisorMessage(_text(content, "\n\n"))
+                case User(content=content):
+                    yield UserMessage(_content(content, f"messages[{at}].content"))
+                case Assistant():
+                    yield from self._assistant(message)
+                case Answer(tool_call_id=id, content=content):
+                    yield ResultMessage(ToolResult(id, self._names.get(id, ""), _text(content, "\n")))
+                case _:
+                    assert_never(message)
+
+    def _assistant(self, message: Assistant) -> Iterator[Message]:
+        calls = message.tool_calls or ()
+        text = _text(message.content or "", "") or message.refusal or ""
+        yield AssistantMessage(text, stop="tool_calls" if calls else "end")
+        for call in calls:
+            self._names[call.id] = call.function.name
+            yield InvocationMessage(ToolCall(call.id, call.function.name, call.function.arguments))
+
+
+def _text(content: str | list[TextPart] | list[TextPart | RefusalPart], between: str) -> str:
+    if isinstance(content, str):
+        return content
+    return between.join(part.text if isinstance(part, TextPart) else part.refusal for part in content)
+
+
+def _content(content: str | list[Part], param: str) -> tuple[Content, ...]:
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(_part(part, f"{param}[{at}]") for at, part in enumerate(content))
+
+
+def _part(part: Part, param: str) -> Content:
+    match part:
+        case TextPart(text=text):
+            return Text(text)
+        case ImagePart(image_url=Address(url=url)):
+            return media_at(url, f"{param}.image_url.url")
+        case SoundPart(input_audio=Sound(data=data, format=form)):
+            kind = "audio/wav" if form == "wav" else "audio/mpeg"
+            return Media(media_type=kind, data=bytes_of(data, f"{param}.input_audio.data"))
+        case FilePart(file=File(file_data=str(url), filename=name)):
+            return media_at(url, f"{param}.file.file_data", name or "", "application/pdf")
+        case FilePart():
+            bad(f"{param}.file", "send the file itself, as file_data; there are no uploads here")
+    assert_never(part)

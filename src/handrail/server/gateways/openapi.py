@@ -1,0 +1,74 @@
+"""The gateways in the OpenAPI description of a node: what they read, from the very types they read it into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from handrail.server.gateways.anthropic.body import Body as Messages
+from handrail.server.gateways.asked import Extension
+from handrail.server.gateways.openai.body import Body as Chat
+from handrail.server.gateways.wires import ANTHROPIC, OPENAI
+
+Schema = dict[str, Any]
+
+_OBJECT = {"type": "object"}
+_ERROR = {
+    "description": "Why it is not answered, in the form of the API.",
+    "content": {"application/json": {"schema": {"type": "object", "required": ["error"]}}},
+}
+
+
+def _schema(kind: type) -> Schema:
+    """The JSON Schema of a type in one piece: in a description of many, a reference would lead astray."""
+    made = msgspec.json.schema(kind)
+    named = made.pop("$defs", {})
+
+    def whole(part: Any) -> Any:
+        match part:
+            case {"$ref": str(reference)}:
+                return whole(named[reference.rpartition("/")[2]])
+            case dict():
+                return {key: whole(value) for key, value in part.items() if not _is_about(key, value)}
+            case list():
+                return [whole(each) for each in part]
+        return part
+
+    found: Schema = whole(made)
+    return found
+
+
+def _is_about(key: str, value: Any) -> bool:
+    """Names of types, and how to tell them apart: each says so in a constant of its own."""
+    return (key == "title" and isinstance(value, str)) or (key == "discriminator" and "propertyName" in value)
+
+
+def _post(summary: str, kind: type) -> Schema:
+    schema = _schema(kind)
+    schema["properties"]["handrail"] = {"anyOf": [_schema(Extension), {"type": "null"}]}
+    answers = {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {}}}
+    return {
+        "summary": summary,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {
+            "200": {"description": "The answer, whole or as a stream.", "content": answers},
+            "default": _ERROR,
+        },
+    }
+
+
+def _get(summary: str, *parameters: Schema) -> Schema:
+    found = {"description": "In the form of the API.", "content": {"application/json": {"schema": _OBJECT}}}
+    given = {"parameters": list(parameters)} if parameters else {}
+    return {"summary": summary, **given, "responses": {"200": found, "default": _ERROR}}
+
+
+PATHS: Schema = {
+    OPENAI.path: {"post": _post("An answer by a model with the node's tools, as OpenAI's Chat Completions", Chat)},
+    ANTHROPIC.path: {"post": _post("An answer by a model with the node's tools, as Anthropic's Messages", Messages)},
+    "/v1/models": {"get": _get("The models there are")},
+    "/v1/models/{name}": {
+        "get": _get("One of them", {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}})
+    },
+}

@@ -1,0 +1,64 @@
+"""Between a run that speaks and a client that reads: frames that are ready go out together, and neither runs ahead."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Pipe:
+    """One writer, one reader."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._frames: list[bytes] = []
+        self._size = 0
+        self._closed = False
+        self._filled = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def put(self, frame: bytes) -> None:
+        """Hand over a frame; waits while the reader is behind by more than so many bytes."""
+        self.push(frame)
+        if self._size > self._most:
+            self._room.clear()
+            await self._room.wait()
+
+    def push(self, frame: bytes) -> None:
+        """As `put`, of something so short that nobody need wait."""
+        self._frames.append(frame)
+        self._size += len(frame)
+        self._filled.set()
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._closed = True
+        self._filled.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything was taken."""
+        return self._closed and not self._frames
+
+    async def filled(self) -> None:
+        """Until there is something to take, or nothing more comes."""
+        await self._filled.wait()
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is something to take, or nothing more comes, or that long."""
+        if self._filled.is_set():
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._filled.wait()
+        except TimeoutError:
+            return
+
+    def take(self) -> bytes:
+        """What there is, in one piece."""
+        data = b"".join(self._frames)
+        self._frames.clear()
+        self._size = 0
+        self._room.set()
+        if not self._closed:
+            self._filled.clear()
+        return data

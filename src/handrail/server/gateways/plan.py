@@ -1,0 +1,102 @@
+"""From what is asked to a run: which tools may be called, with what settings, and from where it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from handrail.bus.request import Caller
+from handrail.core.context import Context
+from handrail.core.messages import Conversation
+from handrail.core.model import ModelRequest, NamedTool
+from handrail.execute.executor import Executor
+from handrail.faces.capability import capability_name
+from handrail.run.runner import ALWAYS_VALID, Runner
+from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.gateway import Gateway, GatewayModel
+from handrail.server.gateways.reading import bad
+from handrail.server.gateways.wire import Wire, Writer
+
+_GIVEN = ("max_tokens", "temperature", "top_p", "seed", "response_schema")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that an answer needs, checked."""
+
+    asked: Asked
+    wire: Wire
+    runner: Runner
+    executor: Executor
+    context: Context
+    conversation: Conversation
+    writer: Writer
+    requests: dict[str, str]
+    """What a person was asked about calls of this run before, by the call's id."""
+
+
+def runner_for(gateway: Gateway, asked: Asked, model: GatewayModel, caller: Caller) -> Runner:
+    """
+    Raises:
+        BusError: The tools of the client and of the node cannot be offered together.
+    """
+    runner = Runner(
+        model.model,
+        gateway.executor,
+        gateway.limits,
+        on_wait=asked.ours.confirm,
+        defaults=_settings(model.defaults, asked.settings),
+        offering=gateway.offering,
+        valid=(*model.valid, *_valid(asked, caller)),
+        own_ids=True,
+        new_id=gateway.new_id,
+    )
+    _check_names(asked, runner.may_call)
+    return runner
+
+
+def with_tools(caller: Caller, executor: Executor) -> Caller:
+    """The caller with its rights spelt for an executor. Tokens name capabilities: what covers a tool's, covers it."""
+    scopes = caller.principal.scopes
+    if scopes is None:
+        return caller
+    token = Context(principal=caller.principal)
+    own = (tool for tool in executor.tools if tool.definition.binding is None)
+    covered = (tool.scoped_name for tool in own if token.allows(f"{capability_name(tool)}@1.0"))
+    principal = replace(caller.principal, scopes=(*scopes, *covered, *ALWAYS_VALID))
+    return replace(caller, principal=principal)
+
+
+def _settings(defaults: ModelRequest, asked: ModelRequest) -> ModelRequest:
+    """What the client says, and where it says nothing what the node does."""
+    said = {name: value for name in _GIVEN if (value := getattr(asked, name)) is not None}
+    return replace(defaults, **said, stop=asked.stop or defaults.stop, parallel=asked.parallel and defaults.parallel)
+
+
+def _valid(asked: Asked, caller: Caller) -> tuple[tuple[str, ...], ...]:
+    """The node's tools that may be called: by the token, by what the client chose, by the choice of this request."""
+    lists: list[tuple[str, ...]] = []
+    if caller.principal.scopes is not None:
+        lists.append(caller.principal.scopes)
+    match asked.ours.tools:
+        case "none":
+            lists.append(())
+        case tuple(names):
+            lists.append(names)
+    if asked.only is not None:
+        lists.append(asked.only)
+    return tuple(lists)
+
+
+def _check_names(asked: Asked, ours: frozenset[str]) -> None:
+    theirs = [tool.name for tool in asked.tools]
+    for at, name in enumerate(theirs):
+        if name in ours:
+            bad(
+                f"tools[{at}]",
+                f"this node has a tool {name!r} too; rename yours, or leave ours out with handrail.tools",
+            )
+    chosen = asked.choice
+    if isinstance(chosen, NamedTool) and chosen.name not in ours and chosen.name not in theirs:
+        bad("tool_choice", f"{chosen.name[:40]!r} is not among the tools")

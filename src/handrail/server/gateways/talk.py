@@ -1,0 +1,202 @@
+"""One answer on its way: a run of the model and the node's tools, told to a client in the form of its API."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import BusError
+from handrail.core.events import (
+    CallIntended,
+    CallProgress,
+    CallSettled,
+    ConfirmationRequested,
+    Event,
+    Notice,
+    ReplyFinished,
+    TextDelta,
+)
+from handrail.core.messages import AssistantMessage, Conversation, Message, ResultMessage, StopReason
+from handrail.execute.whole import to_the_end
+from handrail.run.history import unanswered
+from handrail.server.gateways.asked import Ended, Waiting
+from handrail.server.gateways.failures import failure_of
+from handrail.server.gateways.memory import Memory
+from handrail.server.gateways.pipe import Pipe
+from handrail.server.gateways.plan import Plan
+from handrail.server.gateways.wire import comment
+
+BETWEEN = "\n\n"
+"""Between what the model said before it called a tool and after."""
+
+
+class Talk:
+    """Begun when it is made. It ends by itself, or by `end`."""
+
+    def __init__(self, plan: Plan, pipe: Pipe, memory: Memory) -> None:
+        self._plan = plan
+        self._pipe = pipe
+        self._memory = memory
+        self._stream = plan.asked.stream
+        self._said: list[str] = []
+        self._begun = False
+        """Whether the client was sent anything."""
+        self._new_reply = False
+        """Whether the model has ended one reply, and may begin another."""
+        self._requests = dict(plan.requests)
+        self._notices = [f"{name} has no effect here" for name in plan.asked.ignored]
+        self._leaving = False
+        self.changed = False
+        """Whether something was begun that must not be done twice."""
+        self.task = asyncio.create_task(self._run())
+        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    @property
+    def run(self) -> str:
+        return self._plan.context.run
+
+    def end(self) -> None:
+        """The node ends: so does this, and the client is told."""
+        self._leaving = True
+        self.task.cancel()
+
+    async def leave(self) -> None:
+        """The client is gone: stop, and wait until everything has stopped."""
+        self.task.cancel()
+        await asyncio.wait({self.task})
+
+    async def _run(self) -> Ended:
+        """Raises whatever ended the run, unless the stream had begun: then that is its last frame."""
+        try:
+            ended = await self._answer()
+            if self._stream:
+                await self._send(self._plan.writer.finish(ended))
+            return ended
+        except asyncio.CancelledError:
+            if not self._leaving:
+                raise
+            return await self._failed(BusError("partition", "the node is being shut down; ask again"))
+        except Exception as error:
+            return await self._failed(error)
+        finally:
+            self._pipe.close()
+
+    async def _failed(self, error: Exception) -> Ended:
+        if not self._begun:
+            raise error
+        await self._send(self._plan.wire.broken(failure_of(error), self.run))
+        return Ended(run=self.run)
+
+    async def _answer(self) -> Ended:
+        plan, reason = self._plan, "cancelled"
+        try:
+            conversation = await plan.runner.run(
+                plan.conversation,
+                plan.context,
+                self._emit,
+                tool_choice=plan.asked.choice,
+                external=plan.asked.tools,
+            )
+            ended = self._ended(conversation)
+            reason = "handed over" if ended.calls else "waits" if ended.waiting else "done"
+            return ended
+        except Exception:
+            reason = "failed"
+            raise
+        finally:
+            await to_the_end(plan.executor.finish(plan.context.run, reason))
+
+    def _ended(self, conversation: Conversation) -> Ended:
+        new = conversation.messages[len(self._plan.conversation) :]
+        elsewhere = {offer.name for offer in self._plan.asked.tools}
+        open_calls = [message.call for message in unanswered(conversation)]
+        handed = tuple(call for call in open_calls if call.name in elsewhere)
+        if handed:
+            self._memory.keep(self._plan.context.principal.id, new, handed)
+        return Ended(
+            run=self.run,
+            text="".join(self._said),
+            calls=handed,
+            stop=_stop(new, handed, paused=bool(open_calls)),
+            usage=Conversation(new).usage,
+            waiting=tuple(self._waiting(new, open_calls)),
+            notices=tuple(dict.fromkeys(self._notices)),
+        )
+
+    def _waiting(self, new: tuple[Message, ...], open_calls: list[ToolCall]) -> list[Waiting]:
+        """Calls that a person was asked about and that have no other answer yet."""
+        told = [
+            ToolCall(each.result.tool_call_id, each.result.name)
+            for each in new
+            if isinstance(each, ResultMessage) and each.result.outcome == "needs_confirmation"
+        ]
+        found = {call.id: call.name for call in (*told, *open_calls) if call.id in self._requests}
+        return [Waiting(self._requests[id], name, id) for id, name in found.items()]
+
+    # ── what happens meanwhile ───────────────────────────────────────────────────────
+
+    async def _emit(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=piece):
+                if piece:
+                    await self._say(piece)
+            case ReplyFinished():
+                self._new_reply = True
+            case Notice(text=words):
+                self._notices.append(words)
+            case ConfirmationRequested(call_id=id, request=request):
+                self._requests[id] = request
+            case CallIntended() | CallSettled() | CallProgress():
+                await self._at_work(event)
+
+    async def _say(self, piece: str) -> None:
+        if self._new_reply:
+            self._new_reply = False
+            if self._said:
+                piece = BETWEEN + piece
+        self._said.append(piece)
+        if self._stream:
+            await self._send(self._plan.writer.text(piece))
+
+    async def _send(self, frame: bytes) -> None:
+        if not self._begun:
+            self._begun = True
+            frame = self._plan.writer.begin() + frame
+        await self._pipe.put(frame)
+
+    async def begin(self) -> None:
+        """Send what comes before anything is said: the client has waited long enough to hear that somebody is there."""
+        if not self._begun:
+            await self._send(self._plan.wire.alive)
+
+    async def _at_work(self, event: CallIntended | CallSettled | CallProgress) -> None:
+        if isinstance(event, CallIntended) and event.side_effects and not event.idempotent:
+            self.changed = True
+        if self._stream and self._plan.asked.ours.progress:
+            await self._send(comment(_progress(event)))
+
+
+def _stop(new: tuple[Message, ...], handed: tuple[ToolCall, ...], *, paused: bool) -> StopReason:
+    if handed:
+        return "tool_calls"
+    last = next((message for message in reversed(new) if isinstance(message, AssistantMessage)), None)
+    if paused or last is None:
+        return "end"
+    # The last word was a call, and what came of it went to nobody: a limit ended the run.
+    return "max_tokens" if last.stop == "tool_calls" and not isinstance(new[-1], AssistantMessage) else _said(last)
+
+
+def _said(message: AssistantMessage) -> StopReason:
+    return "end" if message.stop == "tool_calls" else message.stop
+
+
+def _progress(event: CallIntended | CallSettled | CallProgress) -> dict[str, Any]:
+    about: dict[str, Any] = {"call_id": event.call_id, "tool": event.tool}
+    match event:
+        case CallIntended():
+            return {"event": "tool_begun", **about}
+        case CallSettled(outcome=outcome, duration_us=duration):
+            return {"event": "tool_ended", **about, "outcome": outcome, "ms": duration // 1000}
+        case CallProgress(current=current, total=total, stage=stage):
+            return {"event": "tool_progress", **about, "current": current, "total": total, "stage": stage}

@@ -1,0 +1,58 @@
+"""A run that waited for a person's word, taken up again: the client repeats its request and names the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from handrail.core.errors import BusError
+from handrail.core.events import ConfirmationRequested, Recorded, RunStarted
+from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage, UserMessage
+from handrail.core.redact import redact_text
+from handrail.run.history import conversation_of
+from handrail.server.gateways.reading import bad
+
+
+class Taken(Struct, frozen=True):
+    """What a run goes on from."""
+
+    conversation: Conversation
+    requests: dict[str, str] = field(default_factory=dict)
+    """What a person was asked, by the id of the call."""
+
+
+def taken_up(history: Sequence[Recorded], run: str, principal: str, messages: Sequence[Message]) -> Taken:
+    """The run as its record has it, up to where its calls waited.
+
+    Raises:
+        BusError: There is no such run of this caller (`not_found`), or it was asked something else (`bad_request`).
+    """
+    begun = next((event for event in history if isinstance(event, RunStarted)), None)
+    if begun is None or begun.principal != principal:
+        raise BusError("not_found", f"there is no run {run[:60]!r} of yours", param="handrail.run")
+    conversation = conversation_of(history)
+    if _asked(conversation.messages) != _asked(messages):
+        bad("messages", "these are not the questions of that run; repeat the request as it was")
+    requests = {event.call_id: event.request for event in history if isinstance(event, ConfirmationRequested)}
+    return Taken(_upto_waiting(conversation), requests)
+
+
+def _asked(messages: Sequence[Message]) -> list[str]:
+    """What the user said, as a record has it."""
+    return [redact_text(message.text) for message in messages if isinstance(message, UserMessage)]
+
+
+def _upto_waiting(conversation: Conversation) -> Conversation:
+    """The conversation up to the first calls that waited, with those open again."""
+    messages = conversation.messages
+    at = next((at for at, message in enumerate(messages) if _waits(message)), None)
+    if at is None:
+        return conversation
+    while at < len(messages) and isinstance(messages[at], InvocationMessage | ResultMessage):
+        at += 1
+    return Conversation(tuple(message for message in messages[:at] if not _waits(message)))
+
+
+def _waits(message: Message) -> bool:
+    return isinstance(message, ResultMessage) and message.result.outcome == "needs_confirmation"

@@ -1,0 +1,68 @@
+"""The life of a node: whether it takes calls, which are under way, and how they end when it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Literal, Protocol
+
+Phase = Literal["starting", "ready", "draining"]
+
+
+class Ends(Protocol):
+    """Something under way that can be told to end. It still says how it ended to whoever listens."""
+
+    def end(self) -> None: ...
+
+
+class Life:
+    """One for each node that is served; everything that runs in it is entered here."""
+
+    def __init__(self) -> None:
+        self.phase: Phase = "starting"
+        self.over = asyncio.Event()
+        """Set when those that still ask are to be left alone."""
+        self._under_way: set[Ends] = set()
+        self._requests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def under_way(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, call: Ends) -> None:
+        self._under_way.add(call)
+
+    def ended(self, call: Ends) -> None:
+        self._under_way.discard(call)
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """Held while a request is answered."""
+        self._requests += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            if not self._requests:
+                self._idle.set()
+
+    async def drain(self, grace: float) -> None:
+        """Take no more calls, let those under way end, and after so many seconds end them; each is answered."""
+        self.phase = "draining"
+        if not await self._quiet(grace):
+            for call in tuple(self._under_way):
+                call.end()
+            await self._quiet(max(1.0, grace / 2))
+        self.over.set()
+
+    async def _quiet(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,81 @@
+"""A stream as server-sent events: frames that are ready go out in one piece."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from handrail.bus.frames import ERROR
+from handrail.core.errors import BusError
+from handrail.server.answers import PLAIN, refused
+from handrail.server.replay import Kept, Reader
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"x-accel-buffering", b"no"),  # a proxy that collects a stream defeats it
+    *PLAIN,
+]
+_ALIVE = b": still there\n\n"
+
+
+def written(frames: Iterable[Kept]) -> bytes:
+    """Frames as they stand on the wire."""
+    return b"".join(
+        [b"event: %b\nid: %d\ndata: %b\n\n" % (each.event.encode(), each.seq, each.data) for each in frames]
+    )
+
+
+class EventStream:
+    """The answer to one request: what its reader reads, until the last frame or until the client is gone."""
+
+    def __init__(self, reader: Reader, *, keep_alive: float, write_seconds: float) -> None:
+        self._reader = reader
+        self._keep_alive = keep_alive
+        self._write_seconds = write_seconds
+        self._gone = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watching = asyncio.create_task(self._watch(receive))
+        try:
+            first = await self._reader.read(seconds=self._keep_alive)
+            if self._gone:
+                return
+            if first and first[0].event == ERROR and first[0].seq == 1:
+                # Nothing was sent yet, so that the status can say it.
+                await refused(BusError.from_dict(msgspec.json.decode(first[0].data)))(scope, receive, send)
+                return
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await self._write(first, send)
+        except (TimeoutError, OSError):
+            self._gone = True  # it takes nothing, or is not there
+        finally:
+            self._reader.close()
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    async def _write(self, frames: list[Kept], send: Send) -> None:
+        while not self._gone:
+            last = bool(frames) and frames[-1].last
+            body = written(frames) if frames else _ALIVE
+            async with asyncio.timeout(self._write_seconds):
+                await send({"type": "http.response.body", "body": body, "more_body": not last})
+            if last:
+                return
+            frames = await self._next()
+
+    async def _next(self) -> list[Kept]:
+        try:
+            return await self._reader.read(seconds=self._keep_alive)
+        except BusError as error:
+            return [Kept(self._reader.at + 1, ERROR, msgspec.json.encode(error.to_dict()), True)]
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        self._reader.close()

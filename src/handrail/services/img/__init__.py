@@ -1,0 +1,1 @@
+"""`img.describe`: what can be seen in a picture."""

@@ -1,0 +1,53 @@
+"""One reply of a model, sent as it comes and held to what was asked."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+from handrail.bus.chat.frames import Naming, Speaking, done_data
+from handrail.bus.chat.messages import artefacts_written
+from handrail.bus.request import RouteRequest
+from handrail.core.events import ReplyFinished
+from handrail.core.ids import NewId
+from handrail.core.messages import InvocationMessage, Message
+from handrail.core.model import ModelRequest
+from handrail.core.ports import Model
+from handrail.providers.watch import ReplyWatch
+
+
+async def one_reply(model: Model, asked: ModelRequest, request: RouteRequest, new_id: NewId) -> dict[str, Any]:
+    """The response, after all of its frames. When the call is cancelled the model is, at once.
+
+    Raises:
+        ModelError: The model gave no usable reply.
+    """
+    naming, watch, speaking = Naming(ids_of(asked.messages), new_id), ReplyWatch(asked), Speaking()
+    text: list[str] = []
+    calls: list[dict[str, Any]] = []
+    end = ReplyFinished(stop="end")
+    async with aclosing(model.stream(asked)) as events:
+        async for event in events:
+            for allowed in watch.see(naming.named(event)):
+                if isinstance(allowed, ReplyFinished):
+                    end = allowed
+                for name, data in speaking.frames(allowed):
+                    match name:
+                        case "token":
+                            text.append(data["text"])
+                        case "tool_call":
+                            calls.append(data)
+                    await request.send(name, data)
+    watch.close()
+    return response("".join(text), calls, end)
+
+
+def response(text: str, calls: list[dict[str, Any]], end: ReplyFinished) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, **artefacts_written(end.artefacts)}
+    output = {"message": message, **({"tool_calls": calls} if calls else {})}
+    return {"output": output, "meta": done_data(end)}
+
+
+def ids_of(messages: tuple[Message, ...]) -> set[str]:
+    """Of the calls that were made before."""
+    return {message.id for message in messages if isinstance(message, InvocationMessage)}

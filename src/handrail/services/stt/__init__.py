@@ -1,0 +1,1 @@
+"""`stt.transcribe`: what is said in a recording."""

@@ -1,0 +1,114 @@
+"""`stt.transcribe@1.0`: each segment is sent as it is understood; whoever does not listen gets them all at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.port import Handler
+from handrail.bus.request import RouteRequest
+from handrail.core.errors import BusError
+from handrail.services.blobs import BlobStore
+from handrail.services.shapes import CID, LANGUAGE, body, closed
+from handrail.services.stt.remote import RemoteRecogniser
+from handrail.services.stt.sound import sound_of
+from handrail.services.stt.sphinx import SphinxRecogniser
+
+_SECONDS = {"type": "number", "minimum": 0}
+_SEGMENT = closed({"start": _SECONDS, "end": _SECONDS, "text": {"type": "string"}}, ["start", "end", "text"])
+TRANSCRIBE = CapabilityDescriptor(
+    name="stt.transcribe",
+    description="What is said in a recording, segment by segment.",
+    request_schema=body(
+        closed(
+            {
+                "audio_cid": CID,
+                "language": {**LANGUAGE, "description": "That is spoken, as `de`. The local recogniser knows `en`."},
+                "diarize": {"type": "boolean", "default": False, "description": "Tell the speakers apart."},
+                "translate_to_en": {"type": "boolean", "default": False},
+            },
+            ["audio_cid"],
+        ),
+        closed({"backend": {"type": "string", "enum": ["local", "service"]}, "model": {"type": "string"}}),
+    ),
+    response_schema=closed(
+        {"text": {"type": "string"}, "segments": {"type": "array", "items": _SEGMENT}}, ["text", "segments"]
+    ),
+    stream_schema={"segment": _SEGMENT},
+    timeout_seconds=600,
+    max_concurrent=2,
+    untrusted=True,
+)
+_ADD = 'pip install \'handrail[stt]\' for English, or name a service: [services] stt = { url = "…", key = "env:…" }'
+
+
+class SttService:
+    def __init__(
+        self,
+        blobs: BlobStore,
+        *,
+        recogniser: SphinxRecogniser | None = None,
+        service: RemoteRecogniser | None = None,
+    ) -> None:
+        self._blobs = blobs
+        self._recogniser = recogniser if recogniser is not None or SphinxRecogniser.missing() else SphinxRecogniser()
+        self._service = service
+
+    def capabilities(self) -> Iterator[tuple[CapabilityDescriptor, Handler]]:
+        yield TRANSCRIBE, self.transcribe
+
+    async def transcribe(self, request: RouteRequest) -> dict[str, Any]:
+        if request.input.get("diarize"):
+            raise BusError("not_implemented", "this node cannot tell speakers apart; leave `diarize` out")
+        backend = request.params.get("backend") or ("local" if self._service is None else "service")
+        media_type, data = await self._blobs.read(request.input["audio_cid"], request.caller.id)
+        found = []
+        heard = self._heard(request, data) if backend == "local" else self._asked(request, media_type, data)
+        async for segment in heard:
+            found.append(segment)
+            await request.send("segment", segment)
+        text = " ".join(each["text"] for each in found)
+        return {"output": {"text": text, "segments": found}, "meta": {"backend": backend}}
+
+    async def _asked(self, request: RouteRequest, media_type: str, data: bytes) -> AsyncIterator[dict[str, Any]]:
+        if self._service is None:
+            raise BusError("not_implemented", f"this node knows no service for speech; there: {_ADD}")
+        language, english = request.input.get("language"), bool(request.input.get("translate_to_en"))
+        for segment in await self._service.segments(media_type, data, language=language, english=english):
+            yield segment
+
+    async def _heard(self, request: RouteRequest, data: bytes) -> AsyncIterator[dict[str, Any]]:
+        language = request.input.get("language", "en").lower()
+        if self._recogniser is None:
+            raise BusError("not_implemented", f"this node has nothing that understands speech; there: {_ADD}")
+        if language != self._recogniser.language:
+            known = self._recogniser.language
+            raise BusError("not_implemented", f"the local recogniser knows {known!r}, not {language!r}; there: {_ADD}")
+        sound, recogniser = await asyncio.to_thread(sound_of, data), self._recogniser
+        async for segment in _from_thread(lambda stop: recogniser.segments(sound, stop)):
+            yield segment
+
+
+async def _from_thread(work: Callable[[threading.Event], Iterator[dict[str, Any]]]) -> AsyncIterator[dict[str, Any]]:
+    """What an iterator gives in a thread, here as it comes. Leaving early stops it."""
+    stop, loop = threading.Event(), asyncio.get_running_loop()
+    ready: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    def run() -> None:
+        try:
+            for each in work(stop):
+                loop.call_soon_threadsafe(ready.put_nowait, each)
+        finally:
+            loop.call_soon_threadsafe(ready.put_nowait, None)
+
+    working = asyncio.ensure_future(asyncio.to_thread(run))
+    try:
+        while (each := await ready.get()) is not None:
+            yield each
+        await working
+    finally:
+        stop.set()
+        await asyncio.wait({working})

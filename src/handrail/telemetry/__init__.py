@@ -1,0 +1,1 @@
+"""What happened, for the tools of operators: OpenTelemetry and Prometheus."""

@@ -1,0 +1,385 @@
+"""The nine scenarios of hearthnet-tool-calls.md §8, by their names, on every way to a node."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from handrail import CapabilityBus, ToolCall, ToolDefinition, ToolError, ToolExecutor
+from handrail.bus.chat.request import request_of
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.port import Bus
+from handrail.bus.request import RouteRequest
+from handrail.core.events import ModelEvent
+from handrail.core.model import ModelRequest
+from handrail.core.ports import Model
+from handrail.faces.conversion import FORMS, convert_tools
+from handrail.providers.grammar.calls import tool_call_grammar
+from handrail.providers.openai_chat import OpenAIChatCodec
+from handrail.providers.profiles import profile_for
+from handrail.providers.prompted.codec import PromptedCodec
+from handrail.services.llm import LlmService
+from handrail.services.log import EventLog
+from handrail.services.market import MarketService
+from handrail.services.rag.index import Index
+from handrail.services.rag.service import RagService
+from handrail.services.trans import ModelBackend, TransService
+from handrail.testing.embedding import WordEmbedder
+from handrail.testing.model import ScriptedModel, call, text
+from handrail.tools.definition import Binding
+from tests.bus.models import Deciding, results
+from tests.bus.transports import TRANSPORTS
+
+Way = Callable[[CapabilityBus], AbstractAsyncContextManager[Bus]]
+
+pytestmark = pytest.mark.requirement("hearthnet.scenarios")
+
+SEARCH = {
+    "name": "search_corpus",
+    "description": "Search a corpus.",
+    "parameters_schema": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "corpus": {"type": "string"}},
+        "required": ["query", "corpus"],
+    },
+    "bound_capability": "rag.query",
+    "bound_version": [1, 0],
+    "side_effects": False,
+}
+
+
+@pytest.fixture(params=list(TRANSPORTS))
+def way(request: pytest.FixtureRequest) -> Way:
+    return TRANSPORTS[request.param]
+
+
+@asynccontextmanager
+async def a_node(model: Model, **services: Any) -> AsyncIterator[CapabilityBus]:
+    async with CapabilityBus() as node:
+        node.register_service(LlmService({"m": model}))
+        for service in services.values():
+            node.register_service(service)
+        yield node
+
+
+def ask(question: str, **input: Any) -> dict[str, Any]:
+    return {"params": {"model": "m"}, "input": {"messages": [{"role": "user", "content": question}], **input}}
+
+
+# ── unit ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _grammar(asked: ModelRequest) -> str:
+    return tool_call_grammar(asked.tools, "hermes").text
+
+
+def _compatible(family: str, asked: ModelRequest) -> Any:
+    codec = OpenAIChatCodec(profile=profile_for("vllm", family))
+    return codec.encode(asked, family, stream=True).body["tools"]
+
+
+def _prompted(asked: ModelRequest) -> str:
+    profile = profile_for("vllm", "MiniCPM-V-4")
+    assert profile.tools == "prompted"
+    return PromptedCodec(OpenAIChatCodec(profile=profile), profile.prompted_format).compiled_prompt(asked)
+
+
+def _converted(provider: str, asked: ModelRequest) -> Any:
+    tools = [ToolDefinition(each.name, each.description, each.input_schema) for each in asked.tools]
+    return convert_tools(provider, tools).tools
+
+
+_BACKENDS: dict[str, Callable[[ModelRequest], Any]] = {
+    **{name: partial(_converted, name) for name in FORMS},
+    "llama.cpp, by a grammar": _grammar,
+    **{f"{family}, compatible": partial(_compatible, family) for family in ("nemotron", "openbmb/minicpm4")},
+    "MiniCPM-V, prompted": _prompted,
+}
+
+
+@pytest.mark.parametrize("backend", list(_BACKENDS))
+def test_tool_definition_to_native_format(backend: str) -> None:
+    executor = ToolExecutor(CapabilityBus(), [SEARCH])
+    body = ask("?", tools=executor.native_definitions)
+
+    native = _BACKENDS[backend](request_of(body["input"], {}))
+
+    written = native if isinstance(native, str) else json.dumps(native)
+    assert "search_corpus" in written and "query" in written and "corpus" in written
+
+
+async def test_dispatch_validates_arguments(way: Way) -> None:
+    ran: list[dict[str, Any]] = []
+
+    async def query(request: RouteRequest) -> dict[str, Any]:
+        ran.append(request.body)
+        return {"output": {"chunks": []}}
+
+    async with CapabilityBus() as node, way(node) as bus:
+        node.register(CapabilityDescriptor(name="rag.query"), query)
+        executor = ToolExecutor(bus, [SEARCH])
+        wrong = await executor.dispatch(ToolCall("tc_1", "search_corpus", {"query": 7}))
+        right = await executor.dispatch(ToolCall("tc_2", "search_corpus", {"query": "rain", "corpus": "village"}))
+
+    assert wrong.is_error and wrong.text.startswith("invalid_arguments:")
+    assert "query" in wrong.text and "corpus" in wrong.text
+    assert not right.is_error
+    assert ran == [{"input": {"query": "rain", "corpus": "village"}}]
+
+
+async def test_side_effect_tool_requires_confirmation(way: Way) -> None:
+    log = EventLog()
+    async with a_node(ScriptedModel(), market=MarketService(log)) as node, way(node) as bus:
+        executor = ToolExecutor(bus, ["post_to_marketplace"])
+        post = ToolCall("tc_1", "post_to_marketplace", {"category": "offer", "title": "Eggs", "body": "Six."})
+
+        with pytest.raises(ToolError) as refused:
+            await executor.dispatch(post)
+        before = await posts(bus)
+        changed = await executor.dispatch_confirmed(
+            ToolCall("tc_1", "post_to_marketplace", {"category": "offer", "title": "Eggs", "body": "Twelve."})
+        )
+        done = await executor.dispatch_confirmed(post)
+        again = await executor.dispatch_confirmed(post)
+        after = await posts(bus)
+
+    assert refused.value.code == str(refused.value) == "requires_confirmation"
+    assert before == []
+    assert changed.is_error and again.is_error
+    assert not done.is_error
+    assert [post["body"] for post in after] == ["Six."]
+
+
+async def posts(bus: Bus) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await bus.call("market.list", (1, 0), {"input": {}}))["output"]["posts"]
+    return found
+
+
+async def test_iteration_limit_forces_finalisation(way: Way) -> None:
+    def decide(request: ModelRequest) -> Iterator[ModelEvent]:
+        if request.tool_choice == "none":
+            yield text(f"That is all I found in {len(results(request))} tries.")
+        else:
+            yield call("list_corpora")
+
+    model = Deciding(decide)
+    index = Index(None, WordEmbedder())
+    async with a_node(model, rag=RagService(index)) as node, way(node) as bus:
+        calls: list[tuple[Any, Any]] = []
+        node.listeners.append(lambda event: calls.append((event.capability, event.result)))
+        answer = await ToolExecutor(bus, ["list_corpora"], max_iterations=2).run_chat_with_tools(ask("Which?"))
+
+    assert answer == {"role": "assistant", "content": "That is all I found in 2 tries."}
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto", "none"]
+    assert [name for name, _ in calls].count("llm.chat") == 3
+
+
+async def test_parallel_tool_calls_collected(way: Way) -> None:
+    most, now = 0, 0
+    both = asyncio.Barrier(4)
+
+    async def slow(request: RouteRequest) -> dict[str, Any]:
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        await asyncio.wait_for(both.wait(), 10)
+        now -= 1
+        return {"output": {"n": request.input["n"]}}
+
+    count = ToolDefinition.from_dict(
+        {
+            "name": "count",
+            "parameters_schema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+            "bound_capability": "test.count",
+        }
+    )
+    model = ScriptedModel([call("count", f"tc_{n}", n=n) for n in range(8)], [text("Counted.")])
+    async with a_node(model) as node, way(node) as bus:
+        node.register(CapabilityDescriptor(name="test.count", max_concurrent=16), slow)
+        answer = await ToolExecutor(bus, [count]).run_chat_with_tools(ask("Count."))
+
+    assert answer["content"] == "Counted."
+    assert most == 4
+    assert [json.loads(each) for each in results(model.requests[1])] == [{"n": n} for n in range(8)]
+
+
+# ── integration ──────────────────────────────────────────────────────────────────────────
+
+CISTERN = (
+    "Rainwater from the roof of the mill is kept in a cistern of 4200 litres below the barn. "
+    "In an emergency its tap is opened by the warden, and each household may take twenty litres a day."
+)
+BREAD = "The baker opens at six. Rye bread is sold on Tuesdays and Fridays, and rolls every day but Sunday."
+
+
+async def test_search_corpus_tool_used_for_grounded_answer(way: Way) -> None:
+    def decide(request: ModelRequest) -> Iterator[ModelEvent]:
+        if found := results(request):
+            chunk = json.loads(found[-1])["chunks"][0]
+            yield text(f"By {chunk['metadata']['doc_title']!r}: {chunk['text']}")
+        else:
+            yield text("Let me look. ")
+            yield call("search_corpus", "tc_1", query="emergency rainwater litres", corpus="village", k=1)
+
+    model = Deciding(decide)
+    frames: list[dict[str, Any]] = []
+
+    async def stream_to(frame: dict[str, Any]) -> None:
+        frames.append(frame)
+
+    async with a_node(model, rag=RagService(Index(None, WordEmbedder()))) as node, way(node) as bus:
+        for title, words in (("Cistern", CISTERN), ("Bakery", BREAD)):
+            document = {"text": words, "media_type": "text/plain", "title": title}
+            await node.call("rag.ingest", (1, 0), {"params": {"corpus": "village"}, "input": document})
+        executor = ToolExecutor(bus, ["search_corpus", "list_corpora"])
+        answer = await executor.run_chat_with_tools(
+            ask("How much rainwater may my household take in an emergency?"), stream_to=stream_to
+        )
+
+    assert "'Cistern'" in answer["content"] and "twenty litres a day" in answer["content"]
+    assert [frame["event"] for frame in frames] == ["token", "tool_call_delta", "tool_call", "token", "done"]
+    assert frames[2]["data"] == {
+        "id": "tc_1",
+        "name": "search_corpus",
+        "arguments": {"query": "emergency rainwater litres", "corpus": "village", "k": 1},
+    }
+
+
+async def test_translate_chain(way: Way) -> None:
+    """Somebody types German; the model has it translated by the tool, which asks a model too, and answers."""
+    dictionary = {"Wo ist die Zisterne?": "Where is the cistern?", "Below the barn.": "Unter der Scheune."}
+
+    def translate(request: ModelRequest) -> Iterator[ModelEvent]:
+        said = request.messages[-1]
+        yield text(dictionary[getattr(said, "text", "")])
+
+    def decide(request: ModelRequest) -> Iterator[ModelEvent]:
+        match [json.loads(each)["text"] for each in results(request)]:
+            case []:
+                yield call("translate", text="Wo ist die Zisterne?", **{"from": "de", "to": "en"})
+            case ["Where is the cistern?"]:
+                yield call("translate", text="Below the barn.", **{"from": "en", "to": "de"})
+            case [_, german]:
+                yield text(german)
+
+    translator = TransService(model=ModelBackend(Deciding(translate)))
+    async with a_node(Deciding(decide), trans=translator) as node, way(node) as bus:
+        answer = await ToolExecutor(bus, ["translate"]).run_chat_with_tools(ask("Wo ist die Zisterne?"))
+
+    assert answer["content"] == "Unter der Scheune."
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+@pytest.mark.parametrize("said", ["yes", "no", "nothing"])
+async def test_market_post_requires_confirmation(way: Way, said: str) -> None:
+    def decide(request: ModelRequest) -> Iterator[ModelEvent]:
+        if found := results(request):
+            yield text(f"Told: {found[-1]}")
+        else:
+            yield call("post_to_marketplace", "tc_1", category="offer", title="Eggs", body="Six.")
+
+    asked: list[dict[str, Any]] = []
+    async with a_node(Deciding(decide), market=MarketService(EventLog())) as node, way(node) as bus:
+        executor = ToolExecutor(bus, ["post_to_marketplace"], confirmation_seconds=0.05 if said == "nothing" else 30)
+        answers: list[asyncio.Task[Any]] = []
+
+        async def page(frame: dict[str, Any]) -> None:
+            if frame["event"] == "confirmation_required":
+                asked.append(frame["data"])
+                shown = ToolCall(frame["data"]["id"], frame["data"]["name"], frame["data"]["arguments"])
+                if said == "yes":
+                    answers.append(asyncio.create_task(executor.dispatch_confirmed(shown)))
+                elif said == "no":
+                    assert executor.decline(shown, "not today")
+
+        answer = await executor.run_chat_with_tools(ask("Sell my eggs."), stream_to=page)
+        listed = await posts(bus)
+
+    assert [(each["id"], each["name"], each["side_effects"]) for each in asked] == [
+        ("tc_1", "post_to_marketplace", True)
+    ]
+    assert asked[0]["arguments"] == {"category": "offer", "title": "Eggs", "body": "Six."} and asked[0]["description"]
+    assert [post["title"] for post in listed] == (["Eggs"] if said == "yes" else [])
+    match said:
+        case "yes":
+            assert "event_id" in answer["content"]
+            assert (await answers[0]).content["event_id"] == listed[0]["event_id"]
+        case "no":
+            assert "not today" in answer["content"]
+        case "nothing":
+            assert "waits for a person" in answer["content"]
+
+
+@pytest.mark.requirement("hearthnet.composition")
+async def test_recursive_tool_call_limited_by_max_iterations(way: Way) -> None:
+    """An expert that is itself a chat with tools, one of which is the expert."""
+    depths: list[int] = []
+    expert = ToolDefinition.from_dict(
+        {
+            "name": "ask_expert",
+            "parameters_schema": {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+            "bound_capability": "expert.ask",
+        }
+    )
+
+    def decide(request: ModelRequest) -> Iterator[ModelEvent]:
+        if request.tool_choice == "none" or results(request):
+            yield text("".join(results(request)[-1:]) or "I give up.")
+        else:
+            yield call("ask_expert", q="why?")
+
+    async def answer(request: RouteRequest) -> dict[str, Any]:
+        depths.append(request.context.depth)
+        inner = ToolExecutor(node, [expert], max_iterations=3, how=request.passed_on())
+        said = await inner.run_chat_with_tools(ask("why?"))
+        return {"output": {"said": said["content"][:200]}}
+
+    async with a_node(Deciding(decide)) as node, way(node) as bus:
+        node.register(CapabilityDescriptor(name="expert.ask", timeout_seconds=60, max_concurrent=64), answer)
+        outcome = await ToolExecutor(bus, [expert], max_iterations=3).run_chat_with_tools(ask("why?"))
+
+    assert max(depths) == 3 and depths == sorted(set(depths))
+    assert "deep" in outcome["content"]
+
+
+# ── the same, with a model that nobody scripted ──────────────────────────────────────────
+
+
+@pytest.mark.slow
+async def test_the_embedded_model_answers_from_the_corpus() -> None:
+    from handrail.providers.local.model import create_local
+    from handrail.providers.local.weights import find_weights
+    from handrail.store.embedding import WordLlamaEmbedder
+
+    if find_weights() is None:
+        pytest.fail("the weights of the local model are missing; run: .venv/bin/python scripts/setup_local.py")
+    model = create_local(embedder=WordLlamaEmbedder)
+    seen: list[dict[str, Any]] = []
+
+    async def stream_to(frame: dict[str, Any]) -> None:
+        seen.append(frame)
+
+    try:
+        async with a_node(model, rag=RagService(Index(None, WordLlamaEmbedder()))) as node:
+            document = {"text": CISTERN, "media_type": "text/plain", "title": "Cistern"}
+            await node.call("rag.ingest", (1, 0), {"params": {"corpus": "village"}, "input": document})
+            # A small model is given little to get wrong: which corpus, and how much of it, is not its to say.
+            bound = Binding("rag.query", params=("corpus",), constants={"corpus": "village", "k": 1})
+            schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+            search = ToolDefinition("search_corpus", "Search the documents of the village.", schema, binding=bound)
+            answer = await ToolExecutor(node, [search]).run_chat_with_tools(
+                ask("How many litres does the cistern of the mill hold?", temperature=0, tool_choice="required"),
+                stream_to=stream_to,
+            )
+    finally:
+        model.close()
+
+    calls = [frame["data"] for frame in seen if frame["event"] == "tool_call"]
+    assert [each["name"] for each in calls] == ["search_corpus"]
+    assert "4200" in answer["content"].replace(",", "")

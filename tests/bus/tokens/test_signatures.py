@@ -1,0 +1,173 @@
+"""Signed calls: who sent this, here, now, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handrail.bus.request import NOBODY
+from handrail.bus.tokens.signatures import (
+    WINDOW,
+    Authenticator,
+    ReplayMemory,
+    as_headers,
+    from_headers,
+    read_time,
+    sign_call,
+    written_time,
+)
+from handrail.core.errors import BusError
+from handrail.testing.clock import FixedClock
+from tests.bus.tokens.people import ADA, EVE
+
+BODY = b'{"input":{"q":"rain"}}'
+
+
+def signed(clock: FixedClock, **changes: Any) -> dict[str, str]:
+    facts: dict[str, Any] = {"capability": "rag.query", "version": "1.0", "request_id": "r1", "community": "home"}
+    return sign_call(ADA, **{**facts, "body": BODY, **changes}, clock=clock)
+
+
+def door(clock: FixedClock, **options: Any) -> Authenticator:
+    return Authenticator(community="home", clock=clock, **options)
+
+
+def refusal(door: Authenticator, fields: Any, body: bytes = BODY) -> str:
+    with pytest.raises(BusError) as caught:
+        door.authenticate(fields, body)
+    assert caught.value.code == "invalid_signature"
+    return caught.value.message
+
+
+def test_a_signed_call_is_from_whoever_signed_it_and_has_no_trust_yet() -> None:
+    clock = FixedClock()
+
+    caller = door(clock).authenticate(signed(clock), BODY)
+
+    assert (caller.id, caller.trust, caller.token) == (ADA.node_id, "unknown", None)
+
+
+def test_a_call_that_is_not_signed_is_from_nobody() -> None:
+    assert door(FixedClock()).authenticate({"from": ADA.node_id}, BODY) is NOBODY
+
+
+def test_the_fields_travel_as_headers_too() -> None:
+    fields = signed(FixedClock())
+
+    assert from_headers(as_headers(fields)) == fields
+    assert from_headers({name.lower(): value for name, value in as_headers(fields).items()}) == fields
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("capability", "rag.ingest"),
+        ("version", "2.0"),
+        ("request_id", "r2"),
+        ("from", EVE.node_id),
+        ("timestamp", "2023-11-14T22:13:21.000Z"),
+        ("signature", EVE.sign(b"")),
+    ],
+)
+def test_a_changed_field_is_refused(field: str, value: str) -> None:
+    clock = FixedClock()
+
+    assert "does not fit" in refusal(door(clock), {**signed(clock), field: value})
+
+
+def test_a_changed_body_and_another_community_are_refused() -> None:
+    clock = FixedClock()
+
+    assert "does not fit" in refusal(door(clock), signed(clock), BODY + b" ")
+    assert "another community" in refusal(door(clock), signed(clock, community="elsewhere"))
+
+
+@pytest.mark.parametrize("field", ["capability", "version", "request_id", "from", "community", "timestamp"])
+@pytest.mark.parametrize("value", ["", None, 7, "x" * 300])
+def test_a_field_that_is_missing_or_odd_is_refused(field: str, value: Any) -> None:
+    clock = FixedClock()
+
+    refusal(door(clock), {**signed(clock), field: value})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "good"), [(-WINDOW - 1, False), (-WINDOW, True), (WINDOW, True), (WINDOW + 1, False)]
+)
+def test_a_call_is_taken_only_around_its_time(seconds: int, good: bool) -> None:
+    there, here = FixedClock(), FixedClock()
+    here.advance(seconds)
+
+    if good:
+        assert door(here).authenticate(signed(there), BODY).id == ADA.node_id
+    else:
+        assert "set the clock" in refusal(door(here), signed(there))
+
+
+def test_the_same_signed_call_is_refused_and_the_next_attempt_is_taken() -> None:
+    clock = FixedClock()
+    at_door = door(clock)
+    first = signed(clock)
+    at_door.authenticate(first, BODY)
+
+    assert "seen before" in refusal(at_door, first)
+    clock.advance(1)
+    assert at_door.authenticate(signed(clock), BODY).id == ADA.node_id
+
+
+def test_a_call_that_was_refused_can_still_be_made() -> None:
+    clock = FixedClock()
+    at_door = door(clock)
+    refusal(at_door, signed(clock), b"another body")
+
+    assert at_door.authenticate(signed(clock), BODY).id == ADA.node_id
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), max_size=200), st.integers(1, 5))
+def test_a_memory_of_any_size_takes_no_message_twice(sent: list[tuple[int, int]], most: int) -> None:
+    """Each message has one time, as signed messages have; the clock goes on while they come."""
+    memory, taken = ReplayMemory(most), []
+    for now, (number, at) in enumerate(sent):
+        message = f"{number} {at}".encode()
+        if abs(now - at) <= WINDOW * 1000 and memory.first(message, at, now):
+            taken.append(message)
+        assert len(memory) <= most
+
+    assert len(taken) == len(set(taken))
+
+
+def test_what_can_no_longer_be_sent_is_forgotten() -> None:
+    memory = ReplayMemory()
+    for number in range(100):
+        memory.first(b"%d" % number, 0, 0)
+
+    memory.first(b"later", (WINDOW + 1) * 1000, (WINDOW + 1) * 1000)
+
+    assert len(memory) == 1
+
+
+@given(st.integers(0, 4_000_000_000_000))
+def test_times_are_read_as_they_are_written(at: int) -> None:
+    assert read_time(written_time(at)) == at
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "now",
+        "2026-01-31",
+        "2026-01-31T12:00:00",
+        "2026-01-31T12:00:00+00:00",
+        "2026-13-31T12:00:00Z",
+        "٢٠٢٦-01-31T12:00:00Z",
+    ],
+)
+def test_what_is_no_time_in_utc_is_none(text: str) -> None:
+    assert read_time(text) is None
+
+
+def test_a_time_without_fractions_is_read() -> None:
+    assert read_time("1970-01-01T00:00:01Z") == 1000

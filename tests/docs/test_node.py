@@ -1,0 +1,24 @@
+"""The page about the node says what the node does."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from handrail.server.app import build
+from handrail.server.node import ServerLimits
+from tests.docs.test_tables import rows
+from tests.server.scene import Scene
+
+
+def test_every_limit_is_on_the_page_with_its_default() -> None:
+    limits = ServerLimits()
+    fields = [name for name in limits.__struct_fields__ if name != "sockets"]
+    shown = [(name.strip("`"), default) for name, default, _ in rows("node.md", "## Limits")]
+    assert shown == [(name, str(getattr(limits, name))) for name in fields]
+
+
+async def test_every_endpoint_is_on_the_page() -> None:
+    routes = build(Scene(telemetry=list).server).routes
+    paths = {route.path for route in routes if isinstance(route, Route)}
+    shown = {row[0].strip("`").split()[1].partition("?")[0] for row in rows("node.md", "## Endpoints")}
+    assert shown == paths

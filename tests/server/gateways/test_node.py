@@ -1,0 +1,131 @@
+"""The gateway on a whole node: real tokens, its door, its guards, and the end of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from starlette.requests import Request
+
+from handrail import Executor
+from handrail.bus.request import Caller
+from handrail.bus.tokens.admission import TokenAdmission
+from handrail.bus.tokens.identity import Identity
+from handrail.bus.tokens.scope import Scope
+from handrail.bus.tokens.store import TokenStore
+from handrail.bus.tokens.token import issue
+from handrail.core.ports import Model
+from handrail.core.redact import Secret
+from handrail.faces.bus import CapabilityBus
+from handrail.server.door import caller_of
+from handrail.server.life import Life
+from handrail.server.node import NodeServer, ServerLimits
+from handrail.server.serving import serve
+from handrail.testing.model import ScriptedModel, call, text
+from tests.server.gateways.scene import Held, Served, add, finished, gateway_of, post
+
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+
+
+class Node:
+    def __init__(self) -> None:
+        self.identity = Identity.new()
+        self.store = TokenStore()
+        self.admission = TokenAdmission(node_id=self.identity.node_id, store=self.store)
+
+    def token(self, *capabilities: str, **limits: Any) -> Secret:
+        return issue(self.identity, self.store, Scope.of(capabilities, **limits))[1]
+
+
+@asynccontextmanager
+async def node(model: Model) -> AsyncIterator[tuple[Node, Served, asyncio.Task[None]]]:
+    made, life = Node(), Life()
+    servers: list[NodeServer] = []
+
+    async def who(request: Request) -> tuple[Caller, Secret | None]:
+        return caller_of(servers[0], request.headers)
+
+    async with (
+        CapabilityBus(node_id=made.identity.node_id, admission=made.admission) as bus,
+        Executor([add, post]) as executor,
+    ):
+        gateway = gateway_of(
+            model,
+            executor,
+            caller_of=who,
+            admission=made.admission,
+            identify=made.admission.identify,
+            life=life,
+        )
+        servers.append(NodeServer(bus=bus, gateways=gateway.routes(), life=life, limits=ServerLimits(grace=0.1)))
+        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(serve(servers[0], ready=address.set_result))
+        there = Served(await address)
+        try:
+            yield made, there, serving
+        finally:
+            await there.close()
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+            made.store.close()
+
+
+async def test_a_token_of_the_node_opens_both_apis_and_only_the_tools_that_it_names() -> None:
+    replies = [call("add", a=1, b=2), finished("tool_calls")], [text("3"), finished()]
+    model = ScriptedModel(*replies, *replies)
+    async with node(model) as (made, there, _):
+        key = made.token("llm.chat@2.0", "tool.add@1.0")
+        one = await there.openai(key).chat.completions.create(model="m", messages=HELLO)
+        other: Any = await there.anthropic(key).messages.create(model="m", max_tokens=9, messages=HELLO)
+        models = await there.anthropic(key).models.list()
+
+    assert one.choices[0].message.content == other.content[0].text == "3"
+    assert [tool.name for tool in model.requests[0].tools] == ["add"]
+    assert [each.id for each in models.data] == ["m"]
+
+
+async def test_a_token_for_everything_opens_every_tool() -> None:
+    model = ScriptedModel([text("ok"), finished()])
+    async with node(model) as (made, there, _):
+        await there.openai(made.token("*")).chat.completions.create(model="m", messages=HELLO)
+
+    assert [tool.name for tool in model.requests[0].tools] == ["add", "post"]
+
+
+async def test_tokens_that_are_not_good_for_it_are_refused_as_clients_expect() -> None:
+    async with node(ScriptedModel([text("once"), finished()])) as (made, there, _):
+        with pytest.raises(openai.AuthenticationError):
+            await there.openai("hntoken://v1/no.such.token").chat.completions.create(model="m", messages=HELLO)
+        with pytest.raises(openai.AuthenticationError):
+            await there.openai("hntoken://v1/no.such.token").models.list()
+        with pytest.raises(anthropic.PermissionDeniedError):
+            narrow = made.token("rag.query@1.0")
+            await there.anthropic(narrow).messages.create(model="m", max_tokens=9, messages=HELLO)
+        with pytest.raises(openai.PermissionDeniedError):
+            other = made.token("llm.chat@2.0", params_constraints={"model": ["another"]})
+            await there.openai(other).chat.completions.create(model="m", messages=HELLO)
+        often = there.openai(made.token("llm.chat@2.0", rate_limit_per_minute=1))
+        await often.chat.completions.create(model="m", messages=HELLO)
+        with pytest.raises(openai.RateLimitError) as limited:
+            await often.chat.completions.create(model="m", messages=HELLO)
+        assert int(limited.value.response.headers["retry-after"]) > 0
+
+
+async def test_when_the_node_ends_an_answer_on_its_way_is_ended_and_its_client_told() -> None:
+    model = Held(text("Hello"))
+    async with node(model) as (made, there, serving):
+        client = there.openai(made.token("llm.chat@2.0"))
+        stream = await client.chat.completions.create(model="m", messages=HELLO, stream=True)
+        async with asyncio.timeout(20):
+            await model.reached.wait()
+            serving.cancel()
+            with pytest.raises(openai.APIError, match="shut down"):
+                async for _ in stream:
+                    pass
+            await model.dropped.wait()

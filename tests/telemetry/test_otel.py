@@ -1,0 +1,197 @@
+"""Runs, turns and calls as an operator sees them in OpenTelemetry."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context
+from handrail.core.errors import ModelUnavailable, ToolError
+from handrail.core.events import ReplyFinished
+from handrail.core.invocation import Invocation
+from handrail.core.messages import Conversation, Text, Usage, UserMessage
+from handrail.core.model import ModelRequest
+from handrail.core.trace import trace_id, traceparent
+from handrail.execute.executor import Executor
+from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.mcp.values import Stdio
+from handrail.run.runner import Runner
+from handrail.telemetry.otel import OtelTracer
+from handrail.testing.model import ScriptedModel, call, text
+from handrail.tools.lives import alive
+from handrail.tools.tool import Tool, tool
+
+ROOT = Path(__file__).parents[2]
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+ASKED = Conversation((UserMessage((Text("What is 1 + 2?"),)),))
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def lose(key: str) -> str:
+    """Fail, and talk of it."""
+    raise ToolError("NOT_FOUND", f"no {key}")
+
+
+class Seen:
+    """A provider that keeps what it is told."""
+
+    def __init__(self, **options: Any) -> None:
+        self._kept = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(self._kept))
+        self.tracer = OtelTracer(provider, **options)
+
+    @property
+    def spans(self) -> dict[str, ReadableSpan]:
+        return {span.name: span for span in self._kept.get_finished_spans()}
+
+    def facts(self, name: str) -> dict[str, Any]:
+        return dict(self.spans[name].attributes or {})
+
+    @property
+    def words(self) -> str:
+        return "\n".join(span.to_json() for span in self._kept.get_finished_spans())
+
+
+async def test_a_run_is_a_tree_of_its_turns_and_calls() -> None:
+    seen = Seen()
+    usage = ReplyFinished(stop="end", model="big-1", usage=Usage(input_tokens=7, output_tokens=3))
+    model = ScriptedModel([call("add", "c1", a=1, b=2)], [text("3"), usage], name="big")
+    async with Executor([add], tracer=seen.tracer) as executor:
+        runner = Runner(model, executor, defaults=ModelRequest(messages=(), temperature=0.5, stop=("END",)))
+        await runner.run(ASKED, Context(run="run_1", trace=PARENT))
+
+    run, turn, called = (seen.spans[name] for name in ("invoke_agent big", "chat big", "execute_tool add"))
+    assert run.parent is not None and f"{run.parent.span_id:016x}" == "b7ad6b7169203331"
+    assert {span.context.trace_id for span in (run, turn, called)} == {int("0af7651916cd43dd8448eb211c80319c", 16)}
+    assert [span.parent.span_id for span in (turn, called) if span.parent] == [run.context.span_id] * 2
+    assert seen.facts("invoke_agent big") == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.conversation.id": "run_1",
+        "gen_ai.request.model": "big",
+    }
+    assert seen.facts("chat big") == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "big",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.stop_sequences": ("END",),
+        "gen_ai.response.finish_reasons": ("end",),
+        "gen_ai.response.model": "big-1",
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 3,
+    }
+    assert seen.facts("execute_tool add") == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.type": "function",
+        "handrail.outcome": "ok",
+    }
+
+
+async def test_what_fails_is_marked_and_its_words_are_not_told() -> None:
+    seen = Seen()
+    async with Executor([lose], tracer=seen.tracer) as executor:
+        await executor.invoke(ToolCall("c1", "lose", {"key": "canary-1"}))
+        await executor.invoke(ToolCall("c2", "gone", {}))
+
+    assert seen.spans["execute_tool lose"].status.status_code is StatusCode.ERROR
+    assert seen.facts("execute_tool lose")["error.type"] == "NOT_FOUND"
+    assert seen.facts("execute_tool gone")["error.type"] == "unknown_tool"
+    assert "canary-1" not in seen.words
+
+
+async def test_a_model_that_fails_ends_its_spans_with_the_kind_of_error_only() -> None:
+    class Down(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> Any:
+            raise ModelUnavailable("canary-2 is down")
+            yield
+
+    seen = Seen()
+    async with Executor([add], tracer=seen.tracer) as executor:
+        with pytest.raises(ModelUnavailable):
+            await Runner(Down(name="big"), executor).run(ASKED)
+
+    assert seen.facts("chat big")["error.type"] == seen.facts("invoke_agent big")["error.type"] == "ModelUnavailable"
+    assert "canary-2" not in seen.words
+
+
+async def test_arguments_and_results_are_told_on_request_and_without_secrets() -> None:
+    @tool
+    def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    quiet, open_ = Seen(), Seen(content=True)
+    secret = "sk-proj-abcdefghijklmnop0123456789"
+    for seen in (quiet, open_):
+        async with Executor([echo], tracer=seen.tracer) as executor:
+            await executor.invoke(ToolCall("c1", "echo", {"text": f"hello {secret}"}))
+
+    assert "hello" not in quiet.words
+    assert open_.facts("execute_tool echo")["gen_ai.tool.call.result"] == "hello [redacted]"
+    assert "hello" in open_.facts("execute_tool echo")["gen_ai.tool.call.arguments"]
+    assert secret not in open_.words
+
+
+async def test_a_call_made_by_a_tool_is_inside_its_span() -> None:
+    async def outer(invocation: Invocation) -> str:
+        """Call another."""
+        return (await invocation.invoke("add", {"a": 1, "b": 2})).text
+
+    seen = Seen()
+    async with Executor([add, Tool.from_function(outer, schema={"type": "object"})], tracer=seen.tracer) as executor:
+        await executor.invoke(ToolCall("c1", "outer", {}))
+
+    inner = seen.spans["execute_tool add"].parent
+    assert inner is not None and inner.span_id == seen.spans["execute_tool outer"].context.span_id
+
+
+async def test_a_trace_goes_on_in_an_mcp_server() -> None:
+    seen = Seen()
+    server = McpEnsemble("far", Stdio(command=sys.executable, args=("-m", "tests.telemetry.program"), cwd=str(ROOT)))
+    async with alive([server]) as tools, Executor(tools, tracer=seen.tracer) as executor:
+        result = await executor.invoke(ToolCall("c1", "trace", {}), Context(trace=PARENT))
+
+    assert trace_id(traceparent(result.content)) == trace_id(PARENT)
+    assert result.content != PARENT
+
+
+async def test_without_opentelemetry_the_trace_is_passed_on_as_it_came() -> None:
+    found = []
+
+    async def look(invocation: Invocation) -> None:
+        """See."""
+        found.append(invocation.context.trace)
+
+    async with Executor([Tool.from_function(look, schema={"type": "object"})]) as executor:
+        await executor.invoke(ToolCall("c1", "look", {}), Context(trace=PARENT))
+    assert found == [PARENT]
+
+
+@given(st.one_of(st.text(), st.integers(), st.binary(), st.none()))
+def test_what_is_no_traceparent_begins_a_trace_of_its_own(said: Any) -> None:
+    assert traceparent(said) is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [PARENT.upper(), f"ff{PARENT[2:]}", PARENT.replace("0af7651916cd43dd8448eb211c80319c", "0" * 32)]
+)
+def test_a_traceparent_that_is_almost_one_is_none(wrong: str) -> None:
+    assert (traceparent(PARENT), traceparent(wrong)) == (PARENT, None)
