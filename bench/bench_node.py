@@ -84,6 +84,7 @@ def main(arguments: list[str]) -> None:
     print(json.dumps(result))
     if "--json" not in arguments:
         print("\n".join(_table(result)), file=sys.stderr)
+    sys.exit(int(any(row["ratio"] < AIM for row in result["streams"].values())))
 
 
 def _table(result: dict[str, Any]) -> list[str]:

@@ -1,5 +1,5 @@
 """A thousand chats at once over WebSocket, on a model that only talks: whether every frame arrives, how long it takes,
-and whether the node's memory stays where it was when others come.
+and whether the node's memory stays where it was when others come. And how long a cancel takes on a quiet node.
 
 The node is a process of its own, and has had as many calls before as it remembers. Each wave opens its sockets, has
 them all chat at the same time, and closes them; memory is compared between the waves.
@@ -35,6 +35,9 @@ WAVES = 3
 BEFORE = 11_000
 AIM = 1.1
 """The memory of the last wave over that of the first."""
+CANCEL_AIM = 200.0
+"""Milliseconds from `cancel` to the last frame."""
+CANCELS = 50
 BODY = {"params": {"model": "talks"}, "input": {"messages": [{"role": "user", "content": "Talk."}]}}
 
 
@@ -50,10 +53,20 @@ class Talks:
         yield ReplyFinished(stop="end")
 
 
+class Waits:
+    """One word, and then nothing."""
+
+    name = "waits"
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        yield TextDelta(text="well")
+        await asyncio.Event().wait()
+
+
 async def node() -> None:
     """The process that serves."""
     async with CapabilityBus() as bus:
-        bus.register_service(LlmService({"talks": Talks()}, max_concurrent=10 * CHATS))
+        bus.register_service(LlmService({"talks": Talks(), "waits": Waits()}, max_concurrent=10 * CHATS))
         for _ in range(BEFORE // CHATS):  # what it remembers of calls has a bound, which is reached first
             await asyncio.gather(*(bus.call("llm.chat", (2, 0), BODY) for _ in range(CHATS)))
         limits = ServerLimits(connections=10 * CHATS, kept_seconds=0.0)
@@ -90,6 +103,18 @@ async def _chat(bus: HttpBus, open_at_once: asyncio.Barrier) -> int:
     return len(set(range(1, TOKENS + 2)) - set(seen))
 
 
+async def _cancel(bus: HttpBus) -> float:
+    """Milliseconds until a call that was told to end has."""
+    body = {**BODY, "params": {"model": "waits"}}
+    async with bus.stream("llm.chat", (2, 0), body) as stream:
+        await anext(stream)
+        begun = time.perf_counter()
+        await stream.cancel()
+        last = await anext(stream)
+        assert last.data["error"] == "cancelled"
+        return (time.perf_counter() - begun) * 1000
+
+
 async def bench(chats: int) -> dict[str, Any]:
     waves: list[dict[str, Any]] = []
     async with _served() as (url, pid), HttpBus(url, transport="websocket", connect=30.0) as bus:
@@ -99,6 +124,7 @@ async def bench(chats: int) -> dict[str, Any]:
             missing = await asyncio.gather(*(_chat(bus, open_at_once) for _ in range(chats)))
             took = time.perf_counter() - begun
             waves.append({"seconds": round(took, 2), "lost": sum(missing), "memory": _memory(pid)})
+        cancels = sorted([await _cancel(bus) for _ in range(CANCELS)])
     return {
         "python": platform.python_version(),
         "chats": chats,
@@ -107,6 +133,7 @@ async def bench(chats: int) -> dict[str, Any]:
         "lost": sum(wave["lost"] for wave in waves),
         "memory_ratio": round(waves[-1]["memory"] / waves[0]["memory"], 3),
         "aim": AIM,
+        "cancel_ms": {"median": round(cancels[CANCELS // 2], 2), "worst": round(cancels[-1], 2), "aim": CANCEL_AIM},
     }
 
 
@@ -119,6 +146,12 @@ def show(found: dict[str, Any]) -> None:
     verdict = "met" if found["memory_ratio"] <= AIM and not found["lost"] else "missed"
     print(
         f"  memory of the last wave over the first: {found['memory_ratio']:.3f} (aim ≤ {AIM}: {verdict})",
+        file=sys.stderr,
+    )
+    cancel = found["cancel_ms"]
+    verdict = "met" if cancel["worst"] <= CANCEL_AIM else "missed"
+    print(
+        f"  cancel: {cancel['median']:.1f} ms, at worst {cancel['worst']:.1f} (aim ≤ {CANCEL_AIM:.0f}: {verdict})",
         file=sys.stderr,
     )
 
@@ -135,6 +168,8 @@ def main() -> None:
     print(json.dumps(found))
     if "--json" not in sys.argv:
         show(found)
+    slow = found["cancel_ms"]["median"] > CANCEL_AIM
+    sys.exit(int(bool(found["lost"]) or found["memory_ratio"] > AIM or slow))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ spoken      MCP servers that talk nonsense in the middle of a call
 clients     what MCP clients send to our server
 io_tools    what models give the tools of `io`
 probability what models give the tools of `probability`
+doors       what comes to a node: tokens, signatures, envelopes, messages on sockets
+frames      what travels between nodes: events, messages over NATS, frames of `llm.chat`
+asked       bodies of `llm.chat`, and of OpenAI's and Anthropic's clients
+media       documents, questions about them, recordings, pictures
 run         a target for so many examples, or for so long
 
 It finds only what breaks a law; what the right answer is, the tests say.

@@ -20,6 +20,7 @@ from fuzz.mutate import data, texts, values
 from handrail.config.approvals import Approvals, FilePins, unapproved
 from handrail.config.foreign import add_servers, read_foreign
 from handrail.config.load import load_config
+from handrail.config.network import SERVICES
 from handrail.core.errors import ConfigError, UsageError
 from handrail.mcp.values import Endpoint, Http, RemoteTool, Stdio
 from handrail.snapshots.catalogue import Catalogue
@@ -63,6 +64,31 @@ write = ["work"]
 hosts = ["*.example.org"]
 private = ["127.0.0.0/8"]
 limits = { rows = 5, fetch_seconds = 2.5 }
+[node]
+name = "kitchen"
+community = "home"
+identity = "id.key"
+host = "127.0.0.1"
+port = 8420
+hosts = ["box.example"]
+origins = ["https://app.example"]
+token_required = false
+tools = ["io:*"]
+nats = "nats://127.0.0.1:4222"
+[node.peers.shed]
+url = "http://127.0.0.1:8421"
+token = "env:TOKEN"
+[node.trust]
+"ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" = "member"
+[node.issuers.town]
+id = "ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+can = ["rag.*"]
+[services]
+folder = "data"
+market = false
+llm = { models = ["main"] }
+img = { model = "main" }
+stt = { url = "https://example.org", key = "env:TOKEN" }
 [standard.probability]
 [standard.summarization]
 model = "main"
@@ -70,6 +96,7 @@ piece = 2000
 overlap = 10
 """
 TOKENS = ("[mcp.x]\n", "url = 'http://['\n", "command = []\n", "http://[::1", "env:", "${", "$$", "~", "\\u0000", "..")
+SERVICE_NAMES = frozenset(SERVICES)
 ENVIRON = {"HOME": "/home", "TOKEN": "x"}
 
 
@@ -77,6 +104,9 @@ def _node(path: Path) -> None:
     config = load_config(path, ENVIRON)
     for settings in config.mcp.values():
         outcome(lambda: settings.resolved(ENVIRON), UsageError)  # noqa: B023
+    for peer in config.node.peers.values():
+        outcome(lambda: peer.secret(ENVIRON), UsageError)  # noqa: B023
+    assert 0 <= config.node.port < 2**16 and config.services.off <= SERVICE_NAMES
 
 
 # ── files of other programs ──────────────────────────────────────────────────────────

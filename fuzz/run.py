@@ -62,7 +62,7 @@ def examine(target: Target, examples: int, seed: int | None = None, *, seconds: 
     try:
         (checked if seed is None else hypothesis.seed(seed)(checked))()
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt) or not last:  # without an input it is the target that is wrong
             raise
         return Finding(target.name, last[0], error)
     return None

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from fuzz import clients, files, io_tools, nodes, probability, records, servers, spoken, texts, wires
+from fuzz import (
+    asked,
+    clients,
+    doors,
+    files,
+    frames,
+    io_tools,
+    media,
+    nodes,
+    probability,
+    records,
+    servers,
+    spoken,
+    texts,
+    wires,
+)
 
-_MODULES = (wires, texts, records, files, nodes, servers, spoken, clients, io_tools, probability)
+_MODULES = (
+    *(wires, texts, records, files, nodes, servers, spoken, clients, io_tools, probability),
+    *(doors, frames, asked, media),
+)
 TARGETS = {target.name: target for module in _MODULES for target in module.TARGETS}

@@ -7,9 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 
+from soak.bus import survives as bus_survives
 from soak.isolation import clean
 from soak.journal import long
 from soak.mcp import survives
+from soak.nats import survives as nats_survives
 from soak.turns import flat
 from soak.verdict import Verdict, command
 
@@ -43,6 +45,12 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
     "turns": ("a run of a thousand turns", lambda: flat(1000), lambda: flat(200)),
     "isolation": ("calls in worker processes", lambda: clean(10_000), lambda: clean(1_500)),
     "mcp": ("calls of MCP servers that die", lambda: survives(20_000), lambda: survives(300)),
+    "nats": ("calls over NATS while all of it dies", lambda: nats_survives(5_000), lambda: nats_survives(100)),
+    "bus": (
+        "calls over HTTP, WebSocket and NATS while nodes die",
+        lambda: bus_survives(15_000),
+        lambda: bus_survives(300),
+    ),
     "journal": ("a long journal", lambda: long(100_000), lambda: long(5_000)),
     "fuzz": (
         "every decoder fed with nonsense",

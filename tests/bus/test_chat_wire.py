@@ -179,6 +179,7 @@ async def test_a_call_without_its_name_has_the_name_of_its_first_delta() -> None
         Frame("tool_call_delta", {"id": ["x"], "name": "add", "arguments_delta": ""}),
         Frame("done", {"tokens_out": "many"}),
         Frame("done", {"stop_reason": ["x"]}),
+        Frame("done", {"model": 3}),
         Frame("done", {"stop_reason": "cancelled"}),
     ],
     ids=str,

@@ -59,6 +59,18 @@ def way(request: pytest.FixtureRequest) -> Way:
     return TRANSPORTS[request.param]
 
 
+CHATS = pytest.mark.parametrize(
+    ("way", "interactive"),
+    [
+        pytest.param(way, interactive, id=f"{name}, {'one stream' if interactive else 'asking again'}")
+        for name, way in TRANSPORTS.items()
+        for interactive in (False, True)
+        if not (interactive and name == "http-sse")  # events go one way
+    ],
+)
+"""Both ways that the document gives a result back: into the stream, or by calling `llm.chat` again."""
+
+
 @asynccontextmanager
 async def a_node(model: Model, **services: Any) -> AsyncIterator[CapabilityBus]:
     async with CapabilityBus() as node:
@@ -161,7 +173,9 @@ async def posts(bus: Bus) -> list[dict[str, Any]]:
     return found
 
 
-async def test_iteration_limit_forces_finalisation(way: Way) -> None:
+@pytest.mark.requirement("hearthnet.iteration-limit", "hearthnet.errors")
+@CHATS
+async def test_iteration_limit_forces_finalisation(way: Way, interactive: bool) -> None:
     def decide(request: ModelRequest) -> Iterator[ModelEvent]:
         if request.tool_choice == "none":
             yield text(f"That is all I found in {len(results(request))} tries.")
@@ -173,14 +187,17 @@ async def test_iteration_limit_forces_finalisation(way: Way) -> None:
     async with a_node(model, rag=RagService(index)) as node, way(node) as bus:
         calls: list[tuple[Any, Any]] = []
         node.listeners.append(lambda event: calls.append((event.capability, event.result)))
-        answer = await ToolExecutor(bus, ["list_corpora"], max_iterations=2).run_chat_with_tools(ask("Which?"))
+        executor = ToolExecutor(bus, ["list_corpora"], max_iterations=2, interactive=interactive)
+        answer = await executor.run_chat_with_tools(ask("Which?"))
 
     assert answer == {"role": "assistant", "content": "That is all I found in 2 tries."}
     assert [request.tool_choice for request in model.requests] == ["auto", "auto", "none"]
-    assert [name for name, _ in calls].count("llm.chat") == 3
+    assert [name for name, _ in calls].count("llm.chat") == (1 if interactive else 3)
 
 
-async def test_parallel_tool_calls_collected(way: Way) -> None:
+@pytest.mark.requirement("hearthnet.parallel")
+@CHATS
+async def test_parallel_tool_calls_collected(way: Way, interactive: bool) -> None:
     most, now = 0, 0
     both = asyncio.Barrier(4)
 
@@ -202,7 +219,7 @@ async def test_parallel_tool_calls_collected(way: Way) -> None:
     model = ScriptedModel([call("count", f"tc_{n}", n=n) for n in range(8)], [text("Counted.")])
     async with a_node(model) as node, way(node) as bus:
         node.register(CapabilityDescriptor(name="test.count", max_concurrent=16), slow)
-        answer = await ToolExecutor(bus, [count]).run_chat_with_tools(ask("Count."))
+        answer = await ToolExecutor(bus, [count], interactive=interactive).run_chat_with_tools(ask("Count."))
 
     assert answer["content"] == "Counted."
     assert most == 4
@@ -218,7 +235,8 @@ CISTERN = (
 BREAD = "The baker opens at six. Rye bread is sold on Tuesdays and Fridays, and rolls every day but Sunday."
 
 
-async def test_search_corpus_tool_used_for_grounded_answer(way: Way) -> None:
+@CHATS
+async def test_search_corpus_tool_used_for_grounded_answer(way: Way, interactive: bool) -> None:
     def decide(request: ModelRequest) -> Iterator[ModelEvent]:
         if found := results(request):
             chunk = json.loads(found[-1])["chunks"][0]
@@ -237,7 +255,7 @@ async def test_search_corpus_tool_used_for_grounded_answer(way: Way) -> None:
         for title, words in (("Cistern", CISTERN), ("Bakery", BREAD)):
             document = {"text": words, "media_type": "text/plain", "title": title}
             await node.call("rag.ingest", (1, 0), {"params": {"corpus": "village"}, "input": document})
-        executor = ToolExecutor(bus, ["search_corpus", "list_corpora"])
+        executor = ToolExecutor(bus, ["search_corpus", "list_corpora"], interactive=interactive)
         answer = await executor.run_chat_with_tools(
             ask("How much rainwater may my household take in an emergency?"), stream_to=stream_to
         )
@@ -251,7 +269,8 @@ async def test_search_corpus_tool_used_for_grounded_answer(way: Way) -> None:
     }
 
 
-async def test_translate_chain(way: Way) -> None:
+@CHATS
+async def test_translate_chain(way: Way, interactive: bool) -> None:
     """Somebody types German; the model has it translated by the tool, which asks a model too, and answers."""
     dictionary = {"Wo ist die Zisterne?": "Where is the cistern?", "Below the barn.": "Unter der Scheune."}
 
@@ -270,14 +289,16 @@ async def test_translate_chain(way: Way) -> None:
 
     translator = TransService(model=ModelBackend(Deciding(translate)))
     async with a_node(Deciding(decide), trans=translator) as node, way(node) as bus:
-        answer = await ToolExecutor(bus, ["translate"]).run_chat_with_tools(ask("Wo ist die Zisterne?"))
+        executor = ToolExecutor(bus, ["translate"], interactive=interactive)
+        answer = await executor.run_chat_with_tools(ask("Wo ist die Zisterne?"))
 
     assert answer["content"] == "Unter der Scheune."
 
 
 @pytest.mark.requirement("hearthnet.confirmation")
 @pytest.mark.parametrize("said", ["yes", "no", "nothing"])
-async def test_market_post_requires_confirmation(way: Way, said: str) -> None:
+@CHATS
+async def test_market_post_requires_confirmation(way: Way, interactive: bool, said: str) -> None:
     def decide(request: ModelRequest) -> Iterator[ModelEvent]:
         if found := results(request):
             yield text(f"Told: {found[-1]}")
@@ -286,7 +307,8 @@ async def test_market_post_requires_confirmation(way: Way, said: str) -> None:
 
     asked: list[dict[str, Any]] = []
     async with a_node(Deciding(decide), market=MarketService(EventLog())) as node, way(node) as bus:
-        executor = ToolExecutor(bus, ["post_to_marketplace"], confirmation_seconds=0.05 if said == "nothing" else 30)
+        patience = 0.05 if said == "nothing" else 30
+        executor = ToolExecutor(bus, ["post_to_marketplace"], confirmation_seconds=patience, interactive=interactive)
         answers: list[asyncio.Task[Any]] = []
 
         async def page(frame: dict[str, Any]) -> None:
@@ -317,7 +339,8 @@ async def test_market_post_requires_confirmation(way: Way, said: str) -> None:
 
 
 @pytest.mark.requirement("hearthnet.composition")
-async def test_recursive_tool_call_limited_by_max_iterations(way: Way) -> None:
+@CHATS
+async def test_recursive_tool_call_limited_by_max_iterations(way: Way, interactive: bool) -> None:
     """An expert that is itself a chat with tools, one of which is the expert."""
     depths: list[int] = []
     expert = ToolDefinition.from_dict(
@@ -342,7 +365,8 @@ async def test_recursive_tool_call_limited_by_max_iterations(way: Way) -> None:
 
     async with a_node(Deciding(decide)) as node, way(node) as bus:
         node.register(CapabilityDescriptor(name="expert.ask", timeout_seconds=60, max_concurrent=64), answer)
-        outcome = await ToolExecutor(bus, [expert], max_iterations=3).run_chat_with_tools(ask("why?"))
+        executor = ToolExecutor(bus, [expert], max_iterations=3, interactive=interactive)
+        outcome = await executor.run_chat_with_tools(ask("why?"))
 
     assert max(depths) == 3 and depths == sorted(set(depths))
     assert "deep" in outcome["content"]

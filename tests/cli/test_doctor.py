@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
+
+import pytest
 
 from tests.cli.scene import Journal, lines, run
 from tests.cli.talk import CONFIG, configure
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
+NODE = """
+    [node]
+    nats = "nats://me:${{PASSWORD}}@127.0.0.1:{port}"
+
+    [node.peers.attic]
+    url = "http://192.0.2.7:8420"
+    token = "env:ATTIC_TOKEN"
+
+    [services]
+    stt = {{ url = "http://127.0.0.1:9/v1", key = "env:SPEECH" }}
+"""
 
 
 def states(*arguments: str, **env: str) -> dict[str, dict[str, str]]:
@@ -91,6 +106,45 @@ def test_servers_are_told_of_and_not_started(folder: Path) -> None:
     }
     assert "NOT_SET_HERE" in found["server poor"]["found"]
     assert not (folder / "started").exists()
+
+
+def greet(server: socket.socket) -> None:
+    """As a NATS server does, once."""
+    server.settimeout(10)
+    with server.accept()[0] as connection:
+        connection.sendall(b"INFO {}")
+
+
+def test_a_node_is_looked_at_without_being_started(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        configure(folder, CONFIG + NODE.format(port=port))
+        greeting = threading.Thread(target=greet, args=(server,))
+        greeting.start()
+        good = states(PASSWORD=KEY, ATTIC_TOKEN=KEY, SPEECH=KEY)
+        greeting.join()
+    key = folder / ".handrail" / "identity.key"
+    created = key.exists()
+    run("identity", "new", env={"PASSWORD": KEY})
+    key.chmod(0o644)
+    bad = states(PASSWORD=KEY)
+
+    nodes = ("node", "identity", "tokens", "peer attic", "nats", "service rag", "service stt")
+    assert {name: good[name]["state"] for name in nodes} == dict.fromkeys(nodes, "ok")
+    assert good["nats"]["found"] == f"there is a server at 127.0.0.1:{port}"
+    assert not created
+    assert [name for name in nodes if bad[name]["state"] == "fail"] == ["identity", "peer attic", "nats", "service stt"]
+    assert f"no server at 127.0.0.1:{port}" in bad["nats"]["found"]
+    assert bad["peer attic"]["do"] == "set the environment variable ATTIC_TOKEN"
+    assert KEY not in str([good, bad])
+
+
+def test_what_a_service_lacks_is_told_with_how_to_add_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+
+    found = states()["service trans"]
+
+    assert (found["state"], found["do"]) == ("warn", 'write trans = { model = "…" } under [services]')
 
 
 def test_a_place_that_cannot_be_written_to_is_a_failure(folder: Path) -> None:

@@ -6,18 +6,20 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 
 from tests.bus.nats.scene import nats_server
-from tests.cli.scene import environment
+from tests.cli.scene import environment, run
 
 TOOLS = '''
 from handrail import tool
@@ -80,9 +82,15 @@ def told_to_end(process: subprocess.Popen[str]) -> int:
     return process.wait(timeout=30)
 
 
-def asked(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def asked(folder: Path, *words: str, **variables: str) -> Result:
+    """In this process, which is quicker."""
+    with chdir(folder):
+        return run(*words, env=variables)
+
+
+def handrail(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "handrail", "bus", *words],
+        [sys.executable, "-m", "handrail", *words],
         cwd=folder,
         env=environment(**variables),
         capture_output=True,
@@ -92,32 +100,39 @@ def asked(folder: Path, *words: str, **variables: str) -> subprocess.CompletedPr
 
 
 def answered(folder: Path, *words: str, **variables: str) -> Any:
-    out = asked(folder, *words, **variables)
-    assert out.returncode == 0, out.stderr
+    out = asked(folder, "bus", *words, **variables)
+    assert out.exit_code == 0, out.stderr
     return json.loads(out.stdout)
 
 
 def test_a_node_serves_its_tools_to_those_who_bring_its_token(folder: Path) -> None:
     serve = ("serve", "--listen", "127.0.0.1:0", "--tools", "tools.py", "--token-file", "token")
     with running(folder, *serve) as (process, said):
+        (folder / "water.md").write_text("Rain water must boil for three minutes.")
         url = said[0].removeprefix("Serving at ")
         token = (folder / "token").read_text().strip()
         here = ("--at", url, "--token-file", "token")
-        listed = asked(folder, "list", *here).stdout
+        listed = asked(folder, "bus", "list", *here).stdout
         added = answered(folder, "call", "tool.add", '{"a": 1, "b": 2}', *here)
+        stored = answered(
+            folder, "call", "rag.ingest", '{"params": {"corpus": "c"}}', "--blob", "doc_cid=water.md", *here
+        )
         noted = answered(folder, "call", "tool.note", '{"text": "good"}', "--at", url, HANDRAIL_TOKEN=token)
-        denied = asked(folder, "call", "tool.note", '{"text": "bad"}', *here)
-        nobody = asked(folder, "call", "tool.add", '{"a": 1, "b": 2}', "--at", url, HANDRAIL_TOKEN="")
-        wrong = asked(folder, "call", "tool.add", '{"a": "one"}', *here)
-        frames = asked(folder, "call", "llm.chat@2.0", "--stream", CHAT, *here)
+        denied = asked(folder, "bus", "call", "tool.note", '{"text": "bad"}', *here)
+        nobody = asked(folder, "bus", "call", "tool.add", '{"a": 1, "b": 2}', "--at", url, HANDRAIL_TOKEN="")
+        wrong = asked(folder, "bus", "call", "tool.add", '{"a": "one"}', *here)
+        frames = asked(folder, "bus", "call", "llm.chat@2.0", "--stream", CHAT, *here)
         ended = told_to_end(process)
 
     assert stat.S_IMODE(os.stat(folder / "token").st_mode) == 0o600
-    assert re.search(r"^tool\.note@1\.0 +yes +member", listed, re.MULTILINE)
+    assert re.search(r"^tool\.note@1\.0 +writes +member", listed, re.MULTILINE)
     assert (added["output"], noted["output"]) == ({"content": 3}, {"content": "noted"})
+    assert stored["output"]["chunks_indexed"] == 1
     assert "rule 'deny note text=bad*' denied" in denied.stderr
     assert "send a token" in nobody.stderr
+    assert "$HANDRAIL_TOKEN or --token-file" in nobody.stderr
     assert "missing required 'b'; a: expected integer" in wrong.stderr
+    assert "handrail bus list NAME --json shows what it takes" in wrong.stderr
     assert [json.loads(line)["event"] for line in frames.stdout.splitlines()][-2:] == ["tool_call", "done"]
     assert (folder / "notes.txt").read_text() == "good\n"
     assert ended == 0
@@ -143,19 +158,11 @@ def test_workers_serve_the_nodes_on_a_nats_server(folder: Path, tmp_path_factory
         capabilities = re.fullmatch(r"Serving (\d+) capabilities to 'home' as (ed25519:\S+)", said[0])
         assert capabilities is not None
         node = capabilities[2]
-        listed = asked(other, "list", "tool.add", "--nats", server.url, "--json")
-        stranger = asked(other, "call", "tool.add", '{"a": 1, "b": 2}', "--nats", server.url)
-        issued = subprocess.run(
-            [sys.executable, "-m", "handrail", "token", "issue", "--can", "tool.add@1.*", "--for", "*"],
-            cwd=folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        token = issued.stdout.strip()
+        listed = asked(other, "bus", "list", "tool.add", "--nats", server.url, "--json")
+        stranger = asked(other, "bus", "call", "tool.add", '{"a": 1, "b": 2}', "--nats", server.url)
+        token = asked(folder, "token", "issue", "--can", "tool.add@1.*", "--for", "*").stdout.strip()
         added = answered(other, "call", "tool.add", '{"a": 1, "b": 2}', "--nats", server.url, HANDRAIL_TOKEN=token)
-        beyond = asked(other, "call", "tool.note", '{"text": "x"}', "--nats", server.url, HANDRAIL_TOKEN=token)
+        beyond = asked(other, "bus", "call", "tool.note", '{"text": "x"}', "--nats", server.url, HANDRAIL_TOKEN=token)
         ended = told_to_end(process)
 
     assert json.loads(listed.stdout)["node_id"] == node
@@ -167,16 +174,40 @@ def test_workers_serve_the_nodes_on_a_nats_server(folder: Path, tmp_path_factory
 
 
 def test_a_worker_without_a_nats_server_says_what_to_write(folder: Path) -> None:
-    out = subprocess.run(
-        [sys.executable, "-m", "handrail", "worker", "--tools", "tools.py"],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    out = handrail(folder, "worker", "--tools", "tools.py")
     assert out.returncode == 1
     assert 'write nats = "nats://HOST:4222" under [node]' in out.stderr
+
+
+def test_a_program_reads_the_address_of_a_node_and_its_token_from_one_line_of_json(folder: Path) -> None:
+    command = [sys.executable, "-m", "handrail", "serve", "--listen", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        ended = told_to_end(process)
+
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", said["url"])
+    assert said["node_id"].startswith("ed25519:")
+    assert said["token"].startswith("hntoken://v1/")
+    assert ended == 0
+
+
+def test_a_node_that_cannot_be_reached_or_tell_its_token_says_so_in_one_line(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        here = f"127.0.0.1:{taken.getsockname()[1]}"
+        busy = handrail(folder, "serve", "--listen", here)
+    issued = asked(folder, "token", "list", "--json").stdout
+    lost = handrail(folder, "serve", "--listen", "127.0.0.1:0", "--token-file", "no/folder/token")
+
+    assert (busy.returncode, lost.returncode) == (1, 1)
+    assert busy.stderr == (
+        f"handrail: cannot listen at {here}: Address already in use; choose another port, or another address\n"
+    )
+    assert lost.stderr == (
+        "handrail: the token cannot be written to 'no/folder/token': No such file or directory;"
+        " name another file with --token-file\n"
+    )
+    assert issued == ""
 
 
 @pytest.mark.parametrize(
@@ -186,8 +217,12 @@ def test_a_worker_without_a_nats_server_says_what_to_write(folder: Path) -> None
         (("call", "tool.add@x", "--at", "http://127.0.0.1:9"), "'x' is no version"),
         (("list", "--at", "http://127.0.0.1:9", "--nats", "nats://127.0.0.1:9"), "take one"),
         (("list", "--at", "http://127.0.0.1:9", "--token-file", "none"), "cannot be read"),
+        (("list", "--at", "ftp://127.0.0.1:9"), "write --at http://127.0.0.1:8420"),
+        (("list", "--at", "127.0.0.1:9"), "see whether handrail serve runs there"),
+        (("call", "img.describe", "--blob", "image_cid"), "is no FIELD=FILE"),
+        (("call", "img.describe", "--blob", "image_cid=none.png"), "the file 'none.png' cannot be read"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told(folder: Path, words: tuple[str, ...], why: str) -> None:
-    out = asked(folder, *words)
-    assert (out.returncode, why in out.stderr) == (1, True), out.stderr
+    out = asked(folder, "bus", *words)
+    assert (out.exit_code, why in out.stderr) == (1, True), out.stderr

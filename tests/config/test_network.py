@@ -37,7 +37,7 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
             origins = ["https://app.example"]
             token_required = false
             tools = ["io:*"]
-            nats = "nats://${{HOST}}:4222"
+            nats = "nats://me:${{PASSWORD}}@${{HOST}}:4222"
             trust = {{ "{ID}" = "trusted" }}
 
             [node.peers.attic]
@@ -58,7 +58,7 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
             stt = {{ url = "http://127.0.0.1:9000/v1", key = "env:SPEECH" }}
             """,
         ),
-        {"HOST": "127.0.0.1"},
+        {"HOST": "127.0.0.1", "PASSWORD": "secret"},
     )
 
     peer = PeerSettings(url="http://192.0.2.7:8420", token="env:ATTIC_TOKEN")
@@ -72,11 +72,12 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
         origins=("https://app.example",),
         token_required=False,
         tools=("io:*",),
-        nats="nats://127.0.0.1:4222",
+        nats="nats://me:secret@127.0.0.1:4222",
         peers={"attic": peer},
         trust={ID: "trusted"},
         issuers={"uncle": IssuerSettings(id=ID, can=("rag.*@1.0",))},
     )
+    assert config.node.near == "127.0.0.1"
     assert peer.secret({"ATTIC_TOKEN": "t"}) == "t"
     assert config.services == ServiceSettings(
         off=frozenset({"market"}),

@@ -298,6 +298,7 @@ class BusContract:
 
     # ── authority, depth, deadline ───────────────────────────────────────────────────
 
+    @pytest.mark.requirement("hearthnet.authority")
     async def test_what_is_called_on_the_way_is_called_for_the_same_caller(self, bus_pair: BusPair) -> None:
         async def inner(request: RouteRequest) -> dict[str, Any]:
             return {"output": {"caller": request.caller.id, "depth": request.context.depth}}
@@ -341,6 +342,7 @@ class BusContract:
         assert error.code == "token_scope_insufficient"
         assert response["output"] == {}
 
+    @pytest.mark.requirement("hearthnet.composition")
     async def test_capabilities_cannot_call_each_other_without_end(self, bus_pair: BusPair) -> None:
         depths: list[int] = []
 
@@ -517,6 +519,7 @@ class BusContract:
         assert [frame.seq for frame in frames] == list(range(1, 1_002))
         assert [frame.data["text"] for frame in frames[:-1]] == [str(n) for n in range(1_000)]
 
+    @pytest.mark.requirement("hearthnet.executor.binding")
     async def test_a_streaming_capability_that_is_called_is_drained_to_its_response(self, bus_pair: BusPair) -> None:
         offer(bus_pair.node, "text.tokens", tokens, stream_schema=TOKENS)
 
@@ -583,6 +586,7 @@ class BusContract:
         assert [frame.event for frame in left if frame.event != "token"] == ["error"]
         assert left[-1].data["error"] == "cancelled"
 
+    @pytest.mark.requirement("hearthnet.progress")
     async def test_the_progress_of_a_tool_reaches_the_caller_as_frames(self, bus_pair: BusPair) -> None:
         @tool(schema={"type": "object"}, style="invocation", name="count")
         async def count(invocation: Any) -> str:
@@ -598,6 +602,7 @@ class BusContract:
         assert [frame.event for frame in frames] == ["progress", "progress", "result", "done"]
         assert frames[1].data == {"current": 2, "total": 2, "stage": "counting"}
 
+    @pytest.mark.requirement("hearthnet.websocket")
     async def test_what_the_caller_answers_in_mid_stream_reaches_the_handler(self, bus_pair: BusPair) -> None:
         async def chat(request: RouteRequest) -> dict[str, Any]:
             if not request.interactive:

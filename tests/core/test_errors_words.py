@@ -8,6 +8,7 @@ from handrail.core import errors
 from handrail.core.errors import (
     OUTCOMES,
     BrokenProof,
+    BusError,
     ConfigError,
     DuplicateTool,
     InvalidArguments,
@@ -118,3 +119,10 @@ def test_a_mistake_in_a_file_begins_with_its_place() -> None:
 def test_an_exception_is_described_by_its_type_and_its_text() -> None:
     assert describe(ValueError("too big")) == "ValueError: too big"
     assert describe(KeyError()) == "KeyError"
+
+
+@pytest.mark.parametrize("said", [{"code": "x"}, {"self": 1}, {"details": {}}, {"outcome": ["ok"]}, {"an odd key": 1}])
+def test_whatever_another_node_says_of_an_error_is_one(said: dict[str, object]) -> None:
+    error = BusError.from_dict({"error": "timeout", "message": "late", **said})
+    assert (error.code, error.message, error.outcome) == ("timeout", "late", "failed")
+    assert error.details == {key: value for key, value in said.items() if key != "outcome"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from handrail.server.app import build
-from handrail.server.node import ServerLimits
+from handrail.server.node import ServerLimits, SocketLimits
 from tests.docs.test_tables import rows
 from tests.server.scene import Scene
 
@@ -15,6 +15,12 @@ def test_every_limit_is_on_the_page_with_its_default() -> None:
     fields = [name for name in limits.__struct_fields__ if name != "sockets"]
     shown = [(name.strip("`"), default) for name, default, _ in rows("node.md", "## Limits")]
     assert shown == [(name, str(getattr(limits, name))) for name in fields]
+
+
+def test_every_limit_of_a_socket_is_on_the_page_with_its_default() -> None:
+    limits = SocketLimits()
+    shown = [(name.strip("`"), default) for name, default, _ in rows("node.md", "### Of a socket")]
+    assert shown == [(name, str(getattr(limits, name))) for name in limits.__struct_fields__]
 
 
 async def test_every_endpoint_is_on_the_page() -> None:

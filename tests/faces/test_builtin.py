@@ -89,3 +89,17 @@ async def test_a_built_in_tool_reaches_a_service_that_understands_all_of_its_arg
             assert result.content["text"] == "rain"
         case "describe_image" | "transcribe_audio":
             assert result.error is not None and "no blob" in result.text
+
+
+async def test_speech_that_comes_in_segments_is_one_result_of_the_tool(tmp_path: Path) -> None:
+    blobs = BlobStore(tmp_path / "blobs")
+    recording = Path(__file__).parent.parent / "services" / "data" / "go-forward.wav"
+    cid = await blobs.put(recording.read_bytes(), "audio/wav", "self")
+    async with CapabilityBus() as bus:
+        bus.register_service(SttService(blobs))
+        heard = await ToolExecutor(bus, ["transcribe_audio"]).dispatch(
+            ToolCall("tc_1", "transcribe_audio", {"audio_cid": cid})
+        )
+    blobs.close()
+
+    assert "forward" in heard.content["text"]

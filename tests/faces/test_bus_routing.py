@@ -57,12 +57,13 @@ async def test_this_node_is_asked_before_others_unless_it_is_busy(scene: Scene) 
     assert (held.runs, far.runs) == (4, 1)
 
 
-async def test_a_full_node_sends_its_callers_elsewhere(scene: Scene) -> None:
+@pytest.mark.parametrize("side_effects", [False, True], ids=["a read", "a side effect"])
+async def test_a_full_node_sends_its_callers_elsewhere(scene: Scene, side_effects: bool) -> None:
     held = Held()
-    one = await scene.add("one", facts={"max_concurrent": 1})
-    two = await scene.add("two")
+    one = await scene.add("one", facts={"max_concurrent": 1, "side_effects": side_effects})
+    two = await scene.add("two", facts={"side_effects": side_effects})
     one.unregister("work.do", (1, 0))
-    offer(one, "work.do", held, max_concurrent=1, timeout_seconds=PATIENCE)
+    offer(one, "work.do", held, max_concurrent=1, timeout_seconds=PATIENCE, side_effects=side_effects)
     busy = asyncio.create_task(one.call("work.do", (1, 0), {}))  # of which this node does not know
     await held.begun.wait()
 
@@ -70,6 +71,14 @@ async def test_a_full_node_sends_its_callers_elsewhere(scene: Scene) -> None:
     held.release.set()
     await busy
     assert two.runs == 4
+
+
+async def test_a_node_that_is_closing_sends_even_a_side_effect_elsewhere(scene: Scene) -> None:
+    one, two = [await scene.add(name, facts={"side_effects": True}) for name in ("one", "two")]
+    await one.aclose()
+
+    assert {await asked(scene.here) for _ in range(4)} == {"two"}
+    assert (one.runs, two.runs) == (0, 4)
 
 
 async def test_a_session_stays_where_it_was_until_it_was_idle_for_ten_minutes(scene: Scene) -> None:
@@ -176,8 +185,15 @@ async def test_providers_are_chosen_by_what_they_say_of_their_params(scene: Scen
 @pytest.mark.parametrize(
     ("error", "side_effects", "idempotent", "goes_on"),
     [
-        (BusError("capacity_exceeded", "full", outcome="limit"), True, False, True),
-        (BusError("partition", "no route"), True, False, True),
+        (
+            BusError("capacity_exceeded", "full", outcome="limit"),
+            True,
+            False,
+            False,
+        ),  # the handler said so: it had begun
+        (BusError("capacity_exceeded", "full", outcome="limit"), True, True, True),
+        (BusError("partition", "no route"), True, False, False),
+        (BusError("partition", "no route"), False, False, True),
         (BusError("internal_error", "lost", outcome="in_doubt"), False, False, True),
         (BusError("internal_error", "lost", outcome="in_doubt"), True, True, True),
         (BusError("internal_error", "lost", outcome="in_doubt"), True, False, False),
@@ -205,6 +221,50 @@ async def test_another_node_is_asked_only_where_nothing_ran_or_it_may_run_again(
 
     assert found == ("two" if goes_on else error.code)
     assert [node.runs for node in nodes] == [1, int(goes_on)]
+
+
+@pytest.mark.parametrize("code", ["capacity_exceeded", "partition", "rate_limited"])
+@pytest.mark.parametrize("far", [False, True], ids=["here", "on another node"])
+async def test_a_side_effect_whose_handler_was_begun_is_made_nowhere_else_and_not_again(
+    scene: Scene, code: str, far: bool
+) -> None:
+    """What was called on the way had no room: that says nothing about the effect that came before it."""
+    paid: list[str] = []
+
+    async def pay(request: RouteRequest) -> dict[str, Any]:
+        paid.append(request.call_id)
+        return await request.call("receipt.print", (1, 0), {})
+
+    async def full(request: RouteRequest) -> dict[str, Any]:
+        raise BusError(code, "no paper", outcome="limit", retry_after_ms=5)
+
+    for node in ([] if far else [scene.here]) + [await scene.add(name) for name in ("one", "two")]:
+        offer(node, "bank.pay", pay, side_effects=True)
+        offer(node, "receipt.print", full)
+        if node is not scene.here:
+            await scene.here.connect(node)
+
+    errors = [await failure(scene.here, "bank.pay", call_id="p-1") for _ in range(1 if far else 2)]
+
+    assert [error.code for error in errors] == [code] * len(errors)
+    assert paid == ["p-1"]
+
+
+async def test_a_capability_that_lets_the_failures_of_others_through_is_not_left_alone_for_them(scene: Scene) -> None:
+    async def breaks(request: RouteRequest) -> dict[str, Any]:
+        raise ValueError
+
+    async def through(request: RouteRequest) -> dict[str, Any]:
+        return await request.call(request.input["to"], (1, 0), {})
+
+    offer(scene.here, "work.through", through)
+    offer(scene.here, "work.breaks", breaks)
+    offer(scene.here, "work.well", echo)
+    errors = [await failure(scene.here, "work.through", {"input": {"to": "work.breaks"}}) for _ in range(9)]
+
+    assert [each.code for each in errors] == ["internal_error"] * 5 + ["partition"] * 4  # work.breaks is left alone
+    assert all(BusError.from_dict(each.to_dict()).is_nested for each in errors)  # also on another node
+    assert (await scene.here.call("work.through", (1, 0), {"input": {"to": "work.well"}}))["output"] == {}
 
 
 async def test_a_stream_of_which_something_was_read_is_not_begun_anew_elsewhere(scene: Scene) -> None:
@@ -268,6 +328,32 @@ async def test_two_nodes_of_one_name_cannot_be_connected() -> None:
     async with CapabilityBus() as here, Node("self") as there:
         with pytest.raises(UsageError, match="an id of its own"):
             await here.connect(there)
+
+
+async def test_a_node_that_is_not_there_yet_joins_when_it_comes() -> None:
+    class Late(Node):
+        is_there = False
+
+        async def discover(self, name: str | None = None) -> list[Offer]:
+            if not self.is_there:
+                raise BusError("partition")
+            return await super().discover(name)
+
+    async with CapabilityBus() as here, Late("late") as late, Late("other") as other:
+        for node, keep in ((late, True), (other, False)):
+            with pytest.raises(BusError, match="partition"):
+                await here.connect(node, keep=keep)
+        late.is_there = other.is_there = True
+
+        assert await asked(here) == "late"
+        assert {offer.node_id for offer in await here.discover()} == {"late"}
+
+
+async def test_a_network_in_which_only_we_are_can_be_kept() -> None:
+    async with CapabilityBus() as here, Node("self") as there:
+        await here.connect(there, keep=True)
+
+        assert (await failure(here, "work.do")).code == "not_found"
 
 
 async def test_a_node_that_was_disconnected_is_not_asked_any_more(scene: Scene) -> None:

@@ -21,7 +21,7 @@ from handrail.core.calls import ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
 from handrail.core.context import Principal
 from handrail.core.errors import BrokenChoice, BusError, RateLimited, RequestRefused, UsageError
-from handrail.core.events import CallSettled, ModelEvent, ReasoningDelta, ReplyFinished
+from handrail.core.events import CallSettled, ModelEvent, ReasoningDelta, ReplyFinished, RunFinished
 from handrail.core.messages import Text, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.faces.builtin import BUILTIN, READ_ONLY, builtin_tools
@@ -385,6 +385,73 @@ async def test_with_nobody_to_ask_the_model_is_told_and_the_call_can_be_confirme
     assert "waits for a person to confirm it" in answer["content"] and board.wrote == []
     assert (await executor.dispatch_confirmed(ToolCall("tc_1", "write", {"text": "x"}))).content == {"written": 1}
     assert board.wrote == [{"text": "x"}]
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+async def test_the_run_of_a_chat_ends_with_the_last_call_that_is_confirmed_afterwards(board: Board) -> None:
+    board.serve(ScriptedModel([call("write", "tc_1", n=1), call("write", "tc_2", n=2)], [text("Later.")]))
+    journal = MemoryJournal()
+    executor = ToolExecutor(board.bus, [bound("write", "test.write", side_effects=True)], journal=journal)
+    await executor.run_chat_with_tools(ask())
+
+    def ended() -> int:
+        return sum(isinstance(event, RunFinished) for event in journal.events)
+
+    before = ended()
+    words = (ToolCall(f"tc_{n}", "write", {"n": n}) for n in (1, 2))
+    found = await asyncio.gather(*(executor.dispatch_confirmed(word) for word in words))
+
+    assert (before, ended()) == (0, 1)
+    assert [each.outcome for each in found] == ["ok", "ok"]
+    assert sorted(each["n"] for each in board.wrote) == [1, 2]
+    assert (await executor.dispatch_confirmed(ToolCall("tc_1", "write", {"n": 1}))).outcome == "denied"
+
+
+@pytest.mark.requirement("hearthnet.confirmation")
+async def test_a_chat_that_was_cancelled_while_it_waited_for_a_word_leaves_no_run_and_no_word(board: Board) -> None:
+    board.serve(ScriptedModel([call("write", "tc_1", n=1)], [text("Done.")]))
+    journal, shown = MemoryJournal(), asyncio.Event()
+    executor = ToolExecutor(board.bus, [bound("write", "test.write", side_effects=True)], journal=journal)
+
+    async def page(frame: dict[str, Any]) -> None:
+        if frame["event"] == "confirmation_required":
+            shown.set()
+
+    async with asyncio.timeout(20):
+        chat = asyncio.create_task(executor.run_chat_with_tools(ask(), stream_to=page))
+        await shown.wait()
+        chat.cancel()
+        await asyncio.wait({chat})
+
+    assert sum(isinstance(event, RunFinished) for event in journal.events) == 1
+    assert (await executor.dispatch_confirmed(ToolCall("tc_1", "write", {"n": 1}))).outcome == "denied"
+    assert board.wrote == []
+
+
+async def test_a_call_without_an_id_may_be_confirmed_and_a_tool_that_is_not_there_declined(board: Board) -> None:
+    executor = ToolExecutor(board.bus, [bound("write", "test.write", side_effects=True)])
+
+    assert (await executor.dispatch_confirmed(ToolCall("", "write", {"n": 1}))).outcome == "ok"
+    assert not executor.decline(ToolCall("tc_1", "gone"))
+    assert board.wrote == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"), [([], "required"), (["read"], {"name": "write"})], ids=["no tools", "another tool"]
+)
+@pytest.mark.parametrize("interactive", [False, True])
+async def test_a_choice_among_the_tools_that_the_body_leaves_out_is_refused(
+    board: Board, tools: list[str], choice: Any, interactive: bool
+) -> None:
+    board.serve(ScriptedModel())
+    offered = [bound("write", "test.write"), bound("read", "test.read")]
+    executor = ToolExecutor(board.bus, offered, interactive=interactive)
+    shown = [each for each in executor.native_definitions if each["name"] in tools]
+
+    with pytest.raises(BusError, match=r"input\.tool_choice") as failed:
+        await executor.run_chat_with_tools(ask(tools=shown, tool_choice=choice))
+
+    assert failed.value.code == "bad_request"
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────

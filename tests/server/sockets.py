@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
@@ -56,9 +57,9 @@ class Counting:
         return {"output": {"sent": self.sent}, "meta": {"stop_reason": "end"}}
 
 
-def counting_bus() -> tuple[CapabilityBus, Counting]:
+def counting_bus(*, side_effects: bool = False) -> tuple[CapabilityBus, Counting]:
     bus, counting = CapabilityBus(), Counting()
-    bus.register(COUNT, counting)
+    bus.register(replace(COUNT, side_effects=side_effects), counting)
     return bus, counting
 
 

@@ -308,6 +308,16 @@ def test_whatever_comes_is_read_or_refused(raw: bytes, fields: dict[str, str]) -
         assert (envelope.capability, signed_bytes) == ("a.b", raw)
 
 
+@pytest.mark.parametrize("field", ["request_id", "session_id", "version"])
+async def test_a_newline_at_the_end_of_what_goes_into_headers_is_refused(field: str) -> None:
+    scene = Scene()
+    envelope = {"capability": "test.say", field: "1.0\n", "body": {}}
+    async with serving(scene) as url, client(url, scene.token) as http:
+        said = await http.post(CALL, json=envelope, headers=ENVELOPE)
+    assert (said.status_code, said.json()["error"]) == (400, "bad_request")
+    assert scene.works.runs == 0
+
+
 async def test_httpx_is_answered_on_one_connection() -> None:
     scene = Scene()
     async with serving(scene) as url, httpx2.AsyncClient(base_url=url, limits=httpx2.Limits(max_connections=1)) as http:

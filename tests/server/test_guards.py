@@ -71,6 +71,35 @@ async def test_while_it_ends_calls_may_end_and_no_others_begin() -> None:
     assert (answer.status_code, answer.json()["output"]) == (200, {"done": True})
 
 
+async def test_a_request_that_was_begun_before_and_is_all_there_only_then_begins_no_call() -> None:
+    scene = Scene(limits=ServerLimits(grace=5))
+    head = f"POST {CALL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+    head += f"Authorization: Bearer {scene.token}\r\nX-HearthNet-Capability: test.say\r\n"
+    async with serving(scene) as url:
+        reader, writer = await opened(url)
+        writer.write(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")  # it is being read
+        draining = asyncio.create_task(scene.server.life.drain(5))
+        await asyncio.sleep(0)
+        writer.write(b"{}")
+        answer = await reader.readuntil(b"\r\n\r\n")
+        await draining
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in answer
+    assert scene.works.runs == 0
+
+
+async def test_a_call_that_nobody_listens_to_has_ended_when_the_node_has() -> None:
+    scene = Scene(limits=ServerLimits(linger=60, grace=0.1))
+    async with serving(scene) as url, client(url, scene.token) as http:
+        headers = {**named("test.count"), "accept": "text/event-stream"}
+        asked = {"input": {"to": 3, "stop_at": 1}}
+        async with http.stream("POST", CALL, json=asked, headers=headers) as response:
+            assert await anext(response.aiter_lines()) == "event: item"
+        await scene.server.life.drain(0.1)
+        assert (scene.works.cancelled.is_set(), scene.server.life.under_way, scene.bus.under_way) == (True, 0, 0)
+
+
 async def test_before_it_is_up_it_is_not_ready() -> None:
     from starlette.testclient import TestClient
 

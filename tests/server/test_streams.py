@@ -123,6 +123,23 @@ async def test_who_was_cut_off_reads_on_where_it_was() -> None:
     assert scene.works.runs == 1
 
 
+async def test_who_gave_its_call_no_id_is_told_one_by_which_it_can_be_taken_up() -> None:
+    scene = Scene()
+    async with serving(scene) as url, client(url, scene.token) as http:
+        said = await stream(http, "test.count", {"to": 3})
+        again = await stream(http, "test.count", {"to": 3}, request_id=said.headers["x-hearthnet-request-id"])
+    assert (again.text, scene.works.runs) == (said.text, 1)
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("test.say", "failed"), ("test.pay", "in_doubt")])
+async def test_of_a_stream_that_is_not_there_any_more_nobody_says_that_it_did_nothing(name: str, outcome: str) -> None:
+    scene = Scene()
+    async with serving(scene) as url, client(url, scene.token) as http:
+        headers = {**named(name, request_id="r"), **SSE, "last-event-id": "1"}
+        said = (await http.post(CALL, json={}, headers=headers)).json()
+    assert (said["error"], said["outcome"], scene.works.runs) == ("not_found", outcome, 0)
+
+
 async def test_a_stream_that_has_ended_can_be_read_again_for_a_while() -> None:
     scene = Scene()
     async with serving(scene) as url, client(url, scene.token) as http:

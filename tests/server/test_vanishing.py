@@ -7,10 +7,12 @@ import json
 import socket
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from websockets.asyncio.client import ClientConnection
 
 from handrail import CapabilityBus
 from handrail.core.events import CallDelta, ModelEvent, ReplyFinished, TextDelta
@@ -82,12 +84,7 @@ async def scene() -> AsyncIterator[Scene]:
 async def test_a_client_on_a_socket_that_vanishes_leaves_nothing_running(scene: Scene, after: int) -> None:
     before = asyncio.all_tasks()
     async with socket_to(scene.url) as client:
-        await say(client, {"type": "call", "envelope": {"capability": "llm.chat", "version": "2.0", "body": BODY}})
-        for _ in range(after):
-            frame = await hear(client)
-            assert frame["event"] not in ("done", "error")
-            if frame["event"] == "tool_call":
-                await say(client, {"type": "tool_result", "tool_call_id": frame["data"]["id"], "body": "3"})
+        await _heard(client, after)
         reset(client)
     await scene.settled(before)
 
@@ -101,15 +98,55 @@ async def test_a_client_of_events_that_vanishes_leaves_nothing_running(scene: Sc
     messages = [*BODY["input"]["messages"], *(told if after < 4 else [])]
     body = {**BODY, "input": {**BODY["input"], "messages": messages}}
     reader, writer = await _asked(scene.url, body)
-    for _ in range(after):
-        while (line := await asyncio.wait_for(reader.readline(), 20)).strip():
-            assert line
+    await _read(reader, after)
     _reset(writer)
     await scene.settled(before)
 
 
+@pytest.mark.requirement("hearthnet.websocket", "hearthnet.sse")
+async def test_a_second_after_its_client_vanished_nothing_runs_by_default() -> None:
+    """All of them at once: at the start, in mid-turn, after the last word that was heard."""
+    model = Chatty()
+    async with CapabilityBus() as node, AsyncExitStack() as clients:
+        node.register_service(LlmService({"m": model}))
+        async with served(node, limits=ServerLimits()) as url:
+            before = asyncio.all_tasks()
+            sockets = [await clients.enter_async_context(socket_to(url)) for _ in range(4)]
+            for client, after in zip(sockets, (0, 1, 7, FRAMES), strict=True):
+                await _heard(client, after)
+            streams = [await _asked(url, BODY) for _ in range(3)]
+            for (reader, _), after in zip(streams, (0, 1, 4), strict=True):
+                await _read(reader, after)
+            for client in sockets:
+                reset(client)
+            for _, writer in streams:
+                _reset(writer)
+            await asyncio.sleep(1)
+            for _ in range(100):  # a busy machine may come to this timer and to that of the node at once
+                await asyncio.sleep(0)
+            assert (node.under_way, model.speaking) == (0, 0)
+            assert not [task for task in asyncio.all_tasks() - before if not task.done()]
+
+
 def _call(number: int) -> dict[str, Any]:
     return {"id": f"tc_{number}", "name": "add", "arguments": {}}
+
+
+async def _heard(client: ClientConnection, frames: int) -> None:
+    """Call, and hear so many frames, answering the calls among them."""
+    await say(client, {"type": "call", "envelope": {"capability": "llm.chat", "version": "2.0", "body": BODY}})
+    for _ in range(frames):
+        frame = await hear(client)
+        assert frame["event"] not in ("done", "error")
+        if frame["event"] == "tool_call":
+            await say(client, {"type": "tool_result", "tool_call_id": frame["data"]["id"], "body": "3"})
+
+
+async def _read(reader: asyncio.StreamReader, blocks: int) -> None:
+    """The head, and then so many events but one."""
+    for _ in range(blocks):
+        while (line := await asyncio.wait_for(reader.readline(), 20)).strip():
+            assert line
 
 
 async def _asked(url: str, body: dict[str, Any]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

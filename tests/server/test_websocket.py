@@ -314,6 +314,23 @@ async def test_a_call_with_the_id_of_one_that_runs_is_the_same_call(scene: Scene
     assert counting.runs == 1
 
 
+async def test_a_socket_that_its_client_left_without_a_word_does_not_end_the_call_that_it_took_up_again() -> None:
+    """Its network changed: the old connection stays open, and nothing on it is acknowledged any more."""
+    bus, counting = counting_bus()
+    limits = ServerLimits(sockets=SocketLimits(window=4, ack_seconds=0.1), linger=0, grace=0.2)
+    async with bus, served(bus, limits=limits) as url, socket_to(url) as old, socket_to(url) as new:
+        await say(old, call(to=30, wait=10))
+        assert [(await hear(old))["seq"] for _ in range(4)] == [1, 2, 3, 4]
+        await say(new, {"type": "resume", "request_id": "r-1", "after": 4})
+        seen = [await hear(new) for _ in range(4)]
+        await say(new, {"type": "ack", "upto": 8})
+        assert (await rest(old, ack=False))[-1]["data"]["local"] == "ack_timeout"
+        counting.go.set()
+        seen += await rest(new)
+    assert [each["seq"] for each in seen] == list(range(5, 32))
+    assert (seen[-1]["event"], counting.runs, counting.cancelled.is_set()) == ("done", 1, False)
+
+
 @pytest.mark.parametrize("after", [1, 5])
 async def test_a_stream_that_nobody_knows_is_not_begun_again_in_its_middle(scene: Scene, after: int) -> None:
     url, _bus, counting = scene
@@ -364,7 +381,8 @@ async def test_a_page_of_another_origin_and_a_name_that_is_not_ours_are_kept_out
         address = f"ws://evil.example:{port}/bus/v1/call"
         async with connect(address, host="127.0.0.1", port=port, subprotocols=[Subprotocol("hearthnet-bus.v2")]):
             pass
-    assert caught.value.response.status_code in (403, 421)
+    assert caught.value.response.status_code == 421
+    assert json.loads(caught.value.response.body or b"")["error"] == "bad_request"
 
 
 async def test_without_a_token_nobody_is_called_for() -> None:
@@ -373,6 +391,27 @@ async def test_without_a_token_nobody_is_called_for() -> None:
         await say(client, call())
         [only] = await rest(client)
     assert (only["data"]["error"], counting.runs) == ("unauthorized", 0)
+
+
+async def test_a_socket_that_was_open_before_the_node_ends_begins_no_call_then() -> None:
+    bus, counting = counting_bus()
+    async with bus, AsyncExitStack() as node:
+        url = await node.enter_async_context(served(bus, limits=ServerLimits(grace=2)))
+        async with socket_to(url) as one, socket_to(url) as two:
+            await say(one, call(to=2, wait=2))
+            await hear(one)
+            ending = asyncio.create_task(node.aclose())
+            with pytest.raises(InvalidStatus) as caught:
+                while True:  # until it takes nobody in any more
+                    async with socket_to(url):
+                        pass
+            await say(two, call("r-2"))
+            [only] = await rest(two)
+            counting.go.set()
+            assert (await rest(one))[-1]["event"] == "done"
+            await ending
+    assert caught.value.response.status_code == 503
+    assert (only["data"]["error"], only["data"]["retry_after_ms"], counting.runs) == ("partition", 1_000, 1)
 
 
 async def test_a_node_that_ends_tells_every_socket_how_its_call_ended() -> None:

@@ -18,6 +18,7 @@ from handrail.faces.bus import CapabilityBus
 from handrail.proof.journal import SqliteJournal
 from handrail.services.auth import AuthService
 from tests.bus.tokens.people import ADA, BOB, EVE, HOME, Home, signed_by
+from tests.bus.tokens.test_token import HEADER, made
 
 LIST = CapabilityDescriptor(name="market.list")
 
@@ -171,6 +172,8 @@ async def test_case_40_the_tokens_of_others_are_as_if_they_did_not_exist(node: N
     for id in (other.id, parent.id):
         assert (await node.refused(verb, NOBODY, text, jti=id)).to_dict() == nothing
         assert (await node.refused(verb, signed_by(BOB), None, jti=id)).to_dict() == nothing
+        forged = made(HEADER, {**parent.to_dict(), "iss": BOB.node_id, "jti": id}, BOB)
+        assert (await node.refused(verb, NOBODY, forged, jti=id)).to_dict() == nothing
     assert nothing["error"] == "not_found"
     assert not node.store.any_revoked([other.id, parent.id])
 

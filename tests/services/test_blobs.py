@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from handrail.core.errors import BusError
 from handrail.faces.bus import CapabilityBus
-from handrail.services.blobs import BlobService, BlobStore
+from handrail.services.blobs import BlobService, BlobStore, cid_of
 from tests.services.asking import ANNA, BEN, ask, refusal
 
 EMPTY = "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
@@ -95,6 +95,47 @@ async def test_a_file_that_was_changed_is_never_given_out(tmp_path: Path) -> Non
     with pytest.raises(BusError, match="was changed") as refused:
         await store.read(cid, "me")
     assert refused.value.code == "internal_error"
+    await store.put(b"true", "text/plain", "me")  # as the error says
+    assert await store.read(cid, "me") == ("text/plain", b"true")
+    store.close()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_one_owner_cannot_fill_the_node(tmp_path: Path, shared: bool) -> None:
+    store = BlobStore(tmp_path, most_per_owner=1000)
+    await store.put(b"x" * 600, "a/b", "anna", shared=shared)
+
+    with pytest.raises(BusError, match="for you") as refused:
+        await store.put(b"y" * 401, "a/b", "anna")
+    assert refused.value.code == "capacity_exceeded"
+    await store.put(b"x" * 600, "a/b", "anna", shared=shared)
+    await store.put(b"y" * 401, "a/b", "ben")
+    store.close()
+
+
+async def test_who_deletes_makes_room_and_takes_nothing_from_others(bus: CapabilityBus) -> None:
+    body = {"data": written(b"x" * 1000), "media_type": "image/png", "shared": True}
+    cid = (await ask(bus, "blob.put", body))["cid"]
+    await ask(bus, "blob.put", {**body, "shared": False}, who=BEN)
+
+    assert await ask(bus, "blob.delete", {"cid": cid}) == {"deleted": True}
+    assert await ask(bus, "blob.delete", {"cid": cid}) == {"deleted": False}
+    assert (await refusal(bus, "blob.get", {"cid": cid})).code == "not_found"
+    assert (await ask(bus, "blob.get", {"cid": cid}, who=BEN))["size_bytes"] == 1000
+    await ask(bus, "blob.delete", {"cid": cid}, who=BEN)
+    await put(bus, b"y" * 1000)
+
+
+async def test_a_folder_that_cannot_be_written_is_told_without_its_path(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path)
+    cid = cid_of(b"true")
+    (tmp_path / cid[7:9]).write_bytes(b"in the way")
+
+    with pytest.raises(BusError, match="cannot be written") as refused:
+        await store.put(b"true", "a/b", "anna")
+    assert str(tmp_path) not in str(refused.value)
+    with pytest.raises(BusError, match="no blob"):
+        await store.read(cid, "anna")
     store.close()
 
 

@@ -14,7 +14,8 @@ from handrail.bus.request import Caller
 from handrail.core.errors import BusError
 from handrail.faces.bus import CapabilityBus
 from handrail.services.chat import ChatService
-from handrail.services.log import EventLog
+from handrail.services.log import Draft, EventLog
+from handrail.testing.clock import FixedClock
 from tests.services.asking import ANNA, BEN, ask, refusal, somebody
 
 HELLO = {"recipient": BEN.id, "body": "Hi, hast du heute Strom?"}
@@ -152,6 +153,19 @@ async def test_what_could_not_be_forwarded_goes_when_the_wire_is_back_and_arrive
     assert [each["body"] for each in await other.history()] == ["a letter"]
 
 
+async def test_messages_that_cannot_go_do_not_hold_up_those_that_can(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handrail.services.chat._AT_A_TIME", 2)
+    for n in range(5):
+        await ask(node.bus, "chat.send", {"recipient": "ed25519:nobody", "body": str(n)})
+    await ask(node.bus, "chat.send", HELLO)
+    node.chat._listeners[BEN.id] = [node.hear]
+
+    assert await node.chat.flush() == 1
+    assert [message["body"] for message in node.heard] == [HELLO["body"]]
+
+
 async def test_a_delivery_that_comes_twice_is_one_message(node: Node) -> None:
     letter = {"event_id": "event_1", "lamport": 41, "body": "once"}
     for _ in range(2):
@@ -159,6 +173,48 @@ async def test_a_delivery_that_comes_twice_is_one_message(node: Node) -> None:
 
     assert receipt["lamport"] == 42
     assert [(each["from"], each["body"]) for each in await node.history()] == [(BEN.id, "once")]
+
+
+@pytest.mark.parametrize("lamport", [2**63 - 2, 2**53 - 1])
+async def test_no_message_brings_the_clock_of_the_node_to_its_end(node: Node, lamport: int) -> None:
+    far = {"event_id": "e", "lamport": lamport, "body": "x"}
+    refused = await refusal(node.bus, "chat.deliver", far, {"recipient": node.id})
+
+    assert refused.code == "bad_request"
+    assert (await ask(node.bus, "chat.send", HELLO))["lamport"] == 1
+
+
+async def test_a_long_talk_goes_on_and_forgets_its_oldest_messages_that_arrived_long_ago() -> None:
+    clock = FixedClock(1_790_000_000_000)
+    log = EventLog(most_per_author=2, clock=clock)
+    old = [await log.add(Draft("k", "anna", id, {}, state="queued")) for id in "ab"]
+    await log.settle(old[0][0].id, "direct")
+
+    with pytest.raises(BusError) as refused:  # it may still be sent again
+        await log.add(Draft("k", "anna", "c", {}))
+    assert refused.value.code == "capacity_exceeded"
+    clock.advance(8 * 86_400)
+    await log.add(Draft("k", "anna", "c", {}))
+    with pytest.raises(BusError):  # what never arrived is kept
+        await log.add(Draft("k", "anna", "d", {}))
+    log.close()
+
+
+async def test_a_message_that_was_heard_is_not_heard_again_after_its_sender_went_away(node: Node) -> None:
+    told = asyncio.Event()
+
+    async def hear(message: dict[str, Any]) -> None:
+        await node.hear(message)
+        told.set()
+
+    await node.chat.listen(BEN.id, hear)
+    sending = asyncio.ensure_future(ask(node.bus, "chat.send", HELLO))
+    await told.wait()
+    sending.cancel()
+    await asyncio.wait({sending})
+    await node.chat.flush()
+
+    assert len(node.heard) == 1
 
 
 async def test_what_is_for_somebody_else_is_not_taken(node: Node) -> None:

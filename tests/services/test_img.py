@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from handrail.core.errors import BusError
+from handrail.core.errors import BusError, ModelUnavailable
 from handrail.core.messages import Media, UserMessage
 from handrail.faces.bus import CapabilityBus
 from handrail.services.blobs import BlobStore
-from handrail.services.img.ocr import PictureReader
+from handrail.services.img.ocr import PictureReader, opened
 from handrail.services.img.service import ImgService
 from handrail.testing.model import ScriptedModel, text
 
@@ -66,7 +66,7 @@ async def test_a_caption_tells_size_colour_and_the_first_words(node: Node) -> No
     said = await node.describe(drawn("Closed today", "Open tomorrow", background="yellow"))
 
     assert said["output"]["caption"] == (
-        "A picture of 640 × 180 pixels, mostly yellow. It says: Closed today and 1 more lines."
+        "A picture of 640 × 180 pixels, mostly yellow. It says: Closed today and more, 2 lines in all."
     )
     assert said["output"]["tags"] == ["yellow", "wide", "text"]
 
@@ -96,7 +96,36 @@ async def test_objects_without_a_model_are_not_implemented_and_the_answer_says_h
     assert seen.value.code == "not_implemented"
 
 
-@pytest.mark.parametrize("broken", [b"", b"no picture", drawn("cut")[:200], b"GIF89a" + b"\xff" * 40])
+def test_a_picture_is_read_as_a_person_sees_it() -> None:
+    with Image.open(io.BytesIO(drawn("Closed today"))) as plain:
+        turned, facts = plain.rotate(90, expand=True), Image.Exif()
+        clear = Image.new("RGBA", plain.size, (0, 0, 0, 0))
+        clear.paste((0, 0, 0, 255), mask=ImageOps.invert(plain.convert("L")))
+    facts[0x0112] = 6  # that the camera was held on its side
+    photo = io.BytesIO()
+    turned.save(photo, "JPEG", exif=facts)
+
+    for picture in map(opened, (photo.getvalue(), png(clear))):
+        assert (picture.size, picture.getpixel((2, 2)), picture.mode) == ((640, 120), (255, 255, 255), "RGB")
+
+
+async def test_a_model_that_fails_is_an_error_without_its_words(tmp_path: Path) -> None:
+    class Broken(ScriptedModel):
+        async def stream(self, request: Any) -> Any:
+            raise ModelUnavailable("key-1 is wrong")
+            yield
+
+    node = Node(tmp_path, model=Broken)
+    async with node.bus:
+        with pytest.raises(BusError, match="failed; try again later") as seen:
+            await node.describe(drawn("x"))
+    assert "key-1" not in str(seen.value)
+
+
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+
+
+@pytest.mark.parametrize("broken", [b"", b"no picture", drawn("cut")[:200], b"GIF89a" + b"\xff" * 40, POSTSCRIPT])
 async def test_what_is_no_picture_is_refused(node: Node, broken: bytes) -> None:
     with pytest.raises(BusError, match="no picture that can be read") as seen:
         await node.describe(broken)

@@ -142,6 +142,10 @@ async def test_a_list_has_at_most_500_posts(board: Board, limit: int) -> None:
     assert (await refusal(board.bus, "market.list", {"limit": limit})).code == "bad_request"
 
 
+async def test_a_number_that_no_clock_has_is_refused(board: Board) -> None:
+    assert (await refusal(board.bus, "market.list", {"since_lamport": 2**64})).code == "bad_request"
+
+
 async def test_one_author_cannot_fill_the_board(board: Board) -> None:
     for n in range(20):
         await board.post(str(n))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,12 @@ async def test_a_page_of_the_web_is_read_as_a_person_sees_it(library: Library) -
     ]
 
 
+async def test_a_page_with_marks_that_no_browser_knows_is_read_all_the_same(library: Library) -> None:
+    await library.ingest(b"<p>Keep two litres.</p><![DATA[ x ]]><![ <p>Every day.</p>", "text/html")
+
+    assert [each["text"] for each in await library.ask("litres")] == ["Keep two litres.\nEvery day."]
+
+
 async def test_a_pdf_is_found_by_its_page(library: Library) -> None:
     pages = [
         ["Seite eins handelt von Kerzen.", "Kerzen stehen auf einem Teller."],
@@ -208,6 +215,16 @@ async def test_texts_in_old_encodings_are_read(library: Library) -> None:
 
     assert [each["text"] for each in await library.ask("Öltanks")] == ["Öltanks gehören geprüft."]
     assert [each["text"] for each in await library.ask("Mullabfuhr")] == ["Müllabfuhr am Freitag."]
+
+
+@pytest.mark.parametrize("query", ["Käse", "KÄSE", "kase", "Strasse", "Straße", "Offizier"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_words_are_found_however_their_letters_are_written(library: Library, query: str, form: Any) -> None:
+    page = "Der O\ufb03zier aß Käse, mitten auf der Straße."
+    await library.ingest(unicodedata.normalize("NFD" if form == "NFC" else "NFC", page).encode(), "text/plain")
+
+    [found] = await library.ask(unicodedata.normalize(form, query))
+    assert "O\ufb03zier" in found["text"]  # as it was written
 
 
 async def test_the_same_document_again_changes_nothing(library: Library) -> None:

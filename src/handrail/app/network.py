@@ -12,11 +12,13 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
 from handrail.app.keeping import end, keep_up
+from handrail.app.offered import ForModels, Offered
 from handrail.app.opened import Adjust, AllowAll, App, Wanted, open_app
 from handrail.app.person import Person
 from handrail.app.services import Makers, OpenModels
@@ -26,6 +28,7 @@ from handrail.bus.port import Bus, Calling
 from handrail.bus.request import OWN, Caller
 from handrail.bus.tokens.admission import TokenAdmission
 from handrail.bus.tokens.identity import Identity
+from handrail.bus.tokens.relay import RelayBus
 from handrail.bus.tokens.scope import Scope
 from handrail.bus.tokens.signatures import Authenticator
 from handrail.bus.tokens.store import TokenStore
@@ -80,6 +83,7 @@ class NetworkNode:
     admission: TokenAdmission
     authenticator: Authenticator
     models: OpenModels
+    offered: Offered
     link: Link | None
     """To the NATS server, where one is configured."""
 
@@ -156,7 +160,7 @@ class NetworkNode:
             names=lambda: self.models.names,
             executor=self.app.executor,
             caller_of=caller,
-            admission=self.admission,
+            admission=ForModels(self.admission, self.bus, self.offered),
             identify=self.admission.identify,
             limits=self.config.limits,
             offering=self.config.offering,
@@ -191,13 +195,7 @@ async def open_node(
         identity = Identity.load_or_create(settings.identity or journal.parent / KEY)
         store = TokenStore(journal.parent / TOKENS)
         stack.callback(store.close)
-        admission = TokenAdmission(
-            node_id=identity.node_id,
-            store=store,
-            community=settings.community,
-            directory=cast(Mapping[str, Trust], settings.trust),
-            federation={each.id: Scope.of(each.can) for each in settings.issuers.values() if each.can},
-        )
+        admission = admission_of(settings, identity.node_id, store)
         bus = CapabilityBus(
             node_id=identity.node_id,
             admission=admission,
@@ -205,6 +203,7 @@ async def open_node(
             policy=config.policy,
             approver=Rules(config.rules, AllowAll("the scope of the caller")),
             tracer=app.executor.tracer,
+            max_depth=min(config.policy.max_depth, config.limits.iterations),
         )
         held.bus = bus
         models = OpenModels(config)
@@ -215,7 +214,7 @@ async def open_node(
             bus.register_service(service)
         offered = Offered(bus, app)
         offered.renew()
-        app.listeners.append(offered.renew)
+        app.listeners.append(offered.follow)
         if look is not None:
             told = "What changed under [node] or [services], but for `tools`, holds from the next start on."
             stack.push_async_callback(end, asyncio.create_task(keep_up(app, person, look, _lasting, told)))
@@ -229,8 +228,20 @@ async def open_node(
             admission=admission,
             authenticator=Authenticator(community=settings.community),
             models=models,
+            offered=offered,
             link=link,
         )
+
+
+def admission_of(settings: NodeSettings, node_id: str, store: TokenStore) -> TokenAdmission:
+    """Whom a node takes for what, and whose tokens are good there."""
+    return TokenAdmission(
+        node_id=node_id,
+        store=store,
+        community=settings.community,
+        directory=cast(Mapping[str, Trust], settings.trust),
+        federation={each.id: Scope.of(each.can) for each in settings.issuers.values() if each.can},
+    )
 
 
 def _lasting(config: Config) -> tuple[NodeSettings, ServiceSettings]:
@@ -264,49 +275,23 @@ async def _connect(
 
         remote = HttpBus(peer.url, token=peer.secret(environ), identity=identity)
         stack.push_async_callback(remote.aclose)
-        remotes[f"node {name!r}"] = remote
+        remotes[f"node {name!r}"] = RelayBus(remote, identity)
     if link is not None:
         from handrail.bus.nats.bus import NatsBus
 
         nats = NatsBus(link, community=config.node.community, identity=identity)
         stack.push_async_callback(nats.aclose)
-        remotes["NATS"] = nats
+        remotes["NATS"] = RelayBus(nats, identity)
 
     async def join(name: str, remote: Bus) -> None:
         try:
-            await bus.connect(remote)
+            await bus.connect(remote, keep=True)
         except BusError as error:
             person.tell(f"{name} is not there ({error.code}); what it offers joins when it comes")
 
     await asyncio.gather(*(join(name, remote) for name, remote in remotes.items()))
     for joined in remotes.values():
         stack.push_async_callback(bus.disconnect, joined)
-
-
-class Offered:
-    """The tools of an app as capabilities of a bus, those that others may be given."""
-
-    def __init__(self, bus: CapabilityBus, app: App) -> None:
-        self._bus = bus
-        self._app = app
-        self._there: dict[Tool, tuple[str, tuple[int, int]]] = {}
-
-    def renew(self) -> None:
-        """Offer what runs that begin now may call, and nothing else."""
-        patterns = self._app.config.node.tools
-        wanted = [
-            tool
-            for tool in self._app.tools
-            if tool.definition.binding is None
-            and tool.name != "read_output"
-            and (patterns is None or any(fnmatchcase(name, each) for each in patterns for name in tool.names))
-        ]
-        for tool in [each for each in self._there if each not in wanted]:
-            self._bus.unregister(*self._there.pop(tool))
-        for tool in wanted:
-            if tool not in self._there:
-                descriptor = self._bus.register_tool(tool)
-                self._there[tool] = (descriptor.name, descriptor.version)
 
 
 class _Held:
@@ -360,8 +345,6 @@ def _caller(principal: Principal) -> Caller:
 
 def telemetry_of(journal: Path) -> Any:
     """Which tools were offered, picked and failed, of the last events in the record."""
-    import msgspec
-
     from handrail.proof.read import Reader
     from handrail.proof.telemetry import Telemetry
 

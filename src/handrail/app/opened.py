@@ -27,6 +27,7 @@ from handrail.proof.database import explained
 from handrail.proof.journal import SqliteJournal
 from handrail.run.runner import OnWait, Runner
 from handrail.store.spill import DirectorySpill
+from handrail.telemetry.otel import tracer_of_program
 from handrail.tools.registry import RegisteredTools
 
 if TYPE_CHECKING:
@@ -250,7 +251,15 @@ def _executor(
     config: Config, tools: RegisteredTools, approver: Approver, journal: SqliteJournal, spill: Spill
 ) -> Executor:
     embedder = _embedder(config, tools)
-    made = Executor(tools, policy=config.policy, approver=approver, journal=journal, spill=spill, embedder=embedder)
+    made = Executor(
+        tools,
+        policy=config.policy,
+        approver=approver,
+        journal=journal,
+        spill=spill,
+        embedder=embedder,
+        tracer=tracer_of_program(),
+    )
     config.offering.equip(made)
     return made
 

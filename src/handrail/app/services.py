@@ -104,7 +104,8 @@ class Makers:
         yield AuthService(identity, store, community=node.community)
         yield PeersService(self._bus, {identity.node_id: node.name})
         if has("llm"):
-            yield LlmService(self._models.model, default=self._models.names[0])
+            most = self._config.limits.iterations
+            yield LlmService(self._models.model, default=self._models.names[0], max_iterations=most)
         blobs = BlobStore(self._folder / "blobs")
         self._stack.callback(blobs.close)
         if has("blobs"):

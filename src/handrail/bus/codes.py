@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from handrail.core.errors import Cancelled, Denied, Forbidden, InDoubt, LimitReached, TimedOut, ToolError
+
 Again = Literal["no", "later", "if_idempotent", "new_token"]
 """`later`: after `retry_after_ms`, or with a growing delay. `new_token`: with one that was issued since."""
 
@@ -37,3 +39,13 @@ WIRE: dict[str, Wire] = {
     "partition": Wire(503, "later"),
 }
 """Every code that a caller can see. What is none of them becomes `internal_error`."""
+
+ELSEWHERE = frozenset({"capacity_exceeded", "partition"})
+"""Codes that say that nothing ran, so that another node may be asked; unless they come from something that did."""
+BEGUN = "begun"
+"""The detail of an error that says so."""
+
+REFUSALS: dict[str, type[ToolError]] = {
+    kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)
+}
+"""By outcome: what a call is to whoever runs it as a tool, if it did not just fail."""

@@ -33,12 +33,18 @@ class Peers:
     def any(self) -> bool:
         return bool(self._peers)
 
-    async def connect(self, bus: Bus, refresh: float) -> None:
+    async def connect(self, bus: Bus, refresh: float, *, keep: bool = False) -> None:
+        """`keep` is for who comes and goes: it is asked again though it is not there now, or only we are."""
         peer = Peer(bus, refresh)
+        if keep:
+            self._add(peer)
         await self._ask(peer)
-        if peer.heard and not peer.providers:
+        if peer.heard and not peer.providers and not keep:
             raise UsageError(f"all it offers is of {self._node_id!r}, as we are; give each node an id of its own")
-        self._peers = [*(each for each in self._peers if each.bus is not bus), peer]
+        self._add(peer)
+
+    def _add(self, peer: Peer) -> None:
+        self._peers = [*(each for each in self._peers if each.bus is not peer.bus), peer]
 
     async def disconnect(self, bus: Bus) -> None:
         gone = [each for each in self._peers if each.bus is bus]
@@ -74,8 +80,10 @@ class Peers:
     async def _ask_again(self, peer: Peer) -> None:
         try:
             await self._ask(peer)
-        except BusError as error:
-            logger.warning("node %s does not say what it has: %s", peer.bus.node_id, error.code)
+        except Exception as error:  # nobody waits for it: it is told here or nowhere
+            level = logging.DEBUG if peer.is_lost else logging.WARNING  # once; it is asked again at every call
+            logger.log(level, "node %s does not say what it has: %s", peer.bus.node_id, _why(error))
+            peer.is_lost = True
 
     async def _ask(self, peer: Peer) -> None:
         peer.take(await peer.bus.discover(), self._clock.monotonic(), self._node_id)
@@ -89,3 +97,7 @@ class Peers:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _why(error: Exception) -> str:
+    return error.code if isinstance(error, BusError) else type(error).__name__

@@ -148,6 +148,8 @@ class Peer:
         self.seen = float("-inf")
         self.heard = False
         """Whether it had anything to say."""
+        self.is_lost = False
+        """Whether it could not be asked since."""
         self.providers: dict[tuple[str, str, Version], Provider] = {}
 
     def take(self, offers: Sequence[Offer], now: float, own: str) -> None:
@@ -161,4 +163,4 @@ class Peer:
             if known is None or known.descriptor != offer.descriptor:
                 known = Provider(offer.descriptor, offer.node_id, bus=self.bus)
             found[key] = known
-        self.providers, self.seen, self.heard = found, now, bool(offers)
+        self.providers, self.seen, self.heard, self.is_lost = found, now, bool(offers), False

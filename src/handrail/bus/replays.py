@@ -26,15 +26,19 @@ Key = tuple[str, str]
 """A principal, and the id that it gave."""
 
 
+class NoRoom(BusError):
+    """Nothing was begun: a call that is refused with it may come again, by the same id."""
+
+
 class _Known:
-    __slots__ = ("answer", "cancelled", "same", "until")
+    __slots__ = ("answer", "same", "tries", "until")
 
     def __init__(self, same: bytes) -> None:
         self.same = same
         """What was asked, so that the id cannot come to mean something else."""
         self.answer: bytes | BusError | None = None
-        self.cancelled = 0
-        """How often, where it may be asked for again: then it is another call to the executor."""
+        self.tries = 0
+        """How often it was begun and came to nothing, and may be again: then it is another call to the executor."""
         self.until = 0.0
 
     @property
@@ -56,16 +60,22 @@ class Replays:
         settle: Callable[[str], Awaitable[Response]],
         *,
         again: bool,
+        ended: Callable[[], Response | BusError | None] = lambda: None,
+        until: float | None = None,
     ) -> Response:
-        """The answer to a call, made by `settle(id)` unless there is one. `again` says that a cancelled one may be.
+        """The answer to a call, made by `settle(id)` unless there is one, or waited for `until` then.
+
+        `again` says that one which was cancelled, or found no room below, may run once more; of any other `ended`
+        tells what became of it when it was cancelled.
 
         Raises:
-            BusError: That is its answer; or the id names another call.
+            BusError: That is its answer; or the id names another call, or that call takes too long (`timeout`).
         """
         while (flight := self._under_way.get(key)) is not None:
             _check(flight[0], same)
-            await asyncio.wait({flight[1]})
-        self._forget()
+            await over(flight[1], until)
+        if key in self._settled:
+            self._forget()  # it may be too old by now
         known = self._settled.get(key)
         if known is None:
             known = _Known(same)
@@ -75,31 +85,40 @@ class Replays:
                 return msgspec.json.decode(response, type=Response)
             case BusError() as error:
                 raise BusError.from_dict(error.to_dict())
-        return await self._settle(key, known, settle, again)
+        return await self._settle(key, known, settle, again, ended)
 
     async def _settle(
-        self, key: Key, known: _Known, settle: Callable[[str], Awaitable[Response]], again: bool
+        self,
+        key: Key,
+        known: _Known,
+        settle: Callable[[str], Awaitable[Response]],
+        again: bool,
+        ended: Callable[[], Response | BusError | None],
     ) -> Response:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settled.pop(key, None)  # one without an answer, which has no size
         self._under_way[key] = (known, future)
         try:
-            response = await settle(key[1] if not known.cancelled else f"{key[1]}~{known.cancelled}")
-            # As JSON, so that it stays what it was, whatever is done with the one that is given out.
-            known.answer = msgspec.json.encode(response)
+            response = await settle(key[1] if not known.tries else f"{key[1]}~{known.tries}")
+            known.answer = _answer(response)
             return response
+        except NoRoom:
+            raise
         except BusError as error:
-            known.answer = error if _is_final(error) else None
+            if again and error.code in _LATER:
+                known.tries += 1
+            else:
+                known.answer = error
             raise
         except asyncio.CancelledError:
             if again:
-                known.cancelled += 1
+                known.tries += 1
             else:
-                known.answer = BusError("cancelled", "it was cancelled", outcome="cancelled")
+                known.answer = _answer(ended() or _CANCELLED)
             raise
         finally:
             del self._under_way[key]
-            if known.answer is not None or known.cancelled:
+            if known.answer is not None or known.tries:
                 self._keep(key, known)
             future.set_result(None)
 
@@ -117,13 +136,36 @@ class Replays:
                 return
             self._bytes -= self._settled.pop(key).size
 
+    def __contains__(self, key: Key) -> bool:
+        """Whether it is under way, or has its answer."""
+        return key in self._under_way or key in self._settled
+
     def __len__(self) -> int:
         return len(self._settled)
 
 
-def _is_final(error: BusError) -> bool:
-    """Whether the call was dealt with. One that found no room was not, and may come again."""
-    return error.code not in ("capacity_exceeded", "rate_limited")
+_LATER = ("capacity_exceeded", "rate_limited")
+"""Whoever is told so comes again."""
+_CANCELLED = BusError(
+    "cancelled", "it was cancelled; what it had done by then may have taken effect", outcome="cancelled"
+)
+
+
+def _answer(found: Response | BusError) -> bytes | BusError:
+    """As JSON, so that it stays what it was, whatever is done with the one that is given out."""
+    return found if isinstance(found, BusError) else msgspec.json.encode(found)
+
+
+async def over(flight: asyncio.Future[None], until: float | None) -> None:
+    """Wait for a call under way, as long as whoever asks for it again does.
+
+    Raises:
+        BusError: That was too short (`timeout`).
+    """
+    left = None if until is None else until - asyncio.get_running_loop().time()
+    await asyncio.wait({flight}, timeout=left)
+    if not flight.done():
+        raise BusError("timeout", "it is still under way; ask again by its id", outcome="timeout")
 
 
 def _check(known: _Known, same: bytes) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from handrail.bus.descriptor import Trust
 from handrail.bus.versions import Version, VersionReq
 from handrail.core.context import Context, Principal
+from handrail.core.errors import BusError
 from handrail.core.redact import Secret
 
 if TYPE_CHECKING:
@@ -136,7 +137,11 @@ class RouteRequest:
         Raises:
             BusError: As `Bus.call`.
         """
-        return await self._bus.call(capability, version_req, body, **{**self.passed_on(), **how})
+        try:
+            return await self._bus.call(capability, version_req, body, **{**self.passed_on(), **how})
+        except BusError as error:
+            error.is_nested = True
+            raise
 
     def passed_on(self) -> dict[str, Any]:
         """What a call made for this one says of itself: the options of `Bus.call`."""

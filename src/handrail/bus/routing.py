@@ -23,6 +23,15 @@ Who = tuple[str, str, str]
 """A principal, its session, and the name of what it calls in it."""
 
 
+class LeftAlone(BusError):
+    """Who could be asked failed too often just now. They may still tell what became of a call that they had."""
+
+    def __init__(self, name: str, providers: list[Provider], seconds: float) -> None:
+        why = f"who offers {name} failed too often just now and is left alone for a while"
+        super().__init__("partition", why, retry_after_ms=max(1, int(seconds * 1000)))
+        self.providers = providers
+
+
 class Router:
     """Orders providers. It remembers which session went where, and nothing else."""
 
@@ -37,7 +46,7 @@ class Router:
 
         Raises:
             BusError: Nobody has it (`not_found`), nobody has this version (`schema_mismatch`), or those who have
-                failed too often just now (`partition`).
+                failed too often just now (`partition`, a `LeftAlone`).
         """
         fitting = [each for each in providers if satisfies(each.descriptor.version, wanted)]
         if not fitting:
@@ -49,11 +58,7 @@ class Router:
         up = [each for each in able if each.health.quarantined_until <= now]
         if not up:
             left = min(each.health.quarantined_until for each in able) - now
-            raise BusError(
-                "partition",
-                f"who offers {name}@{written(wanted)} failed too often just now and is left alone for a while",
-                retry_after_ms=max(1, int(left * 1000)),
-            )
+            raise LeftAlone(f"{name}@{written(wanted)}", able, left)
         if len(up) == 1:
             return up
         held = self._held(who, now)
@@ -83,12 +88,13 @@ def _one_each(providers: Iterable[Provider], wanted: Version) -> Iterable[Provid
     best: dict[str, Provider] = {}
     for each in providers:
         known = best.get(each.node_id)
-        if known is None or _nearness(each, wanted) > _nearness(known, wanted):
+        if known is None or nearness(each, wanted) > nearness(known, wanted):
             best[each.node_id] = each
     return best.values()
 
 
-def _nearness(provider: Provider, wanted: Version) -> tuple[bool, Version]:
+def nearness(provider: Provider, wanted: Version) -> tuple[bool, Version]:
+    """The larger, the better its version fits."""
     return provider.descriptor.version == wanted, provider.descriptor.version
 
 

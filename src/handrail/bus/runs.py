@@ -25,8 +25,8 @@ SESSION_CALLS = 2_000
 """Calls in one run of a session; then it goes on in another."""
 BYTES = 8 * 1024 * 1024
 """That the calls of one run may take up."""
-OPEN = 1_000
-"""Runs that are kept open for callers who may come again."""
+OPEN = 100
+"""Runs that are kept open for callers who may come again. With a journal each of them holds a file open, its lease."""
 IDLE = 600.0
 """Seconds that they are kept."""
 

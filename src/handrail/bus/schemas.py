@@ -7,6 +7,7 @@ from typing import Any
 
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.core.errors import BusError
+from handrail.core.redact import redact_text
 from handrail.tools.schema.validator import Validator
 
 _VALUES = frozenset({"const", "enum", "default", "examples", "example"})
@@ -35,7 +36,8 @@ class Schemas:
         """
         found = self._validator(descriptor, "response", lambda: response_shape(descriptor.response_schema))
         if problems := found.problems(response):
-            raise BusError("internal_error", f"the response of {descriptor.full_name}: {'; '.join(problems)}")
+            why = redact_text("; ".join(problems))
+            raise BusError("internal_error", f"the response of {descriptor.full_name}: {why}")
 
     def forget(self, descriptor: CapabilityDescriptor) -> None:
         for what in ("request", "response"):
@@ -55,7 +57,9 @@ class Schemas:
 
 
 def bad_request(problems: list[str]) -> BusError:
-    return BusError("bad_request", "; ".join(problems), outcome="invalid_arguments", problems=problems)
+    """They show what was given; what looks like a secret there is masked."""
+    told = [redact_text(each) for each in problems]
+    return BusError("bad_request", "; ".join(told), outcome="invalid_arguments", problems=told)
 
 
 def response_shape(output: dict[str, Any] | None) -> dict[str, Any]:

@@ -134,6 +134,7 @@ class FrameStream:
     def serves(self, provider: Provider) -> None:
         """Whose frames these are: what it promises is what it may send."""
         self._provider = provider
+        self.hides_output = provider.is_local and provider.descriptor.stream_schema is not None
 
     async def send(self, event: str, data: dict[str, Any]) -> None:
         try:
@@ -143,13 +144,19 @@ class FrameStream:
             self.broken = error
             raise
         if event == TOOL_CALL and self.interactive and isinstance(id := data.get("id"), str):
-            self._answers.setdefault(id, asyncio.get_running_loop().create_future())
+            self._expect(id)
         await self._put(event, data)
+
+    def _expect(self, tool_call_id: str) -> None:
+        known = self._answers.get(tool_call_id)
+        if known is None or known.done():
+            self._answers[tool_call_id] = asyncio.get_running_loop().create_future()
 
     async def answer(self, tool_call_id: str) -> dict[str, Any]:
         if not self.interactive or tool_call_id not in self._answers:
             raise RuntimeError(f"nobody was asked {tool_call_id!r}: send it as a tool_call frame, to who can answer")
-        return await self._answers[tool_call_id]
+        # Shielded: a handler that waits for a while, and then once more, still gets the answer.
+        return await asyncio.shield(self._answers[tool_call_id])
 
     async def relay(self, stream: Stream) -> Response:
         """Pass on the frames of another node.
@@ -158,16 +165,19 @@ class FrameStream:
             BusError: It ended with an error, or without an end.
         """
         self._relay, output = stream, None
-        async for frame in stream:
-            match frame.event:
-                case "done":
-                    return Response(output, frame.data)
-                case "error":
-                    raise BusError.from_dict(frame.data)
-                case "result":
-                    output = frame.data
-                case _:
-                    await self._put(frame.event, frame.data)
+        try:
+            async for frame in stream:
+                match frame.event:
+                    case "done":
+                        return Response(output, frame.data)
+                    case "error":
+                        raise BusError.from_dict(frame.data)
+                    case "result":
+                        output = frame.data
+                    case _:
+                        await self._put(frame.event, frame.data)
+        finally:
+            self._relay = None  # another provider may be asked, whose calls are answered there
         raise BusError("partition", "the other node broke off in mid-stream", outcome="in_doubt")
 
     def progress(self, current: float | None, total: float | None, stage: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import click
 
@@ -11,14 +10,14 @@ from handrail.bus.port import Offer
 from handrail.cli import text
 from handrail.cli.bus_reach import Reach, reaching
 from handrail.cli.groups import examples
-from handrail.cli.view import Column, answer_json, table, tell
+from handrail.cli.view import Column, answer_json, is_terminal, table, tell
 
 _COLUMNS = (
     Column("capability"),
-    Column("changes"),
+    Column("effects"),
     Column("trust"),
-    Column("node", cut=True),
-    Column("what", cut=True),
+    Column("node"),
+    Column("description", cut=True),
 )
 
 
@@ -36,9 +35,14 @@ def command(reach: Reach, name: str | None) -> None:
             answer_json({"node_id": offer.node_id, **offer.descriptor.to_dict()})
         return
     if not offers:
-        tell("There is nothing to call; a token shows only what it is good for")
+        tell(
+            f"There is {'nothing' if name is None else f'no {name!r}'} to call; a token shows only what it is good for"
+        )
         return
-    table(_COLUMNS, [_row(offer) for offer in offers], {})
+    nodes = reach.setup.view.ids(offer.node_id for offer in offers)
+    if len(nodes) == 1 and is_terminal():
+        nodes = dict.fromkeys(nodes, "-")  # the same in every row, and long
+    table(_COLUMNS, [_row(offer, nodes[offer.node_id]) for offer in offers], {})
 
 
 async def _offers(reach: Reach, name: str | None) -> list[Offer]:
@@ -47,7 +51,7 @@ async def _offers(reach: Reach, name: str | None) -> list[Offer]:
     return sorted(found, key=lambda offer: (offer.descriptor.full_name, offer.node_id))
 
 
-def _row(offer: Offer) -> tuple[Any, ...]:
+def _row(offer: Offer, node: str) -> tuple[str, ...]:
     each = offer.descriptor
-    changes = "" if not each.side_effects else "yes, repeatable" if each.idempotent else "yes"
-    return each.full_name, changes, each.trust_required, text.visible(offer.node_id), text.visible(each.description)
+    effects = "reads" if not each.side_effects else "writes, idempotent" if each.idempotent else "writes"
+    return each.full_name, effects, each.trust_required, text.visible(node), text.visible(each.description) or "-"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from handrail.bus.codes import WIRE
 from handrail.bus.port import Bus
 from handrail.cli.setup import Setup, configured
-from handrail.core.errors import UsageError
+from handrail.cli.token_place import key_file
+from handrail.core.errors import BusError, UsageError
 
 VARIABLE = "HANDRAIL_TOKEN"
 
@@ -40,25 +43,56 @@ class Reach:
 
     @asynccontextmanager
     async def bus(self) -> AsyncIterator[Bus]:
-        node, token = self.setup.config.node, self.token
-        if self.nats is not None:
-            from handrail.bus.nats.bus import NatsBus
-            from handrail.bus.tokens.identity import Identity
-
-            identity = Identity.load_or_create(node.identity or self.setup.journal.parent / "identity.key")
-            nats = NatsBus(self.nats, community=node.community, token=token, identity=identity)
-            try:
-                yield nats
-            finally:
-                await nats.aclose()
-            return
-        from handrail.bus.http.bus import HttpBus
-
-        http = HttpBus(self.at or f"http://{node.host}:{node.port}", token=token)
+        """Raises:
+        UsageError: What was asked of it was refused, or failed; with what to do.
+        """
         try:
-            yield http
-        finally:
-            await http.aclose()
+            async with self._nats(self.nats) if self.nats is not None else self._http() as bus:
+                yield bus
+        except BusError as error:
+            raise UsageError(f"{error}{self._advice(error)}") from error
+
+    @asynccontextmanager
+    async def _nats(self, url: str) -> AsyncIterator[Bus]:
+        from handrail.bus.nats.bus import NatsBus
+        from handrail.bus.tokens.identity import Identity
+
+        # What goes wrong on the way is told once, by the call that fails of it.
+        logging.getLogger("handrail.bus.nats").addHandler(logging.NullHandler())
+        identity = Identity.load_or_create(key_file(self.setup))
+        community = self.setup.config.node.community
+        async with aclosing(NatsBus(url, community=community, token=self.token, identity=identity)) as bus:
+            yield bus
+
+    @asynccontextmanager
+    async def _http(self) -> AsyncIterator[Bus]:
+        from handrail.bus.http.bus import HttpBus
+        from handrail.http.guard import bracketed
+
+        node = self.setup.config.node
+        at = self.at or f"{bracketed(node.near)}:{node.port}"
+        try:
+            http = HttpBus(at if "://" in at else f"http://{at}", token=self.token)
+        except ValueError as error:
+            raise UsageError(f"a node cannot be reached there: {error}; write --at http://127.0.0.1:8420") from error
+        async with aclosing(http) as bus:
+            yield bus
+
+    def _advice(self, error: BusError) -> str:
+        """What to do about it, and whether to ask again."""
+        if error.outcome == "in_doubt":
+            return "; it may have taken effect, so find that out before you ask again"
+        if error.retry_after_ms is not None:
+            return f"; ask again in {error.retry_after_ms / 1000:g} s"
+        if error.code == "unauthorized" and self.token is None:
+            return f"; here it is read from ${VARIABLE} or --token-file"
+        if error.details.get("problems"):
+            return "; handrail bus list NAME --json shows what it takes"
+        if error.code == "partition":
+            who = "handrail serve" if self.nats is None else "a NATS server"
+            return f"; see whether {who} runs there, or ask again later"
+        again = WIRE[error.code].again if error.code in WIRE else "no"
+        return "; ask again later" if again == "later" else ""
 
 
 def reaching(function: Callable[..., None]) -> Callable[..., None]:

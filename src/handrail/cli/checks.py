@@ -49,6 +49,9 @@ _EXTRAS = {
     "botocore": ("bedrock", "models on AWS Bedrock"),
     "xllamacpp": ("local", "the embedded model"),
     "wordllama": ("semantic", "matching by meaning"),
+    "joserfc": ("bus", "tokens of nodes"),
+    "starlette": ("server", "serving a node over HTTP"),
+    "nats": ("nats", "nodes across machines"),
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from handrail.cli.check_network import check_network
 from handrail.cli.checks import (
     Check,
     check_extras,
@@ -36,8 +37,8 @@ def command(view: View, config: Path | None) -> None:
     """Look whether everything is in order, and say what to do.
 
     Python, extras, the configuration, keys (whether they are set, never what they are), tools, MCP servers, the
-    embedded model, the journal. No server is started; handrail mcp list does that. Exit code 1 means that something
-    fails.
+    embedded model, the journal; of a node its key, its tokens, the NATS server and what its services have. No server
+    is started; handrail mcp list does that. Exit code 1 means that something fails.
     """
     print_checks(_all(view, config or view.config), as_json=view.as_json)
 
@@ -57,4 +58,6 @@ def _all(view: View, named: Path | None) -> Iterator[Check]:
     yield from check_tools(config)
     yield from check_servers(config)
     yield from check_local()
-    yield from check_journal(Setup(view, config).journal)
+    journal = Setup(view, config).journal
+    yield from check_journal(journal)
+    yield from check_network(config, journal)

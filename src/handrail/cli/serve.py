@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sys
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
 from handrail.cli.setup import Chosen, Setup, configured, with_tools
-from handrail.cli.view import tell
+from handrail.cli.view import answer_json, tell
 from handrail.config.values import Config
-from handrail.core.errors import UsageError
+from handrail.core.errors import BusError, UsageError
 from handrail.core.redact import Secret
+from handrail.http.guard import bracketed
+
+if TYPE_CHECKING:
+    from handrail.app.network import NetworkNode
+
+_AGAIN = 1.0
+"""Seconds between two attempts to be on NATS."""
 
 
 @click.command(
@@ -79,6 +90,7 @@ def address(written: str) -> tuple[str, int]:
 
 
 async def _serve(setup: Setup, chosen: Chosen, token_file: Path | None) -> None:
+    from handrail.app.keeping import end
     from handrail.app.network import open_node
     from handrail.server.serving import serve
 
@@ -90,28 +102,57 @@ async def _serve(setup: Setup, chosen: Chosen, token_file: Path | None) -> None:
             open_node(setup.config, setup.journal, wanted, person_here(ask=False), adjust=setup.adjust)
         )
         if node.nats is not None:
-            await stack.enter_async_context(opened.door())
-            tell(f"On NATS, in the community {node.community!r}")
-        token = opened.session_token() if node.token_required else None
+            stack.push_async_callback(end, asyncio.create_task(_on_nats(opened)))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on it is how a server is told to end, and it does
-        await serve(opened.server(), host=node.host, port=node.port, ready=lambda url: _say(url, token, token_file))
+        said = partial(_say, opened=opened, file=token_file, as_json=setup.view.as_json)
+        await serve(opened.server(), host=node.host, port=node.port, ready=said)
 
 
-def _say(url: str, token: Secret | None, file: Path | None) -> None:
+async def _on_nats(opened: NetworkNode) -> None:
+    """Serve there too, as soon as the server is there; what is served over HTTP does not wait for it."""
+    told = False
+    while True:
+        try:
+            async with opened.door():
+                tell(f"On NATS, in the community {opened.config.node.community!r}")
+                await asyncio.Event().wait()
+        except BusError as error:
+            if not told:
+                tell(f"Not on NATS yet: {error.message}; it is tried again")
+            told = True
+        await asyncio.sleep(_AGAIN)
+
+
+def _say(url: str, *, opened: NetworkNode, file: Path | None, as_json: bool) -> None:
+    """What a caller needs to know. A token is made only now, when it is good for something."""
+    node = opened.config.node
+    url = url.replace(bracketed(node.host), bracketed(node.near), 1)
+    token = opened.session_token() if node.token_required else None
+    if token is not None and file is not None:
+        _write(file, token)
+    if as_json:
+        where = {} if token is None else {"token": str(token)} if file is None else {"token_file": str(file)}
+        answer_json({"url": url, "node_id": opened.identity.node_id, **where})
+        sys.stdout.flush()
+        return
     tell(f"Serving at {url}")
-    if token is None:
-        return
-    if file is None:
-        tell(f"Token, good for a day: {token!s}")
-        return
-    _write(file, token)
-    tell(f"Token, good for a day, in {file}")
+    if node.near != node.host:
+        names = ", ".join(node.hosts) or "none; name this machine there"
+        tell(f"Other machines reach it by the names in `hosts` under [node]: {names}")
+    if token is not None:
+        tell(f"Token, good for a day: {token!s}" if file is None else f"Token, good for a day, in {file}")
 
 
 def _write(file: Path, token: Secret) -> None:
-    """For its owner only, from the first byte on."""
-    import os
+    """For its owner only, from the first byte on.
 
-    file.unlink(missing_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(f"{token!s}\n")
+    Raises:
+        UsageError: It cannot be written.
+    """
+    try:
+        file.unlink(missing_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(f"{token!s}\n")
+    except OSError as error:
+        why = f"the token cannot be written to {str(file)!r}: {error.strerror}"
+        raise UsageError(f"{why}; name another file with --token-file") from error

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import cast
 
 import click
 
-from handrail.bus.descriptor import Trust
+from handrail.app.network import admission_of
 from handrail.bus.request import Caller
-from handrail.bus.tokens.admission import TokenAdmission
-from handrail.bus.tokens.scope import Scope
 from handrail.bus.tokens.store import TokenStore
 from handrail.bus.tokens.token import Token, parse
 from handrail.cli import text
@@ -51,14 +47,7 @@ def command(setup: Setup, file: str) -> None:
 
 def _judged(setup: Setup, store: TokenStore, token: Token, secret: Secret) -> str | None:
     """Why this node would not take it from its owner, or None."""
-    node = setup.config.node
-    admission = TokenAdmission(
-        node_id=identity(setup).node_id,
-        store=store,
-        community=node.community,
-        directory=cast(Mapping[str, Trust], node.trust),
-        federation={each.id: Scope.of(each.can) for each in node.issuers.values() if each.can},
-    )
+    admission = admission_of(setup.config.node, identity(setup).node_id, store)
     try:
         asyncio.run(admission.identify(Caller(principal=Principal(token.subject)), secret))
     except BusError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 
 import click
 
@@ -11,7 +12,7 @@ from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
 from handrail.cli.serve import node_settings
 from handrail.cli.setup import Chosen, Setup, configured, with_tools
-from handrail.cli.view import tell
+from handrail.cli.view import answer_json, tell
 
 
 @click.command(
@@ -48,7 +49,12 @@ async def _work(setup: Setup, chosen: Chosen) -> None:
         node.door(),
     ):
         offered = [offer for offer in await node.bus.discover() if offer.local]
-        tell(f"Serving {len(offered)} capabilities to {node.config.node.community!r} as {node.identity.node_id}")
+        community, node_id = node.config.node.community, node.identity.node_id
+        if setup.view.as_json:
+            answer_json({"node_id": node_id, "community": community, "capabilities": len(offered)})
+            sys.stdout.flush()
+        else:
+            tell(f"Serving {len(offered)} capabilities to {community!r} as {node_id}")
         await _told_to_end()
         tell("Ending when the calls under way have ended")
 

@@ -77,6 +77,11 @@ class NodeSettings:
     trust: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     issuers: Mapping[str, IssuerSettings] = field(default_factory=lambda: MappingProxyType({}))
 
+    @property
+    def near(self) -> str:
+        """Its host as this machine calls it: what stands for every address is the name of none."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:

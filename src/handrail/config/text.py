@@ -28,7 +28,7 @@ def filled(table: Table, environ: Mapping[str, str]) -> Table:
 def _filled(value: Any, place: Place, environ: Mapping[str, str]) -> Any:
     match value:
         case str():
-            refuse_secret(value, place)
+            refuse_secret(_VARIABLE.sub(" ", value), place)  # a variable in the place of a secret is how it should be
             return filled_text(value, place, environ)
         case dict():
             return {key: _filled(item, place.at(key), environ) for key, item in value.items()}

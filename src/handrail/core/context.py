@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -50,7 +51,10 @@ class Context(Struct, frozen=True, kw_only=True):
 
     def allows(self, *names: str) -> bool:
         """Whether the principal, this context and every call above cover the thing that goes by these names."""
-        return all(_covers(scopes, names) for scopes in (self.principal.scopes, self.scopes, *self.within))
+        for scopes in (self.principal.scopes, self.scopes, *self.within):
+            if scopes is not None and not _covers(tuple(scopes), names):
+                return False
+        return True
 
     def nested(self, scopes: tuple[str, ...] | None, *holding: Any) -> Context:
         """For a call made by this one: one deeper, with these scopes at most."""
@@ -63,5 +67,6 @@ class Context(Struct, frozen=True, kw_only=True):
         )
 
 
-def _covers(scopes: tuple[str, ...] | None, names: tuple[str, ...]) -> bool:
-    return scopes is None or any(fnmatchcase(name, scope) for scope in scopes for name in names)
+@lru_cache(1024)
+def _covers(scopes: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, scope) for scope in scopes for name in names)

@@ -47,6 +47,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
+from handrail.core.redact import redact, redact_text
+
 Outcome = Literal[
     "ok",
     "unknown_tool",
@@ -269,10 +271,13 @@ class BusError(HandrailError):
         self.retry_after_ms = retry_after_ms
         self.details = details
         """What else helps: `alt_capabilities`, `alt_nodes`, `schema_hash_expected`, `available`, …"""
+        self.is_nested = False
+        """Whether a call on the way ended with it: then it says nothing about whoever lets it through."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The body of an answer, and the data of an `error` frame."""
-        said: dict[str, Any] = {"error": self.code, "message": self.message, "outcome": self.outcome, **self.details}
+        """The body of an answer, and the data of an `error` frame; what looks like a secret is masked."""
+        told = {"error": self.code, "message": redact_text(self.message), "outcome": self.outcome}
+        said: dict[str, Any] = {**told, **({"nested": True} if self.is_nested else {}), **redact(self.details)}
         return said if self.retry_after_ms is None else {**said, "retry_after_ms": self.retry_after_ms}
 
     @classmethod
@@ -280,15 +285,17 @@ class BusError(HandrailError):
         """What another node answered; whatever it is, it becomes an error."""
         if not isinstance(said, dict) or not isinstance(said.get("error"), str):
             return cls("internal_error", "the other node gave an answer that cannot be read")
-        known = {"error", "message", "outcome", "retry_after_ms"}
+        known = {"error", "message", "outcome", "retry_after_ms", "nested"}
         outcome, delay, message = said.get("outcome"), said.get("retry_after_ms"), said.get("message")
-        return cls(
+        error = cls(
             said["error"],
             message if isinstance(message, str) else "",
             outcome=outcome if outcome in OUTCOMES and outcome != "ok" else "failed",
             retry_after_ms=delay if isinstance(delay, int) and not isinstance(delay, bool) else None,
-            **{key: value for key, value in said.items() if key not in known and key.isidentifier()},
         )
+        error.details = {key: value for key, value in said.items() if key not in known}
+        error.is_nested = said.get("nested") is True
+        return error
 
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

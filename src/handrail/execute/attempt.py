@@ -7,9 +7,12 @@ import socket
 from collections.abc import Hashable
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe
+from handrail.core.redact import unsaid
 from handrail.execute.bound import cut
 from handrail.execute.isolation.work import HandlerRaised
 from handrail.execute.recorder import Recorder
@@ -82,7 +85,15 @@ class Attempt:
 
     def refused(self, error: ToolError) -> ToolResult:
         """The result of a call that gave no value."""
-        return refused(self.call, error, still_running=self.still_running)
+        result = refused(self.call, error, still_running=self.still_running)
+        return self._discreet(result) if self.tool is not None and self.tool.secrets else result
+
+    def _discreet(self, result: ToolResult) -> ToolResult:
+        """Without the secrets that the tool was given, whatever it said of them."""
+        assert self.tool is not None and result.error is not None
+        given = (self.arguments, self.tool.secrets)
+        problem = Problem(unsaid(result.error.code, *given), unsaid(result.error.message, *given))
+        return replace(result, content=unsaid(result.text, *given), error=problem)
 
 
 def refused(call: ToolCall, error: ToolError, *, still_running: bool = False) -> ToolResult:

@@ -158,7 +158,7 @@ class Executor:
     async def _traced(self, attempt: Attempt) -> ToolResult:
         if self.tracer is None:
             return await self._settle(attempt)
-        with self.tracer.call(attempt.call, attempt.context) as span:
+        with self.tracer.call(_discreet(attempt.call, attempt.recorder.ledger.tools), attempt.context) as span:
             attempt.context = msgspec.structs.replace(attempt.context, trace=span.parent)
             result = await self._settle(attempt)
             span.settled(result, attempt.call.name if attempt.tool is None else attempt.tool.scoped_name)
@@ -391,6 +391,13 @@ class Executor:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+def _discreet(call: ToolCall, tools: RegisteredTools) -> ToolCall:
+    """The call as it may be told: without secrets."""
+    if call.name not in tools:
+        return call
+    return msgspec.structs.replace(call, arguments=tools.find(call.name).masked(call.arguments))
 
 
 def _unrepeatable(caller: Tool | None, name: str, tools: RegisteredTools) -> Forbidden | None:

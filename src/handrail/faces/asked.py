@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from handrail.bus.request import Caller
 from handrail.bus.streams import FrameStream, Response
 from handrail.bus.trace import CallTraceEvent
 from handrail.bus.versions import Version, written
+from handrail.core.calls import ToolResult
 from handrail.core.context import Live
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
@@ -28,7 +30,10 @@ class Asked(Live):
         "bytes_out",
         "call_id",
         "caller",
+        "came",
         "channel",
+        "deadline",
+        "ended",
         "error",
         "how",
         "name",
@@ -37,6 +42,7 @@ class Asked(Live):
         "token",
         "trace_id",
         "wanted",
+        "who",
     )
 
     def __init__(self, bus: Bus, name: str, body: Any, how: Mapping[str, Any], caller: Caller, call_id: str) -> None:
@@ -44,10 +50,17 @@ class Asked(Live):
         self.name = name
         self.body: dict[str, Any] = body if type(body) is dict else _object(body)
         self.how = how
+        self.came = caller
+        """As whom they came."""
         self.caller = caller
+        """As whom they are known."""
         self.call_id = call_id
         self.token: Secret | None = None
         self.session_id: str | None = how.get("session_id")
+        self.who = None if self.session_id is None else (caller.id, self.session_id, name)
+        """Whose calls go to the same provider."""
+        self.deadline = _deadline(how)
+        """Of the caller, on the clock of the loop: one for all who are asked."""
         self.trace_id = ""
         self.wanted: Version = (0, 0)
         self.channel: FrameStream | None = None
@@ -55,6 +68,8 @@ class Asked(Live):
         """Who answered, or was to."""
         self.error: BusError | None = None
         """What the handler raised, with all that it said."""
+        self.ended: ToolResult | None = None
+        """What became of it when its caller was gone."""
         self.bytes_in = 0
         self.bytes_out = 0
 
@@ -77,6 +92,14 @@ def told(asked: Asked, result: str, ms: float, response: Response | None, now: i
         bytes_in=asked.bytes_in,
         bytes_out=asked.bytes_out,
     )
+
+
+def _deadline(how: Mapping[str, Any]) -> float | None:
+    seconds, deadline = how.get("timeout_seconds"), how.get("deadline")
+    if seconds is None:
+        return None if deadline is None else float(deadline)
+    until: float = asyncio.get_running_loop().time() + seconds
+    return until if deadline is None else min(until, float(deadline))
 
 
 def _count(value: Any) -> int:

@@ -5,32 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from handrail.bus.codes import REFUSALS
 from handrail.bus.frames import DONE, ERROR, RESULT
 from handrail.bus.port import Bus, Calling
-from handrail.core.errors import (
-    BusError,
-    Cancelled,
-    Denied,
-    Forbidden,
-    InDoubt,
-    LimitReached,
-    MissingExtra,
-    TimedOut,
-    ToolError,
-)
+from handrail.core.errors import BusError, Forbidden, MissingExtra, TimedOut, ToolError
 from handrail.core.invocation import Invocation
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.tool import Tool
 
-_KINDS: dict[str, type[ToolError]] = {
-    "forbidden": Forbidden,
-    "denied": Denied,
-    "timeout": TimedOut,
-    "cancelled": Cancelled,
-    "in_doubt": InDoubt,
-    "limit": LimitReached,
-}
-"""By the outcome that the bus tells."""
 _MAY_NOT = frozenset(
     {
         "unauthorized",
@@ -44,6 +26,7 @@ _MAY_NOT = frozenset(
     }
 )
 """Codes that say that the caller may not."""
+TOOLS_CALL = "llm.tools.call"
 
 
 def bound_tool(definition: ToolDefinition, bus: Bus, how: Calling, handlers: Mapping[str, Callable[..., Any]]) -> Tool:
@@ -51,7 +34,8 @@ def bound_tool(definition: ToolDefinition, bus: Bus, how: Calling, handlers: Map
     if (handler := handlers.get(definition.name)) is not None:
         return Tool(definition, handler)
     if definition.binding is not None:
-        return Tool(definition, BoundCapability(bus, definition.binding, how).run, style="invocation")
+        bound = BoundCapability(bus, definition.binding, how, reads=not definition.side_effects)
+        return Tool(definition, bound.run, style="invocation")
 
     async def nothing(invocation: Invocation) -> Any:
         raise ToolError("not_implemented", f"{definition.name!r} is bound to no capability and has no handler")
@@ -70,10 +54,14 @@ def body_of(binding: Binding, arguments: Mapping[str, Any]) -> dict[str, Any]:
 class BoundCapability:
     """A capability as the handler of a tool, called for whoever calls the tool."""
 
-    def __init__(self, bus: Bus, binding: Binding, how: Calling) -> None:
+    def __init__(self, bus: Bus, binding: Binding, how: Calling, *, reads: bool = False) -> None:
+        """`reads` says that the tool was declared to change nothing; then its capability has to say so too."""
         self._bus = bus
         self._binding = binding
         self._how = how
+        self._reads = reads
+        self._harmless: set[str] = set()
+        """Capabilities that were seen to say so."""
         self._streams: bool | None = None
         """Whether its response goes out in frames; None is not known yet."""
 
@@ -87,12 +75,30 @@ class BoundCapability:
         how: Calling = {**self._how, "call_id": invocation.idempotency_key, "trace": trace}
         body = body_of(self._binding, invocation.arguments)
         try:
+            if self._reads:
+                await self._check_harmless(body)
             output = await (self._drained(body, how) if await self._is_stream() else self._told(body, how, invocation))
         except BusError as error:
             raise tool_error(error) from error
         if isinstance(output, dict) and output.get("error"):
             raise tool_error(BusError.from_dict(output))
         return output
+
+    async def _check_harmless(self, body: Mapping[str, Any]) -> None:
+        """A side effect that the tool does not declare would be made without anybody's word."""
+        name, target = self._binding.capability, body["input"].get("target_capability")
+        if name == TOOLS_CALL and isinstance(target, str):
+            name = target.partition("@")[0]  # that changes what its target does
+        if name in self._harmless:
+            return
+        try:
+            offers = await self._bus.discover(name)
+        except MissingExtra:
+            return
+        if any(offer.descriptor.side_effects for offer in offers):
+            raise Forbidden(f"{name} changes something, and this tool is declared not to; declare its side_effects")
+        if offers:
+            self._harmless.add(name)
 
     async def _is_stream(self) -> bool:
         if self._streams is None:
@@ -136,7 +142,7 @@ def _report(invocation: Invocation, data: Mapping[str, Any]) -> None:
 
 def tool_error(error: BusError) -> ToolError:
     """What a model is told of an error of the bus: its code and its words, with the outcome that it means."""
-    kind = _KINDS.get(error.outcome)
+    kind = REFUSALS.get(error.outcome)
     if kind is None and error.code in _MAY_NOT:
         kind = Forbidden
     if kind is None and error.code == "timeout":

@@ -16,21 +16,32 @@ from typing import Any, Protocol, Self, Unpack
 
 from handrail.bus.descriptor import CapabilityDescriptor, Trust
 from handrail.bus.peers import Peers
+from handrail.bus.placed import Placed
 from handrail.bus.port import Admission, Bus, Calling, Handler, Offer, Predicate
 from handrail.bus.providers import Provider, Registry
-from handrail.bus.request import OWN, RouteRequest
-from handrail.bus.routing import Router
+from handrail.bus.replays import Key
+from handrail.bus.request import OWN, Caller, RouteRequest
+from handrail.bus.routing import LeftAlone, Router
 from handrail.bus.schemas import Schemas
 from handrail.bus.streams import FrameStream, Response
 from handrail.bus.trace import CallTraceEvent, TraceRing, topology
 from handrail.bus.versions import Version, VersionReq, version_of
+from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
 from handrail.core.redact import Secret
 from handrail.execute.policy import Policy
 from handrail.faces.asked import Asked, told
-from handrail.faces.bus_checks import admitted, checked_reach, checked_right, is_elsewhere
+from handrail.faces.bus_checks import (
+    admitted,
+    admitted_too,
+    checked_reach,
+    checked_right,
+    is_elsewhere,
+    may_run_again,
+    only_at,
+)
 from handrail.faces.bus_local import Local
 from handrail.faces.bus_remote import passed_on
 from handrail.faces.capability import capability_of
@@ -80,6 +91,7 @@ class CapabilityBus:
         self._idle = asyncio.Event()
         self._traces = TraceRing(ring)
         self._router = Router(self._clock)
+        self._placed = Placed(self._clock)
         self._peers = Peers(node_id, self._clock)
         self._local = Local(journal, policy, approver, tracer, max_depth, self._clock, new_id)
         self._closed = False
@@ -140,13 +152,16 @@ class CapabilityBus:
         self.schema.forget(provider.descriptor)
         self._local.remove(provider)
 
-    async def connect(self, remote: Bus, *, refresh: float = 30.0) -> None:
+    async def connect(self, remote: Bus, *, refresh: float = 30.0, keep: bool = False) -> None:
         """Let calls go to another bus too, for what it has; it is asked again from time to time.
+
+        With `keep` it joins when it comes, also if it is not there now; that is raised all the same.
 
         Raises:
             BusError: It cannot be reached.
+            UsageError: It has our own id.
         """
-        await self._peers.connect(remote, refresh)
+        await self._peers.connect(remote, refresh, keep=keep)
 
     async def disconnect(self, remote: Bus) -> None:
         """Nothing more goes there. Closing it is its owner's."""
@@ -221,30 +236,66 @@ class CapabilityBus:
     async def _answered(self, asked: Asked) -> Response:
         if self._closed:
             raise BusError("partition", "this node is closing", retry_after_ms=1_000)
-        name, who = asked.name, None
-        params = asked.body.get("params")
-        if asked.session_id is not None:
-            who = (asked.caller.id, asked.session_id, name)
+        name, params = asked.name, asked.body.get("params")
         known = self.registry.of(name)
         if self._peers.any:
             known = [*known, *await self._peers.of(name, known)]
-        routes = self._router.order(name, asked.wanted, known, params if isinstance(params, dict) else {}, who)
+        routes, alone = self._routes(asked, known, params if isinstance(params, dict) else {})
         asked.provider = routes[0]
         token = asked.how.get("token")
         asked.token = Secret(token) if token else asked.caller.token
         asked.caller = await admitted(self._admission, asked, routes[0].descriptor)
-        for left, provider in enumerate(routes, 1 - len(routes)):
+        key = (asked.caller.id, asked.call_id)
+        if alone is not None:
+            routes = [self._had(key, routes, alone)]
+        if not self._peers.any or asked.how.get("call_id") is None or may_run_again(routes):
+            return await self._first_of(routes, asked)
+        async with self._placed.turn(key, asked.how.get("depth") or 0, asked.deadline):
+            if (before := self._placed.at(key)) is not None:
+                routes = [only_at(before, known, asked)]
+            return await self._first_of(routes, asked, key)
+
+    def _routes(
+        self, asked: Asked, known: list[Provider], params: dict[str, Any]
+    ) -> tuple[list[Provider], LeftAlone | None]:
+        """Who may be asked; with the reason why not, they may be asked about a call that they had, and nothing else."""
+        try:
+            return self._router.order(asked.name, asked.wanted, known, params, asked.who), None
+        except LeftAlone as alone:
+            if asked.how.get("call_id") is None:
+                raise
+            return alone.providers, alone
+
+    def _had(self, key: Key, providers: list[Provider], alone: LeftAlone) -> Provider:
+        before = self._placed.at(key)
+        for each in providers:
+            if each is before or (each.is_local and self._local.knows(key)):
+                return each
+        raise alone
+
+    async def _first_of(self, routes: list[Provider], asked: Asked, key: Key | None = None) -> Response:
+        """What the first gives who gives something. `key` is that of a call which must not run twice."""
+        failed: BusError | None = None
+        for provider in routes:
+            if failed is not None and not await admitted_too(self._admission, asked, routes[0], provider):
+                continue
             asked.provider = provider
+            if key is not None:
+                self._placed.note(key, provider)
             try:
                 response = await self._at(provider, asked)
             except BusError as error:
-                sent = asked.channel is not None and asked.channel.has_sent
-                if not left or sent or not is_elsewhere(error, provider.descriptor):
+                if not is_elsewhere(error, provider.descriptor):
                     raise
+                if key is not None:
+                    self._placed.forget(key)
+                if asked.channel is not None and asked.channel.has_sent:
+                    raise
+                failed = failed if failed is not None and error.details.get("came_back") else error
             else:
-                self._router.went(who, provider)
+                self._router.went(asked.who, provider)
                 return response
-        raise AssertionError("the last provider answers or raises")
+        raise failed or AssertionError("there is somebody to ask")
 
     async def _at(self, provider: Provider, asked: Asked) -> Response:
         context = checked_right(provider.descriptor, asked)
@@ -254,7 +305,15 @@ class CapabilityBus:
             return await self._local.call(provider, asked, context)
         if (refusal := checked_reach(context, self.max_depth)) is not None:
             raise refusal
-        return await passed_on(provider, provider.bus, asked, context, self._clock)
+        return await passed_on(
+            provider, provider.bus, asked, self._known_as(asked.caller, provider.bus), context, self._clock
+        )
+
+    def _known_as(self, caller: Caller, bus: Bus) -> Caller:
+        """Who asks another node. Over a wire this program signs; a bus beside this one would take it for its own."""
+        if caller.trust != "self" or not isinstance(bus, CapabilityBus):
+            return caller
+        return Caller(principal=Principal(self._node_id, caller.principal.scopes), trust="member", token=caller.token)
 
     # ── what became of them ──────────────────────────────────────────────────────────
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from msgspec.structs import replace
 
+from handrail.bus.codes import BEGUN, ELSEWHERE
 from handrail.bus.descriptor import CapabilityDescriptor, trusted_enough
 from handrail.bus.port import Admission
+from handrail.bus.providers import Provider
 from handrail.bus.request import OWN, Caller
+from handrail.bus.routing import nearness
+from handrail.bus.versions import satisfies
 from handrail.core.context import Context
 from handrail.core.errors import BusError
 from handrail.faces.asked import Asked
@@ -22,13 +25,47 @@ async def admitted(admission: Admission | None, asked: Asked, descriptor: Capabi
     Raises:
         BusError: It may not.
     """
-    caller = asked.caller
+    caller = asked.came
     if asked.token is not None and caller.token is None:
         caller = replace(caller, token=asked.token)
     if admission is None or caller is OWN:
         return caller
     known = await admission.admit(caller, asked.token, descriptor, asked.body)
     return known if asked.token is None or known.token is not None else replace(known, token=asked.token)
+
+
+async def admitted_too(admission: Admission | None, asked: Asked, first: Provider, other: Provider) -> bool:
+    """Whether who was admitted to the first provider may ask another one too, which may read the body otherwise.
+
+    Admission that must be asked again counts it as one more call.
+    """
+    one, two = first.descriptor, other.descriptor
+    if (one.version, one.trust_required, one.request_schema) == (two.version, two.trust_required, two.request_schema):
+        return True
+    try:
+        asked.caller = await admitted(admission, asked, two)
+    except BusError:
+        return False
+    return True
+
+
+def may_run_again(providers: list[Provider]) -> bool:
+    return all(each.descriptor.retriable for each in providers)
+
+
+def only_at(before: Provider, providers: list[Provider], asked: Asked) -> Provider:
+    """The provider to which this call went before, or another by the same way: whoever is there knows where it went.
+
+    Raises:
+        BusError: It is not there any more, and nobody else knows what became of it (`in_doubt`).
+    """
+    there = [each for each in providers if each.bus is before.bus and satisfies(each.descriptor.version, asked.wanted)]
+    if not there:
+        why = (
+            f"node {before.node_id!r} was given this call and cannot be asked now; nobody else knows what became of it"
+        )
+        raise BusError("partition", why, outcome="in_doubt")
+    return max(there, key=lambda each: (each.node_id == before.node_id, nearness(each, asked.wanted)))
 
 
 def checked_right(descriptor: CapabilityDescriptor, asked: Asked) -> Context:
@@ -56,20 +93,16 @@ def checked_right(descriptor: CapabilityDescriptor, asked: Asked) -> Context:
         principal=caller.principal,
         token=asked.token,
         within=how.get("within") or (),
-        deadline=_deadline(descriptor, how),
+        deadline=_until(descriptor, asked),
         depth=how.get("depth") or 0,
         trace=how.get("trace"),
         auxdata={BUS: asked},
     )
 
 
-def _deadline(descriptor: CapabilityDescriptor, how: Any) -> float:
-    now = asyncio.get_running_loop().time()
-    seconds, deadline = how.get("timeout_seconds"), how.get("deadline")
-    until = now + descriptor.timeout_seconds
-    if seconds is not None:
-        until = min(until, now + seconds)
-    return until if deadline is None else min(until, float(deadline))
+def _until(descriptor: CapabilityDescriptor, asked: Asked) -> float:
+    until = asyncio.get_running_loop().time() + descriptor.timeout_seconds
+    return until if asked.deadline is None else min(until, asked.deadline)
 
 
 def checked_reach(context: Context, max_depth: int) -> BusError | None:
@@ -82,14 +115,18 @@ def checked_reach(context: Context, max_depth: int) -> BusError | None:
 
 
 def is_fault(error: BusError, asked: Asked) -> bool:
-    """Whether it is the provider's, and not something that its caller did."""
+    """Whether it is the provider's, and not something that its caller did, or that it was told on the way."""
+    if error.is_nested:
+        return False
     if error.code == "timeout":
-        return asked.how.get("timeout_seconds") is None and asked.how.get("deadline") is None
+        return asked.deadline is None
     return error.code in ("internal_error", "partition")
 
 
 def is_elsewhere(error: BusError, descriptor: CapabilityDescriptor) -> bool:
     """Whether another provider may be asked: nothing ran there, or it may run again."""
+    if error.details.get(BEGUN) and not descriptor.retriable:
+        return False
     if error.outcome in ("in_doubt", "timeout"):
         return error.outcome == "in_doubt" and descriptor.retriable
-    return error.code in ("capacity_exceeded", "partition")
+    return error.code in ELSEWHERE

@@ -10,13 +10,13 @@ import msgspec
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.port import Handler, Predicate
 from handrail.bus.providers import Provider, Registry
-from handrail.bus.replays import Replays
+from handrail.bus.replays import Key, NoRoom, Replays
 from handrail.bus.runs import Runs
 from handrail.bus.schemas import bad_request
 from handrail.bus.streams import FrameStream, Response
-from handrail.core.calls import ToolCall
+from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import BusError, JournalError, UsageError
+from handrail.core.errors import BusError, JournalError, LeaseHeld, UsageError
 from handrail.core.events import CallProgress, Emit, Event, ignore
 from handrail.core.ids import NewId
 from handrail.core.ports import Approver, Clock, Journal, Tracer
@@ -100,6 +100,10 @@ class Local:
         self._tools = {name: tool for name, tool in self._tools.items() if tool is not provider.tool}
         self._is_changed = True
 
+    def knows(self, key: Key) -> bool:
+        """Whether this call is under way here, or has its answer."""
+        return key in self._replays
+
     async def call(self, provider: Provider, asked: Asked, context: Context) -> Response:
         """Raises:
         BusError: It gave no response.
@@ -117,7 +121,10 @@ class Local:
             (asked.caller.id, asked.call_id),
             same,
             lambda id: self._run(provider, asked, context, id),
-            again=provider.descriptor.retriable,
+            # A tool knows one call from another by a key that is drawn for each: it cannot tell that it ran before.
+            again=provider.descriptor.retriable and not (provider.is_tool and provider.descriptor.side_effects),
+            ended=lambda: _ended(provider, asked),
+            until=context.deadline,
         )
 
     async def _run(self, provider: Provider, asked: Asked, context: Context, id: str) -> Response:
@@ -127,8 +134,6 @@ class Local:
         if self._is_changed:
             self._is_changed = False
             self._executor.renew(RegisteredTools(dict.fromkeys(self._tools.values())))
-        if asked.channel is not None:
-            asked.channel.hides_output = descriptor.stream_schema is not None
         started, ok = self._clock.monotonic(), False
         provider.in_flight += 1
         try:
@@ -157,14 +162,24 @@ class Local:
         try:
             await self._runs.free(run)
             context = msgspec.structs.replace(context, run=run.id)
-            result = await self._executor.invoke(call, context, _heard(asked.channel))
+            result = await self._settled(call, context, asked)
             response = response_of(provider, asked, result)
             asked.bytes_out = len(encoded_as(response.output))
             return response
+        except LeaseHeld as error:
+            raise _held(provider) from error
         except JournalError as error:
             raise _unrecorded(provider) from error
         finally:
             self._runs.end(run, asked.bytes_in + asked.bytes_out)
+
+    async def _settled(self, call: ToolCall, context: Context, asked: Asked) -> ToolResult:
+        try:
+            return await self._executor.invoke(call, context, _heard(asked.channel))
+        except asyncio.CancelledError:
+            if asked.how.get("call_id") is not None:  # whoever asks again is told what became of it
+                asked.ended = await self._executor.answered(call, context)
+            raise
 
     def _first(self, provider: Provider, asked: Asked, refusal: BusError) -> BusError:
         """What is wrong with a body is told before what stands in its way."""
@@ -187,14 +202,30 @@ def _heard(channel: FrameStream | None) -> Emit:
     return heard
 
 
+def _ended(provider: Provider, asked: Asked) -> Response | BusError | None:
+    try:
+        return None if asked.ended is None else response_of(provider, asked, asked.ended)
+    except BusError as error:
+        return error
+
+
 def _full(provider: Provider) -> BusError:
     typical = provider.health.milliseconds(0.5)
     most = provider.descriptor.max_concurrent
-    return BusError(
+    return NoRoom(
         "capacity_exceeded",
         f"{provider.descriptor.full_name} does {most} at once, and that many are under way",
         outcome="limit",
         retry_after_ms=250 if typical is None else min(5_000, max(20, int(typical))),
+    )
+
+
+def _held(provider: Provider) -> BusError:
+    return BusError(
+        "partition",
+        "another process works on the same session or call; wait for its end, or ask there",
+        outcome="failed" if provider.descriptor.retriable else "in_doubt",
+        retry_after_ms=1_000,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from handrail.bus.codes import WIRE
 from handrail.bus.port import Bus
 from handrail.bus.providers import Provider
+from handrail.bus.request import Caller
 from handrail.bus.streams import Response
 from handrail.core.context import Context
 from handrail.core.errors import BusError
@@ -13,10 +15,13 @@ from handrail.core.ports import Clock
 from handrail.faces.asked import Asked
 from handrail.faces.bus_checks import is_fault
 from handrail.faces.bus_local import encoded_as
+from handrail.faces.capability import closed
 
 
-async def passed_on(provider: Provider, bus: Bus, asked: Asked, context: Context, clock: Clock) -> Response:
-    """What the other node gave.
+async def passed_on(
+    provider: Provider, bus: Bus, asked: Asked, caller: Caller, context: Context, clock: Clock
+) -> Response:
+    """What the other node gave, asked as this caller.
 
     Raises:
         BusError: It gave no response, or the caller may not ask for it.
@@ -30,9 +35,11 @@ async def passed_on(provider: Provider, bus: Bus, asked: Asked, context: Context
     started, ok = clock.monotonic(), True
     provider.in_flight += 1
     try:
-        return await _answered(bus, asked, context)
+        return await _answered(bus, asked, caller, context)
     except BusError as error:
         ok = not is_fault(error, asked)
+        if error.code not in WIRE:
+            raise closed(error) from error
         raise
     finally:
         provider.in_flight -= 1
@@ -40,12 +47,14 @@ async def passed_on(provider: Provider, bus: Bus, asked: Asked, context: Context
         provider.health.note(ok, (now - started) * 1000, now)
 
 
-async def _answered(bus: Bus, asked: Asked, context: Context) -> Response:
+async def _answered(bus: Bus, asked: Asked, caller: Caller, context: Context) -> Response:
     # One hop deeper, so that nodes which know each other do not send a call round.
     how: Any = {
         **asked.how,
-        "caller": asked.caller,
+        "caller": caller,
         "token": asked.token,
+        "deadline": asked.deadline,
+        "timeout_seconds": None,
         "depth": context.depth + 1,
         "call_id": asked.call_id,
     }

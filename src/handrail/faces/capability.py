@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace as changed
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
-from handrail.bus.codes import WIRE
+from handrail.bus.codes import BEGUN, ELSEWHERE, REFUSALS, WIRE
 from handrail.bus.descriptor import CapabilityDescriptor, Trust
 from handrail.bus.port import Handler
 from handrail.bus.providers import Provider
@@ -26,48 +26,34 @@ from handrail.bus.streams import Response
 from handrail.bus.versions import Version, written
 from handrail.core.calls import Output, ToolResult
 from handrail.core.codes import CODES
-from handrail.core.errors import (
-    BusError,
-    Cancelled,
-    Denied,
-    Forbidden,
-    InDoubt,
-    LimitReached,
-    Outcome,
-    TimedOut,
-    ToolError,
-    UsageError,
-)
+from handrail.core.errors import BusError, ToolError, UsageError
 from handrail.core.invocation import Invocation
 from handrail.execute.policy import Policy
 from handrail.faces.asked import Asked
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.tool import Tool
 
-if TYPE_CHECKING:
-    pass
-
 BUS = "bus"
 """Where in `auxdata` a handler finds what came along."""
 ALL = 1 << 40
 """Characters: nothing on the bus is cut, since its reader may be a program."""
+CANCEL = 0.15
+"""Seconds that a cancelled handler has to end: its caller has the end of the call within 0.2."""
 _MANY = 1_000_000
-_OUTCOMES: dict[Outcome, type[ToolError]] = {
-    "forbidden": Forbidden,
-    "denied": Denied,
-    "timeout": TimedOut,
-    "cancelled": Cancelled,
-    "in_doubt": InDoubt,
-    "limit": LimitReached,
-}
 
 logger = logging.getLogger(__name__)
 
 
 def policy_of(policy: Policy | None, max_depth: int, *, asks: bool) -> Policy:
     """How the executor of a bus treats calls. How many at once is the bus's to say, of each capability."""
+    given = policy or Policy()
     return changed(
-        policy or Policy(), confirm_side_effects=asks, max_depth=max_depth, max_output=ALL, concurrency=_MANY
+        given,
+        confirm_side_effects=asks,
+        max_depth=max_depth,
+        max_output=ALL,
+        concurrency=_MANY,
+        cancel_grace=min(given.cancel_grace, CANCEL),
     )
 
 
@@ -127,11 +113,17 @@ async def _handled(descriptor: CapabilityDescriptor, handler: Handler, invocatio
 
 def _noted(asked: Asked, error: BusError) -> ToolError:
     """Keep the error as it is for the caller, and give the executor what it can record."""
-    if error.code not in WIRE:
-        error = BusError("internal_error", error.message, outcome=error.outcome)
-    asked.error = error
-    refusal = _OUTCOMES.get(error.outcome)
+    asked.error = error = closed(error)
+    refusal = REFUSALS.get(error.outcome)
     return ToolError(error.code, error.message) if refusal is None else refusal(error.message or error.code)
+
+
+def closed(error: BusError) -> BusError:
+    """A copy that is what callers may see: of the closed set of codes, and no more than it says."""
+    told = BusError.from_dict(error.to_dict())
+    told.code = error.code if error.code in WIRE else "internal_error"
+    told.is_nested = error.is_nested
+    return told
 
 
 def _log(descriptor: CapabilityDescriptor, error: Exception) -> None:
@@ -203,7 +195,10 @@ def response_of(provider: Provider, asked: Asked, result: ToolResult) -> Respons
         BusError: It gave no response.
     """
     if result.error is not None or result.outcome != "ok":
-        raise error_of(provider, asked, result)
+        error = _error_of(provider, asked, result)
+        if error.code in ELSEWHERE and not provider.descriptor.retriable:
+            error.details[BEGUN] = True  # whatever its code says: it may have taken effect before that
+        raise error
     if not provider.is_tool:
         content: dict[str, Any] = result.content
         return Response(content["output"], content.get("meta") or {})
@@ -214,7 +209,7 @@ def response_of(provider: Provider, asked: Asked, result: ToolResult) -> Respons
     return Response(output, meta)
 
 
-def error_of(provider: Provider, asked: Asked, result: ToolResult) -> BusError:
+def _error_of(provider: Provider, asked: Asked, result: ToolResult) -> BusError:
     code = "" if result.error is None else result.error.code
     message = result.text if result.error is None else result.error.message
     told, outcome = asked.error, result.outcome

@@ -21,6 +21,7 @@ from handrail.bus.chat.request import choice_of, defaults_of, native
 from handrail.bus.chat.schema import CHAT, MAX_TOOLS, V2, request_schema
 from handrail.bus.frames import Frame
 from handrail.bus.port import Bus, Calling, Stream
+from handrail.bus.schemas import bad_request
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import BusError, LimitReached, ModelError
@@ -109,7 +110,8 @@ class Chat:
         self._answered = 0
         names = {tool.name for tool in executor.tools}
         self._offered = _offered(self._input, names)
-        self._choice = choice_of(self._input.get("tool_choice", "auto"), names)
+        shown = names if self._offered is None else set(self._offered)
+        self._choice = choice_of(self._input.get("tool_choice", "auto"), shown)
 
     async def run(self) -> tuple[str, dict[str, Any]]:
         """The answer, and the data of `done`. The runner asks again until no tool is called.
@@ -169,9 +171,8 @@ class Chat:
                         text.clear()
                         answers.begin(call)
                     case ReplyFinished():
-                        said = frame.data.get("message") or {"content": "".join(text)}
                         end = {key: value for key, value in frame.data.items() if key != "message"}
-                        return str(said["content"]), {**end, "ms": self._reader.ms}
+                        return _last(frame.data, text), {**end, "ms": self._reader.ms}
         raise BusError("partition", "the stream broke off", outcome="in_doubt")
 
     async def _event(self, event: Event) -> None:
@@ -229,6 +230,14 @@ class Answers:
             await self._frames.cancel()
 
 
+def _last(done: Mapping[str, Any], text: list[str]) -> str:
+    """The last reply, as the node tells it; one that does not has said all of it in frames."""
+    match done.get("message"):
+        case {"content": str(content)}:
+            return content
+    return "".join(text)
+
+
 def natives(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
     """Tools as `input.tools` of `llm.chat@2.0` has them."""
     return [native(each.name, each.description, each.input_schema) for each in definitions]
@@ -236,7 +245,7 @@ def natives(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
 
 def check_body(body: Any) -> None:
     if problems := _validator().problems(body):
-        raise BusError("bad_request", "; ".join(problems), outcome="invalid_arguments", problems=problems)
+        raise bad_request(problems)
 
 
 @lru_cache(maxsize=1)

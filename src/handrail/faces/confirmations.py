@@ -8,6 +8,7 @@ of a chat nobody is waited for, unless there is an approver.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Den
 from handrail.core.ports import Approver
 
 BY = "dispatch_confirmed"
+MOST = 10_000
+"""Questions that are remembered, so that a word is not used twice."""
 Send = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
@@ -38,6 +41,11 @@ class _Chat:
     send: Send | None
     sending: set[asyncio.Task[None]] = field(default_factory=set)
 
+    def sent(self, task: asyncio.Task[None]) -> None:
+        self.sending.discard(task)
+        if not task.cancelled():
+            task.exception()  # a call that has its word already does not fail because its question did not arrive
+
 
 class Confirmations:
     """An `Approver` that remembers what it was asked, so that each word is good once."""
@@ -45,8 +53,8 @@ class Confirmations:
     def __init__(self, approver: Approver | None, patience: float | None) -> None:
         self._approver = approver
         self._patience = patience
-        self._questions: dict[tuple[str, str], Question] = {}
-        """By run and call."""
+        self._questions: OrderedDict[tuple[str, str], Question] = OrderedDict()
+        """By run and call, the oldest first."""
         self._chats: dict[str, _Chat] = {}
 
     @contextmanager
@@ -55,6 +63,10 @@ class Confirmations:
         chat = self._chats[run] = _Chat(send)
         try:
             yield
+        except asyncio.CancelledError:
+            for question in self._of_run(run):  # whose calls have their answer now: no word helps them
+                question.used = True
+            raise
         finally:
             del self._chats[run]
             for task in chat.sending:
@@ -64,36 +76,41 @@ class Confirmations:
         """Everything that was asked about calls of this id, the newest last."""
         return [question for (_, id), question in self._questions.items() if id == call_id]
 
+    def is_chat(self, run: str) -> bool:
+        """Whether it is one that goes on."""
+        return run in self._chats
+
     def are_open(self, run: str) -> bool:
-        return any(not question.used for (of, _), question in self._questions.items() if of == run)
+        return any(not question.used for question in self._of_run(run))
+
+    def _of_run(self, run: str) -> list[Question]:
+        return [question for (of, _), question in self._questions.items() if of == run]
+
+    def _remember(self, question: Question) -> None:
+        self._questions[question.asked.run, question.asked.call_id] = question
+        while len(self._questions) > MOST:
+            self._questions.popitem(last=False)
 
     async def decide(self, question: Confirmation) -> Decision:
         chat = self._chats.get(question.run)
-        key = (question.run, question.call_id)
         if chat is None or chat.send is None:
-            self._questions[key] = Question(question)
-            return Defer() if self._approver is None else await self._decided(key, self._approver)
+            self._remember(asked := Question(question))
+            return Defer() if self._approver is None else await _decided(asked, self._approver)
         waits: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        self._questions[key] = Question(question, waits)
+        self._remember(asked := Question(question, waits))
         # Whoever reads the frame may answer before it is done reading.
         sent = asyncio.create_task(_told(chat.send, question))
         chat.sending.add(sent)
-        sent.add_done_callback(chat.sending.discard)
+        sent.add_done_callback(chat.sent)
         either: tuple[asyncio.Future[Any], ...] = (sent, waits)
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if sent.done():
             sent.result()
         if not waits.done() and self._approver is not None:
-            decision = await self._decided(key, self._approver)
+            decision = await _decided(asked, self._approver)
             if not isinstance(decision, Defer):
                 return decision
         return await self._waited(waits)
-
-    async def _decided(self, key: tuple[str, str], approver: Approver) -> Decision:
-        question = self._questions[key]
-        decision = await approver.decide(question.asked)
-        question.used = question.used or not isinstance(decision, Defer)
-        return decision
 
     async def _waited(self, waits: asyncio.Future[Decision]) -> Decision:
         try:
@@ -101,6 +118,12 @@ class Confirmations:
                 return await waits
         except TimeoutError:
             return Defer()
+
+
+async def _decided(question: Question, approver: Approver) -> Decision:
+    decision = await approver.decide(question.asked)
+    question.used = question.used or not isinstance(decision, Defer)
+    return decision
 
 
 async def _told(send: Send, question: Confirmation) -> None:

@@ -6,6 +6,7 @@ serves `llm.chat` on the bus. Everything it asks of the bus it asks for its call
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, Self
 
@@ -15,7 +16,7 @@ from handrail.bus.port import Bus, Calling
 from handrail.bus.request import OWN, Caller
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import BusError, ModelError, ToolError, UnknownTool
+from handrail.core.errors import BusError, JournalError, ModelError, ToolError, UnknownTool
 from handrail.core.ids import NewId, new_id
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.ports import Approver, Journal
@@ -24,7 +25,7 @@ from handrail.execute.policy import Policy
 from handrail.faces.bound import bound_tool
 from handrail.faces.builtin import builtin_tools
 from handrail.faces.chat import Chat, Reader, StreamTo, natives
-from handrail.faces.confirmations import BY, Confirmations, Question, allow, decline
+from handrail.faces.confirmations import BY, MOST, Confirmations, Question, allow, decline
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.registry import RegisteredTools, registered
 
@@ -92,8 +93,10 @@ class ToolExecutor:
         self._interactive = interactive
         self._new_id = new_id
         self._confirmations = Confirmations(approver, confirmation_seconds)
-        self._calls: dict[tuple[str, str], ToolCall] = {}
+        self._calls: OrderedDict[tuple[str, str], ToolCall] = OrderedDict()
         """As they were first written, by run and id: a word is for exactly these."""
+        self._confirmed: Counter[str] = Counter()
+        """By run, how many calls are under way on a person's word."""
         policy = Policy(
             timeout=per_tool_timeout_seconds,
             concurrency=max_concurrent,
@@ -162,6 +165,7 @@ class ToolExecutor:
         """
         if not self._asks(call):
             return await self.dispatch(call)
+        call = self._with_id(call)
         if not self._confirmations.of(call.id):
             result = await self._invoke(call, self._executor.run)
             if result.outcome != "needs_confirmation":
@@ -172,7 +176,14 @@ class ToolExecutor:
         run = question.asked.run
         if not allow(question):
             await self._executor.answer(run, question.asked.request, allow=True, by=BY)
-        return await self._invoke(self._calls.get((run, call.id), call), run)
+        self._confirmed[run] += 1
+        try:
+            return await self._invoke(self._calls.get((run, call.id), call), run)
+        finally:
+            self._confirmed[run] -= 1
+            if not self._confirmed[run]:
+                del self._confirmed[run]
+                await self._finish(run)
 
     def decline(self, call: ToolCall, reason: str = "") -> bool:
         """Say no to a call of a chat that waits for a word on it; whether one did."""
@@ -188,6 +199,7 @@ class ToolExecutor:
 
         Raises:
             BusError: The chat could not be had, with a code of the closed set.
+            JournalError: The record cannot be kept, so nothing more may run.
         """
         reader = Reader(stream_to)
         try:
@@ -196,6 +208,9 @@ class ToolExecutor:
             told = _bus_error(error)
             await reader.send("error", told.to_dict())
             raise told from error
+        except JournalError:
+            await reader.send("error", BusError("internal_error", "the record of the chat cannot be kept").to_dict())
+            raise
         await reader.send("done", end)
         return {"role": "assistant", "content": text}
 
@@ -217,8 +232,13 @@ class ToolExecutor:
             with self._confirmations.chat(run, ask):
                 return await (chat.in_one_stream() if self._interactive else chat.run())
         finally:
-            if not self._confirmations.are_open(run):
-                await self._executor.finish(run)
+            await self._finish(run)
+
+    async def _finish(self, run: str) -> None:
+        """End the run of a chat that is over, unless a call of it runs, or somebody may yet give their word on one."""
+        goes_on = run == self._executor.run or self._confirmations.is_chat(run) or run in self._confirmed
+        if not goes_on and not self._confirmations.are_open(run):
+            await self._executor.finish(run)
 
     async def aclose(self) -> None:
         """End what still runs where that is possible. Bus and journal are their owners' to close."""
@@ -243,14 +263,18 @@ class ToolExecutor:
         )
 
     async def _invoke(self, call: ToolCall, run: str) -> ToolResult:
-        if not call.id:
-            call = msgspec.structs.replace(call, id=self._new_id("call"))
+        call = self._with_id(call)
         self._note(call, run)
         return await self._executor.invoke(call, self._context(run))
+
+    def _with_id(self, call: ToolCall) -> ToolCall:
+        return call if call.id else msgspec.structs.replace(call, id=self._new_id("call"))
 
     def _note(self, call: ToolCall, run: str) -> None:
         if self._asks(call):
             self._calls.setdefault((run, call.id), call)
+            while len(self._calls) > MOST:
+                self._calls.popitem(last=False)
 
     def _asks(self, call: ToolCall) -> bool:
         """Whether a person's word is needed for it."""
@@ -262,11 +286,13 @@ class ToolExecutor:
 
     def _question(self, call: ToolCall) -> Question | str:
         """What was asked about exactly this call and has no word yet; or why there is no such thing."""
-        tool = self._executor.tools.find(call.name)
         try:
+            tool = self._executor.tools.find(call.name)
             given = call.arguments if isinstance(call.arguments, dict) else parse_object(call.arguments)
         except JSONTextError as error:
             return f"the arguments are no JSON object: {error}"
+        except UnknownTool as error:
+            return str(error)
         asked = [each for each in self._confirmations.of(call.id) if each.asked.tool == tool.scoped_name]
         same = [each for each in asked if each.is_about(tool.complete(given))]
         if not same:

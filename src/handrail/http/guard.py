@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from handrail.core.errors import UsageError
+from handrail.http.room import Place, Room
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -35,6 +36,9 @@ _EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
 _DIGITS = 18
 """Of a length; a longer number is too large for anybody."""
 _CLOSE = (b"connection", b"close")
+_AGAIN = (b"retry-after", b"1")
+_Refusal = tuple[int, str, tuple[bytes, bytes] | None]
+"""A status, why, and a header that belongs to it."""
 _LINGER = 0.5
 """Seconds in which the rest of a request that is refused is read and dropped."""
 
@@ -139,7 +143,7 @@ class Checked:
         if refusal is None:
             return await self._app(scope, receive, send)
         if scope["type"] == "websocket":
-            return await send({"type": "websocket.close", "code": 1008, "reason": refusal[1]})
+            return await self._refuse(denying(send), *refusal)
         return await turn_away(receive, send, *refusal, refuse=self._refuse)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
@@ -153,10 +157,14 @@ class Checked:
 class Bounded:
     """Reads a body within its time and size, and only then passes the request on."""
 
-    def __init__(self, app: App, *, size: int, seconds: float, refuse: Refuse | None = None) -> None:
+    def __init__(
+        self, app: App, *, size: int, seconds: float, room: Room | None = None, refuse: Refuse | None = None
+    ) -> None:
+        """`room` is for the bodies of all requests that are being read."""
         self._app = app
         self._size = size
         self._seconds = seconds
+        self._room = room
         self._refuse = refuse or refuse_in_words
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,26 +173,45 @@ class Bounded:
         declared = header(scope, b"content-length") or ""
         # Python reads no number of more than 4,300 digits.
         if declared.isdecimal() and (len(declared) > _DIGITS or int(declared) > self._size):
-            return await self._too_large(receive, send)
-        body = bytearray()
+            return await self._turn_away(receive, send, *self._too_large)
+        place = None if self._room is None else self._room.place()
         try:
             async with asyncio.timeout(self._seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        return None  # the client went away before it had asked for anything
-                    body += message.get("body", b"")
-                    if len(body) > self._size:
-                        return await self._too_large(receive, send)
-                    if not message.get("more_body", False):
-                        break
+                found = await self._read(receive, place)
         except TimeoutError:
             why = f"the request did not arrive within {self._seconds:g} seconds"
             return await self._refuse(send, 408, why, _CLOSE)
-        return await self._app(scope, _again(bytes(body), receive), send)
+        finally:
+            if place is not None:
+                place.leave()
+        if isinstance(found, bytes):
+            return await self._app(scope, _again(found, receive), send)
+        if found is not None:
+            await self._turn_away(receive, send, *found)
 
-    async def _too_large(self, receive: Receive, send: Send) -> None:
-        await turn_away(receive, send, 413, f"a request may have {self._size:,} bytes", refuse=self._refuse)
+    async def _read(self, receive: Receive, place: Place | None) -> bytes | _Refusal | None:
+        """The body, or why it is refused; None when the client went away before it had asked for anything."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self._size:
+                return self._too_large
+            if place is not None and not place.hold(len(body)):
+                return 503, "too many large requests are being read; ask again in a moment", _AGAIN
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    @property
+    def _too_large(self) -> _Refusal:
+        return 413, f"a request may have {self._size:,} bytes", None
+
+    async def _turn_away(
+        self, receive: Receive, send: Send, status: int, why: str, more: tuple[bytes, bytes] | None
+    ) -> None:
+        await turn_away(receive, send, status, why, *(() if more is None else (more,)), refuse=self._refuse)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -232,12 +259,21 @@ async def turn_away(
     Who is cut off while it sends often does not see why, so the rest is read for a moment. Who still sends then is
     cut off: else it could go on, and be read, for ever.
     """
-    all_there = await _read_off(receive)
+    all_there = await read_off(receive)
     await (refuse or refuse_in_words)(send, status, why, *headers, *(() if all_there else (_CLOSE,)))
 
 
-async def _read_off(receive: Receive) -> bool:
-    """Whether the request came to its end."""
+def denying(send: Send) -> Send:
+    """For an answer to a wish for a WebSocket: before it is opened it is a request like others."""
+
+    async def sent(message: Message) -> None:
+        await send({**message, "type": f"websocket.{message['type']}"})
+
+    return sent
+
+
+async def read_off(receive: Receive) -> bool:
+    """Read what is left of a request, for a moment: whether it came to its end."""
     try:
         async with asyncio.timeout(_LINGER):
             while (message := await receive())["type"] == "http.request":

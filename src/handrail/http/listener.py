@@ -16,7 +16,11 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
     try:
         listener = socket.create_server((host.strip("[]"), port), family=family, backlog=128)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen at {bracketed(host)}:{port}: {error}; choose another port, or 0") from error
+        why = getattr(error, "strerror", None) or str(error)
+        why = why.partition(" (while attempting")[0]  # what follows says it once more
+        raise UsageError(
+            f"cannot listen at {bracketed(host)}:{port}: {why}; choose another port, or another address"
+        ) from error
     # asyncio does so only for sockets that it makes itself; without it each answer waits for the client's ACK, 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:

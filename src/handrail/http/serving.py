@@ -19,6 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from handrail.http.guard import App
 
+_MOMENT = 0.005
+
 
 @contextlib.contextmanager
 def told_to_end() -> Iterator[asyncio.Task[bool]]:
@@ -36,12 +38,15 @@ def told_to_end() -> Iterator[asyncio.Task[bool]]:
             loop.remove_signal_handler(signal.SIGTERM)
 
 
-def config(app: App, *, head_seconds: float, connections: int, grace: float, **more: Any) -> uvicorn.Config:
+def config(
+    app: App, *, head_seconds: float, connections: int, grace: float, write: float = 30.0, **more: Any
+) -> uvicorn.Config:
     """uvicorn's settings, with what a server of ours never does."""
 
     class Heads(Patient):
         seconds = head_seconds
         most = 2 * connections
+        write_seconds = write
 
     settings: dict[str, Any] = {
         "http": Heads,
@@ -83,12 +88,79 @@ class Web(uvicorn.Server):
                 async with asyncio.timeout(1):
                     await self._stop.wait()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, without a tenth of a second for nothing; and whoever does not let go is left."""
+        for server in (*self.servers, *(sockets or ())):
+            server.close()
+        open = self.server_state.connections
+        for connection in tuple(open):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while open or self.server_state.tasks:  # noqa: ASYNC110  # nothing says when they are gone
+                    await asyncio.sleep(_MOMENT)
+        for task in tuple(self.server_state.tasks):
+            task.cancel()
+        for connection in tuple(open):
+            cast(asyncio.Transport, connection.transport).abort()
+
     def stop(self) -> None:
         self.should_exit = True
         self._stop.set()
 
 
-class Patient(H11Protocol):
+async def ended(web: Web, serving: asyncio.Task[None], seconds: float) -> None:
+    """Close what is left. A connection that cannot be closed in time is left to the end of the process."""
+    web.stop()
+    await asyncio.wait((serving,), timeout=seconds)
+    if not serving.done():
+        serving.cancel()
+        await asyncio.wait((serving,))
+
+
+class Taken(asyncio.Protocol):
+    """Cuts a connection off whose client takes nothing of what it is sent; else that would be kept for ever."""
+
+    write_seconds: float
+    _wire: asyncio.Transport
+    _unless: asyncio.TimerHandle | None = None
+    """Fires unless everything is taken before."""
+    _left = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._wire = cast(asyncio.Transport, transport)
+        self._wire.set_write_buffer_limits(0)  # whatever lies here unsent is noticed
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._look_no_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._look_no_more()
+
+    def _look_later(self) -> None:
+        self._left = self._wire.get_write_buffer_size()
+        self._unless = asyncio.get_running_loop().call_later(self.write_seconds, self._look)
+
+    def _look(self) -> None:
+        if self._wire.get_write_buffer_size() < self._left:
+            self._look_later()  # it is slow, and there
+        else:
+            self._wire.abort()
+
+    def _look_no_more(self) -> None:
+        if self._unless is not None:
+            self._unless.cancel()
+            self._unless = None
+
+
+class Patient(Taken, H11Protocol):
     """Gives a request so long to say what it wants, and takes no more connections than it can bear."""
 
     seconds: float

@@ -213,7 +213,7 @@ class _Run:
     def _take_stock(self, known: int) -> None:
         """A run that is taken up has used something of its limits already; only time does not count on."""
         messages = self.conversation.messages
-        self._ended = known == len(messages) and isinstance(messages[-1], AssistantMessage)
+        self._ended = 0 < known == len(messages) and isinstance(messages[-1], AssistantMessage)
         calls: dict[str, ToolCall] = {}
         for at in range(_user_spoke(messages) + 1, known):
             match message := messages[at]:

@@ -20,6 +20,7 @@ from starlette.websockets import WebSocket
 from handrail.core.errors import BusError
 from handrail.core.redact import redact_text
 from handrail.http.guard import App, Bounded, Checked, Doors, Message, Receive, Scope, Send
+from handrail.http.room import Room
 from handrail.server import call as calls
 from handrail.server.answers import failure, refuse, refused
 from handrail.server.looking import OPEN, look, looks
@@ -37,8 +38,7 @@ _HEADERS = (
     "last-event-id",
     "traceparent",
     "x-api-key",
-    "x-handrail-run",
-    "x-handrail-tools",
+    *(f"x-handrail-{name}" for name in ("confirm", "progress", "run", "tools")),
     *(
         f"x-hearthnet-{name}"
         for name in (
@@ -54,7 +54,13 @@ _WORDS = {
 }
 
 
-def build(server: NodeServer, *, host: str = "127.0.0.1", crowded: Callable[[], bool] = lambda: False) -> Starlette:
+def build(
+    server: NodeServer,
+    *,
+    host: str = "127.0.0.1",
+    crowded: Callable[[], bool] = lambda: False,
+    room: Room | None = None,
+) -> Starlette:
     """The application of a node that is bound to a host. From the outside in: names, crowd, life, size, routes."""
     doors = Doors.of(host, server.hosts, server.origins)
     limits = server.limits
@@ -67,7 +73,7 @@ def build(server: NodeServer, *, host: str = "127.0.0.1", crowded: Callable[[], 
             expose_headers=["x-hearthnet-request-id", "retry-after"],
         )
     ]
-    return Starlette(
+    app = Starlette(
         routes=[*_routes(server), *server.gateways],
         middleware=[
             Middleware(cast(Any, Caught)),
@@ -75,10 +81,12 @@ def build(server: NodeServer, *, host: str = "127.0.0.1", crowded: Callable[[], 
             Middleware(cast(Any, Crowded), crowded=crowded),
             Middleware(cast(Any, Turnstile), life=server.life),
             *(pages if server.origins else ()),
-            Middleware(cast(Any, Bounded), size=limits.body, seconds=limits.body_seconds, refuse=refuse),
+            Middleware(cast(Any, Bounded), size=limits.body, seconds=limits.body_seconds, room=room, refuse=refuse),
         ],
         exception_handlers={BusError: _bus_error, HTTPException: _http_error},
     )
+    app.router.redirect_slashes = False  # nobody is sent elsewhere with a token in hand
+    return app
 
 
 def _routes(server: NodeServer) -> list[BaseRoute]:

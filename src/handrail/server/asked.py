@@ -52,7 +52,7 @@ class Asked:
         if self.task.cancelled():
             # What became of an effect is on record; here nobody waited for it.
             outcome: Outcome = "cancelled" if self._harmless else "in_doubt"
-            raise BusError("cancelled", "the node ended before the call did", outcome=outcome)
+            raise BusError("cancelled", "it was cancelled: nobody waited for it, or the node ends", outcome=outcome)
         return self.task.result()
 
     def _leave(self) -> None:
@@ -85,10 +85,11 @@ class Calls:
         """The call of that id, which is started unless it is under way. `harmless` is one that may be made again.
 
         Raises:
-            BusError: The id stands for another call (`bad_request`).
+            BusError: The id stands for another call (`bad_request`); or no more are begun (`partition`).
         """
         call = self._asked.get(key)
         if call is None:
+            self._life.check()
             call = self._asked[key] = Asked(make(), asked, self._life, self._linger, harmless=harmless)
             call.task.add_done_callback(lambda task: self._asked.pop(key, None))
         elif call.asked != asked:

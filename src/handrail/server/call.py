@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from handrail.bus.port import Calling
 from handrail.core.canonical import canonical
-from handrail.core.errors import BusError
+from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import new_id
 from handrail.core.redact import Secret
 from handrail.server.again import may_run_again
@@ -23,7 +23,7 @@ from handrail.server.door import caller_of
 from handrail.server.envelope import Envelope, read_call, single
 from handrail.server.negotiate import ENVELOPE, JSON, SSE, accepted, require_json
 from handrail.server.replay import Key, Reader
-from handrail.server.sse import EventStream
+from handrail.server.sse import REQUEST_ID, EventStream
 
 if TYPE_CHECKING:
     from handrail.server.node import NodeServer
@@ -73,12 +73,14 @@ async def _whole(server: NodeServer, envelope: Envelope, how: Calling, key: Key,
         with contextlib.suppress(asyncio.CancelledError):
             await gone
     # Who is gone gets nothing; the status is for those who look at what the server sent.
-    return answer({}, 499) if response is None else answer(response, headers={"x-hearthnet-request-id": key.call_id})
+    return answer({}, 499) if response is None else answer(response, headers={REQUEST_ID.decode(): key.call_id})
 
 
 def _reader(server: NodeServer, envelope: Envelope, how: Calling, key: Key, after: int) -> Reader:
     if after and server.replay.find(key) is None:
-        raise BusError("not_found", "there is no such stream any more; make the call again, with the same request id")
+        outcome: Outcome = "failed" if may_run_again(server.bus, envelope) else "in_doubt"
+        why = "there is no such stream any more; ask for its answer with the same request id, and the next attempt"
+        raise BusError("not_found", why, outcome=outcome)
     server.met.check(server.bus, envelope, key)
     running = server.replay.start(
         key,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from handrail.core.canonical import canonical
 from handrail.core.errors import BusError
 from handrail.core.jsontext import JSONTextError, kind_of, parse
 from handrail.core.redact import Secret
+from handrail.core.trace import traceparent
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -24,13 +24,13 @@ PREFIX = "X-HearthNet-"
 LOOK = "node.look"
 """What a node that signs calls when it only wants to look at something."""
 
-Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]*$", max_length=128)]
+# `$` alone would let a last newline through, and an id goes into a header of the answer.
+Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]*$(?!\n)", max_length=128)]
 Text = Annotated[str, Meta(max_length=256)]
-Version = Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")]
+Version = Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$(?!\n)")]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000)]
 Depth = Annotated[int, Meta(ge=0, le=1_000)]
 Scopes = Annotated[tuple[tuple[Text, ...], ...], Meta(max_length=64)]
-_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -70,7 +70,6 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
     def how(self, caller: Caller, token: Secret | None, call_id: str, most: float) -> Calling:
         """The options of `Bus.call`. Nobody is waited for longer than `most` seconds."""
-        trace = self.traceparent
         return Calling(
             caller=caller,
             token=token,
@@ -80,8 +79,7 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
             within=self.within,
             session_id=self.session_id,
             schema_hash=self.schema_hash,
-            # By W3C's rules one that cannot be read is as good as none.
-            trace=trace if trace is not None and _TRACE.fullmatch(trace) else None,
+            trace=traceparent(self.traceparent),
         )
 
 

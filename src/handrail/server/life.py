@@ -7,6 +7,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Literal, Protocol
 
+from handrail.core.errors import BusError
+
+AGAIN_MS = 1_000
+"""After which who is turned away may ask again."""
 Phase = Literal["starting", "ready", "draining"]
 
 
@@ -32,11 +36,20 @@ class Life:
     def under_way(self) -> int:
         return len(self._under_way)
 
+    def check(self) -> None:
+        """Raises:
+        BusError: The node ends, and no call is begun any more (`partition`).
+        """
+        if self.phase == "draining":
+            raise BusError("partition", "the node is ending; ask another", retry_after_ms=AGAIN_MS)
+
     def begin(self, call: Ends) -> None:
         self._under_way.add(call)
+        self._idle.clear()
 
     def ended(self, call: Ends) -> None:
         self._under_way.discard(call)
+        self._look()
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
@@ -47,8 +60,7 @@ class Life:
             yield
         finally:
             self._requests -= 1
-            if not self._requests:
-                self._idle.set()
+            self._look()
 
     async def drain(self, grace: float) -> None:
         """Take no more calls, let those under way end, and after so many seconds end them; each is answered."""
@@ -58,6 +70,10 @@ class Life:
                 call.end()
             await self._quiet(max(1.0, grace / 2))
         self.over.set()
+
+    def _look(self) -> None:
+        if not self._requests and not self._under_way:
+            self._idle.set()
 
     async def _quiet(self, seconds: float) -> bool:
         try:

@@ -72,8 +72,10 @@ class SocketLimits(Struct, frozen=True, kw_only=True):
 class ServerLimits(Struct, frozen=True, kw_only=True):
     """How much of the node one client may take up."""
 
-    body: int = 4 * 1024 * 1024
-    """Bytes of a request."""
+    body: int = 16 * 1024 * 1024
+    """Bytes of a request, and of a message on a socket."""
+    reading: int = 128 * 1024 * 1024
+    """Bytes of all large requests and messages that are being read, whoever sends them."""
     head_seconds: float = 10.0
     """For a connection to say what it wants."""
     body_seconds: float = 30.0

@@ -25,10 +25,14 @@ from handrail.server.life import Life
 
 AHEAD = 64
 """Frames that are read from the bus before anybody has taken them."""
+AHEAD_BYTES = 1024 * 1024
+"""Of these, after which no more are read."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of the frames that are kept of one stream."""
 ENDED = 256
 """Streams that have ended and can still be read."""
+ENDED_BYTES = 64 * 1024 * 1024
+"""Of the frames of all of these."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -75,7 +79,10 @@ class Running:
         self._linger = linger
         self._most = max(frames, AHEAD)
         self._frames: deque[Kept] = deque()
-        self._size = 0
+        self.size = 0
+        """Bytes that are kept."""
+        self._came = 0
+        """Bytes that came, kept or not."""
         self._readers: set[Reader] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._room: asyncio.Future[None] | None = None
@@ -102,7 +109,8 @@ class Running:
         """
         if not self.first - 1 <= after <= self.newest:
             raise BusError("not_found", f"of this stream the frames {self.first} to {self.newest} are kept")
-        reader = Reader(self, after)
+        missing = sum(len(frame.data) for frame in self.since(after, self.newest - after))
+        reader = Reader(self, after, self._came - missing)
         self._readers.add(reader)
         self._stay()
         self._advance()
@@ -115,7 +123,8 @@ class Running:
             return []
         begin = after + 1 - self.first
         if begin < 0:
-            raise BusError("partition", f"the reader fell behind: the frames up to {self.first - 1} are gone")
+            why = f"the reader fell behind: the frames up to {self.first - 1} are gone, and the call goes on without it"
+            raise BusError("partition", why, outcome="in_doubt")
         frames = self._frames
         return [frames[index] for index in range(begin, begin + count)]
 
@@ -126,6 +135,11 @@ class Running:
         self._hurry = True
         self._advance()
         self._ending = asyncio.create_task(self.stream.cancel())
+
+    def end_alone(self) -> None:
+        """Cancel the call, unless somebody else reads it: who was cut off reads on elsewhere."""
+        if not self._readers:
+            self.end()
 
     def left(self, reader: Reader) -> None:
         self._readers.discard(reader)
@@ -177,16 +191,22 @@ class Running:
 
     def _keep(self, frame: Kept) -> None:
         self._frames.append(frame)
-        self._size += len(frame.data)
-        while len(self._frames) > self._most or (self._size > MAX_BYTES and len(self._frames) > AHEAD):
-            self._size -= len(self._frames.popleft().data)
+        self.size += len(frame.data)
+        self._came += len(frame.data)
+        taken = max((reader.at for reader in self._readers), default=self.newest - AHEAD)
+        while len(self._frames) > self._most or (self.size > MAX_BYTES and self.first <= taken):
+            self.size -= len(self._frames.popleft().data)
         self.ended = frame.last
         for reader in self._readers:
             reader.wake()
 
     def _far_ahead(self) -> bool:
-        foremost = max((reader.at for reader in self._readers), default=self.newest - AHEAD)
-        return self.newest - foremost >= AHEAD and not self._hurry
+        """Whether what nobody has taken yet is enough for now."""
+        if self._hurry:
+            return False
+        frames = min((self.newest - reader.at for reader in self._readers), default=AHEAD)
+        size = min((self._came - reader.taken for reader in self._readers), default=AHEAD_BYTES)
+        return frames >= AHEAD or size >= AHEAD_BYTES
 
     async def _until_room(self) -> None:
         self._room = asyncio.get_running_loop().create_future()
@@ -200,10 +220,12 @@ class Running:
 class Reader:
     """One connection's place in a stream."""
 
-    def __init__(self, running: Running, after: int) -> None:
+    def __init__(self, running: Running, after: int, taken: int) -> None:
         self.running = running
         self.at = after
         """The last frame that was taken."""
+        self.taken = taken
+        """The bytes of the stream up to it."""
         self._waiting: asyncio.Future[None] | None = None
 
     async def read(self, *, most: int = AHEAD, seconds: float | None = None) -> list[Kept]:
@@ -218,6 +240,7 @@ class Reader:
             found = self.running.since(self.at, most)
         if found:
             self.at = found[-1].seq
+            self.taken += sum(len(frame.data) for frame in found)
             self.running.moved()
         return found
 
@@ -240,13 +263,14 @@ class Reader:
 class Replay:
     """The streams of a node, by whose they are."""
 
-    def __init__(self, life: Life, *, frames: int = 1_024, linger: float = 2.0, kept_seconds: float = 10.0) -> None:
+    def __init__(self, life: Life, *, frames: int, linger: float, kept_seconds: float) -> None:
         self._life = life
         self._frames = frames
         self._linger = linger
         self._kept_seconds = kept_seconds
         self._running: dict[Key, Running] = {}
         self._ended: deque[Running] = deque()
+        self._ended_bytes = 0
 
     def find(self, key: Key) -> Running | None:
         return self._running.get(key)
@@ -255,10 +279,11 @@ class Replay:
         """The stream of that id, which is started unless it runs.
 
         Raises:
-            BusError: The id stands for another call (`bad_request`).
+            BusError: The id stands for another call (`bad_request`); or no more are begun (`partition`).
         """
         running = self._running.get(key)
         if running is None:
+            self._life.check()
             running = self._running[key] = Running(key, make(), self._life, frames=self._frames, linger=self._linger)
             running.asked = asked
             running.on_end = self._forget_later
@@ -269,10 +294,12 @@ class Replay:
     def _forget_later(self, running: Running) -> None:
         asyncio.get_running_loop().call_later(self._kept_seconds, self._forget, running)
         self._ended.append(running)
-        if len(self._ended) > ENDED:
+        self._ended_bytes += running.size
+        while len(self._ended) > ENDED or (self._ended_bytes > ENDED_BYTES and len(self._ended) > 1):
             self._forget(self._ended[0])
 
     def _forget(self, running: Running) -> None:
         if self._running.get(running.key) is running:
             del self._running[running.key]
             self._ended.remove(running)
+            self._ended_bytes -= running.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.http.guard import bracketed, is_loopback
 from handrail.http.listener import bound
+from handrail.http.room import Room
 
 if TYPE_CHECKING:
     import socket
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEEDED = ("starlette", "uvicorn", "websockets", "prometheus_client")
+_FILES = 256
+"""Open files beside connections: journals, databases, processes."""
 _CLOSING = 2.0
 """Seconds for uvicorn to close what is left, when every call has ended."""
 
@@ -61,19 +65,23 @@ def _only_here(host: str) -> None:
 
 
 async def _serve(server: NodeServer, listener: socket.socket, host: str, ready: Callable[[], None]) -> None:
-    from handrail.http.serving import Web, config, told_to_end
+    from handrail.http.serving import Web, config, ended, told_to_end
     from handrail.server.app import build
+    from handrail.server.quiet import sockets
 
     limits = server.limits
     full = limits.connections
+    room = Room(limits.reading)
+    _enough_files(full)
     settings: dict[str, Any] = {
         "limit_concurrency": None,  # `Crowded` says the same in our form
-        "ws": "handrail.server.quiet:QuietSockets",
+        "ws": sockets(room, limits.write_seconds),
         "ws_max_size": limits.body,
         "ws_ping_interval": limits.sockets.ping_seconds,
         "ws_ping_timeout": limits.sockets.ping_seconds,
         "ws_per_message_deflate": False,  # nothing that comes in is unpacked
         "timeout_graceful_shutdown": _CLOSING,
+        "write": limits.write_seconds,
     }
     web: Web
 
@@ -86,17 +94,30 @@ async def _serve(server: NodeServer, listener: socket.socket, host: str, ready: 
 
     if server.metrics is None:
         _ = server.counted  # counts from the first call on
-    app = build(server, host=host, crowded=crowded)
+    app = build(server, host=host, crowded=crowded, room=room)
     web = Web(config(app, head_seconds=limits.head_seconds, connections=full, grace=limits.grace, **settings), up)
     serving = asyncio.create_task(web.serve(sockets=[listener]))
     try:
         with told_to_end() as told:
             await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        await server.life.drain(limits.grace)
-        web.stop()
-        await asyncio.wait((serving,), timeout=2 * _CLOSING)
-        if not serving.done():
-            serving.cancel()  # a connection that cannot be closed is left to the end of the process
-    if serving.done():
+        try:
+            await server.life.drain(limits.grace)
+        finally:
+            await ended(web, serving, 2 * _CLOSING)
+    if not serving.cancelled():
         serving.result()
+
+
+def _enough_files(connections: int) -> None:
+    """A socket is an open file: ask the system for as many as the limits promise, twice as many as are answered."""
+    wanted = 2 * connections + _FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        logger.warning(
+            "this process may have %d open files, and %d connections take %d; raise `ulimit -Hn`, or serve fewer",
+            *(most, connections, wanted),
+        )

@@ -19,6 +19,8 @@ _HEADERS = [
     (b"x-accel-buffering", b"no"),  # a proxy that collects a stream defeats it
     *PLAIN,
 ]
+REQUEST_ID = b"x-hearthnet-request-id"
+"""By which who was cut off finds its call again."""
 _ALIVE = b": still there\n\n"
 
 
@@ -34,6 +36,7 @@ class EventStream:
 
     def __init__(self, reader: Reader, *, keep_alive: float, write_seconds: float) -> None:
         self._reader = reader
+        self._headers = [*_HEADERS, (REQUEST_ID, reader.running.key.call_id.encode())]
         self._keep_alive = keep_alive
         self._write_seconds = write_seconds
         self._gone = False
@@ -48,7 +51,7 @@ class EventStream:
                 # Nothing was sent yet, so that the status can say it.
                 await refused(BusError.from_dict(msgspec.json.decode(first[0].data)))(scope, receive, send)
                 return
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
             await self._write(first, send)
         except (TimeoutError, OSError):
             self._gone = True  # it takes nothing, or is not there

@@ -101,10 +101,10 @@ class Talk:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._reader.close()
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            self._reader.close()
         await self._end(next((error for task in tasks if (error := _failure(task)) is not None), None))
 
     async def _end(self, error: BaseException | None) -> None:
@@ -122,12 +122,12 @@ class Talk:
             case BusError():
                 await self._cut(error, BROKEN)
             case _:
-                self._running.end()
+                await self._cut(BusError("internal_error", "the node made a mistake; its log says where"), BROKEN)
                 raise error
 
     async def _cut(self, error: BusError, code: int) -> None:
-        """End the call and say why."""
-        self._running.end()
+        """End the call and say why. A client that reads on over another socket keeps it."""
+        self._running.end_alone()
         with contextlib.suppress(Gone):
             await self._wire.error(error, self._sent + 1)
         await self._wire.close(code)

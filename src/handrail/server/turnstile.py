@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from handrail.core.errors import BusError
-from handrail.http.guard import App, Receive, Scope, Send, or_over
+from handrail.http.guard import App, Receive, Scope, Send, or_over, read_off
 from handrail.server.answers import refused
-from handrail.server.life import Life
+from handrail.server.life import AGAIN_MS, Life
 
-AGAIN_MS = 1_000
 _LOOKS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -40,8 +38,9 @@ class Turnstile:
             return await self._app(scope, receive, send)
         if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
-        if self._life.phase == "draining":
-            error = BusError("partition", "the node is ending; ask another", retry_after_ms=AGAIN_MS)
+        try:
+            self._life.check()
+        except BusError as error:
             return await turned_away(error, scope, receive, send)
         with self._life.request():
             if scope["type"] == "http":
@@ -51,19 +50,9 @@ class Turnstile:
 
 async def turned_away(error: BusError, scope: Scope, receive: Receive, send: Send) -> None:
     """Say no with 503, to a socket too: before it is opened it is a request like others."""
-    response = refused(error, 503)
     if scope["type"] == "websocket":
         await receive()
-    else:
-        await _read_off(receive)
-    await response(scope, receive, send)
-
-
-async def _read_off(receive: Receive) -> None:
-    """Who is cut off while it sends often does not see why."""
-    try:
-        async with asyncio.timeout(0.5):
-            while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
-                pass
-    except TimeoutError:
-        return
+        return await refused(error, 503)(scope, receive, send)
+    # Who still sends then is cut off: else it could go on, and nobody reads it.
+    headers = {} if await read_off(receive) else {"connection": "close"}
+    return await refused(error, 503, headers)(scope, receive, send)

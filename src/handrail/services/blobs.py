@@ -27,17 +27,18 @@ from handrail.store.content import make_folder, write_whole
 
 MIB = 1024 * 1024
 MOST_EACH = 16 * MIB
-EVERYBODY = ""
-"""The holder of what was put as shared."""
-
 _CID = re.compile(r"blake3:([0-9a-f]{64})")
 _TABLES = """
 CREATE TABLE IF NOT EXISTS blob (cid TEXT PRIMARY KEY, size INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS holder (
     cid TEXT NOT NULL REFERENCES blob, owner TEXT NOT NULL, media_type TEXT NOT NULL, at INTEGER NOT NULL,
-    PRIMARY KEY (owner, cid)
-)
+    shared INTEGER NOT NULL, PRIMARY KEY (owner, cid)
+);
+CREATE INDEX IF NOT EXISTS holder_cid ON holder (cid)
 """
+_USED = "SELECT coalesce(sum(size), 0), count(CASE WHEN b.cid = ? THEN 1 END) FROM blob b"
+"""Bytes in all, and whether a blob is one of those."""
+_USED_BY = f"{_USED} JOIN holder h ON h.cid = b.cid WHERE h.owner = ?"
 
 
 def cid_of(data: bytes) -> str:
@@ -54,13 +55,20 @@ def cid_of(data: bytes) -> str:
 
 
 class BlobStore:
-    """A folder of blobs, with a bound on each and on all. Several processes may use one folder."""
+    """A folder of blobs, with bounds on each, on those of an owner and on all. Several processes may use one folder."""
 
     def __init__(
-        self, folder: Path, *, most_each: int = MOST_EACH, most_bytes: int = 1024 * MIB, clock: Clock | None = None
+        self,
+        folder: Path,
+        *,
+        most_each: int = MOST_EACH,
+        most_per_owner: int = 256 * MIB,
+        most_bytes: int = 1024 * MIB,
+        clock: Clock | None = None,
     ) -> None:
         self.most_each = most_each
         self._folder = folder
+        self._most_per_owner = most_per_owner
         self._most_bytes = most_bytes
         self._clock = clock or SystemClock()
         self._database = Database(folder / "index.sqlite", _TABLES, kind="blobs")
@@ -69,24 +77,19 @@ class BlobStore:
         """Keep bytes for their owner, or for everybody.
 
         Raises:
-            BusError: They are too many (`bad_request`), or there is no room (`capacity_exceeded`).
+            BusError: They are too many (`bad_request`), there is no room (`capacity_exceeded`), or they cannot be
+                written (`internal_error`).
         """
         if len(data) > self.most_each:
             raise BusError("bad_request", f"a blob has at most {self.most_each} bytes; this one has {len(data)}")
         cid = await asyncio.to_thread(cid_of, data)
-        holder = EVERYBODY if shared else owner
 
         def keep(connection: sqlite3.Connection) -> None:
-            if connection.execute("SELECT 1 FROM blob WHERE cid = ?", (cid,)).fetchone() is None:
-                self._make_room(connection, len(data))
-                connection.execute("INSERT INTO blob VALUES (?, ?)", (cid, len(data)))
-            path = self._path(cid)
-            if not path.is_file():
-                make_folder(path.parent)
-                write_whole(path, data)
-            connection.execute(
-                "INSERT OR REPLACE INTO holder VALUES (?, ?, ?, ?)", (cid, holder, media_type, self._clock.now())
-            )
+            self._check_room(connection, cid, len(data), owner)
+            connection.execute("INSERT OR IGNORE INTO blob VALUES (?, ?)", (cid, len(data)))
+            self._write(cid, data)
+            row = (cid, owner, media_type, self._clock.now(), shared)
+            connection.execute("INSERT OR REPLACE INTO holder VALUES (?, ?, ?, ?, ?)", row)
 
         await self._database.write(keep)
         return cid
@@ -100,8 +103,8 @@ class BlobStore:
 
         def find(connection: sqlite3.Connection) -> Any:
             return connection.execute(
-                "SELECT media_type FROM holder WHERE cid = ? AND owner IN (?, ?) ORDER BY owner DESC",
-                (cid, owner, EVERYBODY),
+                "SELECT media_type FROM holder WHERE cid = ? AND (owner = ? OR shared) ORDER BY owner = ? DESC, at",
+                (cid, owner, owner),
             ).fetchone()
 
         found = await self._database.read(find) if _CID.fullmatch(cid) else None
@@ -109,13 +112,40 @@ class BlobStore:
             raise BusError("not_found", f"there is no blob {cid[:80]!r} for you; put it first")
         return found[0], await asyncio.to_thread(self._checked, cid)
 
+    async def delete(self, cid: str, owner: str) -> bool:
+        """Keep it no longer for this owner and whom they shared it with; False: they had none. Others keep theirs."""
+
+        def forget(connection: sqlite3.Connection) -> bool:
+            held = connection.execute("DELETE FROM holder WHERE cid = ? AND owner = ?", (cid, owner)).rowcount > 0
+            if held and connection.execute("SELECT 1 FROM holder WHERE cid = ?", (cid,)).fetchone() is None:
+                connection.execute("DELETE FROM blob WHERE cid = ?", (cid,))
+                self._path(cid).unlink(missing_ok=True)
+            return held
+
+        return await self._database.write(forget)
+
     def close(self) -> None:
         self._database.close()
 
-    def _make_room(self, connection: sqlite3.Connection, size: int) -> None:
-        (used,) = connection.execute("SELECT coalesce(sum(size), 0) FROM blob").fetchone()
-        if used + size > self._most_bytes:
+    def _check_room(self, connection: sqlite3.Connection, cid: str, size: int, owner: str) -> None:
+        """What is there already takes no more room."""
+        used, there = connection.execute(_USED, (cid,)).fetchone()
+        theirs, held = connection.execute(_USED_BY, (cid, owner)).fetchone()
+        if not held and theirs + size > self._most_per_owner:
+            why = f"this node keeps {self._most_per_owner} bytes of blobs for you, and has them; delete some"
+            raise BusError("capacity_exceeded", why)
+        if not there and used + size > self._most_bytes:
             raise BusError("capacity_exceeded", f"this node keeps {self._most_bytes} bytes of blobs, and has them")
+
+    def _write(self, cid: str, data: bytes) -> None:
+        path = self._path(cid)
+        try:
+            if path.is_file() and path.read_bytes() == data:
+                return
+            make_folder(path.parent)
+            write_whole(path, data)
+        except OSError as error:
+            raise BusError("internal_error", f"the blob cannot be written ({error.strerror})") from error
 
     def _checked(self, cid: str) -> bytes:
         try:
@@ -175,8 +205,21 @@ _GET = CapabilityDescriptor(
 )
 
 
+_DELETE = CapabilityDescriptor(
+    name="blob.delete",
+    description="Keep a blob that you put no longer, neither for you nor for whom you shared it with.",
+    request_schema=body(closed({"cid": CID}, ["cid"])),
+    response_schema=closed(
+        {"deleted": {"type": "boolean", "description": "false: you have none of that name."}}, ["deleted"]
+    ),
+    timeout_seconds=30,
+    side_effects=True,
+    idempotent=True,
+)
+
+
 class BlobService:
-    """`blob.put` and `blob.get` over a store."""
+    """`blob.put`, `blob.get` and `blob.delete` over a store."""
 
     def __init__(self, store: BlobStore) -> None:
         self.store = store
@@ -184,6 +227,7 @@ class BlobService:
     def capabilities(self) -> Iterator[tuple[CapabilityDescriptor, Handler]]:
         yield _put_descriptor(self.store.most_each), self.put
         yield _GET, self.get
+        yield _DELETE, self.delete
 
     async def put(self, request: RouteRequest) -> dict[str, Any]:
         data = _decoded(request.input["data"])
@@ -196,6 +240,9 @@ class BlobService:
         media_type, data = await self.store.read(cid, request.caller.id)
         text = base64.urlsafe_b64encode(data).rstrip(b"=").decode()
         return {"output": {"cid": cid, "media_type": media_type, "size_bytes": len(data), "data": text}}
+
+    async def delete(self, request: RouteRequest) -> dict[str, Any]:
+        return {"output": {"deleted": await self.store.delete(request.input["cid"], request.caller.id)}}
 
 
 def _decoded(text: str) -> bytes:

@@ -14,6 +14,7 @@ from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.port import Bus, Handler, Predicate
 from handrail.bus.request import RouteRequest
 from handrail.core.errors import BusError
+from handrail.execute.whole import to_the_end
 from handrail.services.log import Draft, Event, EventLog, written
 from handrail.services.names import name_of
 from handrail.services.shapes import CID, CLIENT_ID, LAMPORT, NODE, body, closed
@@ -25,6 +26,8 @@ Listener = Callable[[dict[str, Any]], Awaitable[None]]
 """Is told of a message, in the shape of `chat.history`. If it fails, the message stays queued."""
 
 _KIND = "chat.message"
+_AT_A_TIME = 1000
+"""Messages that are looked at together when those that wait are tried again."""
 _ID = {"type": "string", "minLength": 1, "maxLength": 100}
 _TEXT = {"type": "string", "maxLength": 20_000}
 _ATTACHMENTS = {
@@ -126,15 +129,27 @@ class ChatService:
         listeners = self._listeners.setdefault(recipient, [])
         listeners.append(listener)
         await self.flush(recipient)
-        return lambda: listeners.remove(listener) if listener in listeners else None
+
+        def stop() -> None:
+            if listener in listeners:
+                listeners.remove(listener)
+            if not listeners and self._listeners.get(recipient) is listeners:
+                del self._listeners[recipient]
+
+        return stop
 
     async def flush(self, recipient: str | None = None) -> int:
         """Try again with what is queued, for one recipient or for all; says how many messages went."""
         where, values = "kind = ? AND state = 'queued'", [_KIND]
         if recipient is not None:
             where, values = f"{where} AND recipient = ?", [*values, recipient]
-        waiting, _ = await self._log.find(where, values, newest=False, limit=1000)
-        return len([event for event in waiting if await self._hand_on(event) != "queued"])
+        went, last, more = 0, 0, True
+        while more:
+            found = f"{where} AND lamport > ?"
+            waiting, more = await self._log.find(found, [*values, last], newest=False, limit=_AT_A_TIME)
+            went += len([event for event in waiting if await self._hand_on(event) != "queued"])
+            last = waiting[-1].lamport if waiting else last
+        return went
 
     async def send(self, request: RouteRequest) -> dict[str, Any]:
         given = request.input
@@ -190,7 +205,7 @@ class ChatService:
         try:
             state = await self._told(event) or await self._forwarded(event, request)
             if state is not None:
-                await self._log.settle(event.id, state)
+                await to_the_end(self._log.settle(event.id, state))  # else it would be handed on again
             return state or "queued"
         finally:
             self._under_way.discard(event.id)

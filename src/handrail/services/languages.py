@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 NAMES = {
-    "da": "og i at det en til er som på de med han af for ikke der var den jeg et har om vi hun havde ham fra men sig",
+    "da": "Danish",
     "de": "German",
     "en": "English",
     "es": "Spanish",
@@ -30,7 +30,7 @@ _SMALL = {
     "which one you were her all she there would their we him been has when who will more no if out so what can do",
     "es": "de la que el en y a los se del las un por con no una su para es al lo como más o pero sus le ha me si sin "
     "sobre este ya entre cuando todo esta ser son dos también fue había era muy hasta desde",
-    "fr": "de la le et les des en un du une que est pour qui dans par plus pas au sur ne se ce il sont la avec son aux "
+    "fr": "de la le et les des en un du une que est pour qui dans par plus pas au sur ne se ce il sont avec son aux "
     "d'une cette ont mais comme ou si leur être été nous vous je tout fait elle on",
     "it": "di e il la che in un per è una non del con si da sono al le dei come più i ha della lo ma alla nel gli "
     "anche o se delle questo era ci su suo loro essere dalla",

@@ -20,9 +20,11 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
 from handrail.services.database import Database
 
-DAY_MS = 86_400_000
-_KEPT_AFTER = 7 * DAY_MS
+_KEPT_AFTER = 7 * 86_400_000
 """An event that ended is still known that long, so that its client id is not taken for a new one."""
+
+_FURTHEST = 2**32
+"""How far the clock of another node may be ahead of ours: who could set ours anywhere could bring it to its end."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS clock (lamport INTEGER NOT NULL);
@@ -86,7 +88,8 @@ class EventLog:
         """The event, and whether it is new.
 
         Raises:
-            BusError: The client id is another event's (`bad_request`); its author has too many (`capacity_exceeded`).
+            BusError: The client id is another event's, or the number that it had elsewhere cannot be one
+                (`bad_request`); its author has too many (`capacity_exceeded`).
         """
         now = self._clock.now()
         said = json.dumps([draft.content, draft.recipient, draft.lives_ms], sort_keys=True)
@@ -148,7 +151,7 @@ class EventLog:
         (count,) = connection.execute(
             "SELECT count(*) FROM event WHERE kind = ? AND author = ?", (draft.kind, draft.author)
         ).fetchone()
-        if count >= self._most:
+        if count >= self._most and not _dropped(connection, draft, now):
             raise BusError("capacity_exceeded", f"this node keeps {self._most} of yours, and has them")
 
     def _insert(self, connection: sqlite3.Connection, draft: Draft, digest: str, now: int) -> Event:
@@ -176,9 +179,21 @@ def _tick(connection: sqlite3.Connection, heard: int) -> int:
     known = connection.execute("SELECT lamport FROM clock").fetchone()
     if known is None:
         connection.execute("INSERT INTO clock VALUES (0)")
-    lamport = max(0 if known is None else int(known[0]), heard) + 1
+    ours = 0 if known is None else int(known[0])
+    if heard > ours + _FURTHEST:
+        raise BusError("bad_request", f"lamport {heard} is too far ahead of this node's, which is {ours}")
+    lamport = max(ours, heard) + 1
     connection.execute("UPDATE clock SET lamport = ?", (lamport,))
     return lamport
+
+
+def _dropped(connection: sqlite3.Connection, draft: Draft, now: int) -> bool:
+    """Make room for an event: the author's oldest goes that was settled so long ago that nobody sends it again."""
+    oldest = (
+        "SELECT min(lamport) FROM event WHERE kind = ? AND author = ? AND state NOT IN ('', 'queued') AND changed < ?"
+    )
+    values = (draft.kind, draft.author, now - _KEPT_AFTER)
+    return connection.execute(f"DELETE FROM event WHERE lamport = ({oldest})", values).rowcount > 0
 
 
 def _event(row: Sequence[Any]) -> Event:

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 CID = {"type": "string", "pattern": "^blake3:[0-9a-f]{64}$", "description": "A blob, by the hash of its bytes."}
-LAMPORT = {"type": "integer", "minimum": 0, "description": "Counts up with every event this node has seen."}
+LAMPORT = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": 2**53 - 1,
+    "description": "Counts up with every event this node has seen.",
+}
 NODE = {"type": "string", "minLength": 1, "maxLength": 200, "description": "The id of a node, as `ed25519:…`."}
 CLIENT_ID = {
     "type": "string",

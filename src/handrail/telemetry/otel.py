@@ -11,6 +11,7 @@ what looks like a secret is masked.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,16 @@ class OtelSpan:
         for field, name in _USAGE.items():
             if value := getattr(message.usage, field, 0):
                 self._span.set_attribute(name, value)
+
+
+def tracer_of_program() -> OtelTracer | None:
+    """For a program that has set a provider up; of any other None, and nothing is imported for it."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    provider = trace.get_tracer_provider()
+    idle = isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    return None if idle else OtelTracer(provider)
 
 
 class OtelTracer:

@@ -15,7 +15,9 @@ from handrail.bus.http.events import Events
 from handrail.http import BadAnswer
 
 DATA = st.dictionaries(
-    st.text(max_size=8), st.recursive(st.none() | st.integers(-(2**53), 2**53) | st.text(), st.lists), max_size=3
+    st.text(max_size=8),
+    st.recursive(st.none() | st.integers(-(2**53), 2**53) | st.text(), st.lists, max_leaves=4),
+    max_size=3,
 )
 EVENTS = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
 
@@ -71,3 +73,16 @@ def test_what_is_no_frame_is_no_answer(wire: bytes) -> None:
 def test_an_event_without_end_is_cut_off(wire: bytes) -> None:
     with pytest.raises(BadAnswer, match="more than 64 bytes"):
         Events(largest=64).feed(wire)
+
+
+def test_an_event_of_ever_more_fields_is_cut_off() -> None:
+    reader = Events(largest=64)
+    with pytest.raises(BadAnswer, match="more than 64 bytes"):
+        for number in range(100):
+            reader.feed(b"x%d: y\n" % number)
+
+
+def test_comments_and_events_that_ended_do_not_count() -> None:
+    reader = Events(largest=64)
+    found = [frame for _ in range(100) for frame in reader.feed(b": still there\nid: 1\ndata: {}\n\n")]
+    assert len(found) == 100

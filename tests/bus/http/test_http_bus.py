@@ -6,14 +6,18 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import serve as websocket_server
+from websockets.typing import Subprotocol
 
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.frames import Frame
 from handrail.bus.http import HttpBus, Transport
+from handrail.bus.http.answers import error_of
 from handrail.bus.http.backoff import Backoff
 from handrail.bus.request import Caller, RouteRequest
 from handrail.bus.tokens.identity import Identity
@@ -25,6 +29,7 @@ from handrail.faces.bus import CapabilityBus
 from handrail.server.node import NodeFacts
 from tests.bus.http.served import ServerLimits, SocketLimits, served
 from tests.bus.http.wire import wire_to
+from tests.server.scene import eventually
 from tests.server.sockets import Counting, counting_bus
 
 TRANSPORTS: tuple[Transport, ...] = ("sse", "websocket")
@@ -72,6 +77,23 @@ async def test_a_stream_that_is_cut_is_taken_up_after_its_last_frame(transport: 
     assert frames[-1].event == "done"
     assert counting.runs == 1
     assert wire.connections > 1
+
+
+@by_both
+async def test_by_default_it_is_back_before_the_node_gives_the_call_up(transport: Transport) -> None:
+    bus, counting = counting_bus()
+    async with bus, served(bus, limits=ServerLimits()) as node, wire_to(node) as (url, wire):
+        caller = HttpBus(url, transport=transport, chance=lambda: 1.0)  # it waits for as long as it may
+        async with asyncio.timeout(30), caller.stream("count.up", (1, 0), {"input": {"to": 2, "wait": 2}}) as stream:
+            await anext(stream)
+            wire.cut()
+            wire.closed = False
+            reading = asyncio.create_task(anext(stream))
+            await eventually(lambda: wire.connections == 2)
+            counting.go.set()
+            assert [(await reading).seq, *[frame.seq async for frame in stream]] == [2, 3]
+        await caller.aclose()
+    assert (counting.runs, counting.cancelled.is_set()) == (1, False)
 
 
 async def test_an_answer_given_while_the_wire_was_cut_arrives_when_it_is_mended() -> None:
@@ -150,6 +172,48 @@ async def test_a_node_without_sockets_is_asked_by_events_unless_somebody_must_an
         await caller.aclose()
     assert (only.data["error"], only.data["local"]) == ("not_implemented", "upgrade_refused")
     assert counting.runs == 3
+
+
+async def test_a_stream_that_was_begun_on_a_socket_is_not_begun_again_by_events() -> None:
+    first, counted_first = counting_bus(side_effects=True)
+    second, counted_second = counting_bus(side_effects=True)
+    async with (
+        first,
+        second,
+        served(second) as anew,
+        served(first, limits=LINGER) as node,
+        wire_to(node) as (url, wire),
+    ):
+        caller = HttpBus(url, transport="websocket", clock=Hurried())
+        async with asyncio.timeout(30), caller.stream("count.up", (1, 0), {"input": {"to": 3, "wait": 1}}) as stream:
+            reading = asyncio.create_task(anext(stream))
+            await counted_first.began.wait()
+            wire.to, wire.upgrades = anew, 503  # it was started anew, and has no room for sockets
+            wire.cut()
+            wire.closed = False
+            only = await reading
+        await caller.aclose()
+    assert (only.event, only.data["outcome"]) == ("error", "in_doubt")
+    assert (counted_first.runs, counted_second.runs) == (1, 0)
+
+
+@by_both
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_stream_that_is_cancelled_before_its_first_frame_is_cancelled(
+    transport: Transport, begun: bool
+) -> None:
+    bus, counting = counting_bus()
+    async with bus, served(bus) as url:
+        caller = HttpBus(url, transport=transport)
+        async with asyncio.timeout(10), caller.stream("count.up", (1, 0), {"input": {"wait": 1}}) as stream:
+            reading = asyncio.create_task(anext(stream))
+            await (counting.began.wait() if begun else asyncio.sleep(0))
+            await stream.cancel()
+            only = await reading
+            if begun:
+                await counting.cancelled.wait()
+        await caller.aclose()
+    assert (only.event, only.data["error"]) == ("error", "cancelled")
 
 
 async def test_a_stream_that_waits_for_long_tells_the_node_that_somebody_is_there() -> None:
@@ -290,10 +354,10 @@ async def test_a_node_that_never_answers_is_left_when_the_time_is_over() -> None
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
         caller = HttpBus(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        past = asyncio.get_running_loop().time() - 1.9  # what is left is a moment for the node to say so itself
-        with pytest.raises(BusError) as caught:
-            await caller.call("bank.pay", (1, 0), {}, deadline=past)
-        async with caller.stream("bank.pay", (1, 0), {}, deadline=past) as stream:
+        time = asyncio.get_running_loop().time
+        with pytest.raises(BusError) as caught:  # what is left is a moment for the node to say so itself
+            await caller.call("bank.pay", (1, 0), {}, deadline=time() - 1.9)
+        async with caller.stream("bank.pay", (1, 0), {}, deadline=time() - 1.9) as stream:
             [only] = [frame async for frame in stream]
         await caller.aclose()
         for _ in range(2):
@@ -319,6 +383,67 @@ async def test_what_a_proxy_says_of_a_lost_node_is_no_answer_of_the_node(status:
             await caller.call("bank.pay", (1, 0), {})
         await caller.aclose()
     assert (caught.value.code, caught.value.outcome, clock.slept) == ("partition", "in_doubt", [0.25, 1, 2, 4])
+
+
+@contextlib.asynccontextmanager
+async def answering(*answers: tuple[int, bytes] | None) -> AsyncIterator[str]:
+    """A node that answers like this, one connection after the other, the last one for ever; None hangs up."""
+    count = itertools.count()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        found = answers[min(next(count), len(answers) - 1)]
+        if found is not None:
+            status, body = found
+            writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (status, len(body)))
+            writer.write(body)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+REFUSED = {
+    "it ends": (503, b'{"error":"partition","message":"ending","outcome":"failed","retry_after_ms":1000}'),
+    "it is full": (503, b'{"error":"capacity_exceeded","message":"full","outcome":"failed"}'),
+    "the token has ended": (410, b'{"error":"token_expired","message":"","outcome":"forbidden"}'),
+    "it does not offer that": (404, b'{"error":"not_found","message":"","outcome":"failed"}'),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=list(REFUSED))
+async def test_a_second_attempt_that_is_not_let_in_says_nothing_about_the_first(refused: tuple[int, bytes]) -> None:
+    async with answering(None, refused) as url:
+        caller = HttpBus(url, clock=Hurried())
+        with pytest.raises(BusError) as caught:
+            await caller.call("bank.pay", (1, 0), {})
+        await caller.aclose()
+    async with answering(None, refused) as url:
+        caller = HttpBus(url, clock=Hurried())
+        async with caller.stream("bank.pay", (1, 0), {}) as stream:
+            [only] = [frame async for frame in stream]
+        await caller.aclose()
+    assert (caught.value.outcome, only.data["outcome"]) == ("in_doubt", "in_doubt")
+    async with answering(refused) as url:
+        caller = HttpBus(url, clock=Hurried())
+        with pytest.raises(BusError) as caught:
+            await caller.call("bank.pay", (1, 0), {})
+        await caller.aclose()
+    assert caught.value.outcome != "in_doubt"  # of the first attempt it is the truth
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"), [(500, "in_doubt"), (524, "in_doubt"), (403, "failed"), (429, "failed")]
+)
+async def test_who_fails_in_the_place_of_the_node_may_have_passed_the_call_on(status: int, outcome: str) -> None:
+    async with answering((status, b"<html>sorry</html>")) as url:
+        caller = HttpBus(url, clock=Hurried())
+        with pytest.raises(BusError) as caught:
+            await caller.call("bank.pay", (1, 0), {})
+        await caller.aclose()
+    assert caught.value.outcome == outcome
 
 
 def test_the_delays_double_up_to_a_minute_and_begin_anew() -> None:
@@ -471,3 +596,25 @@ async def test_two_streams_at_once_do_not_mix() -> None:
         await caller.aclose()
     for number, frames in enumerate(found):
         assert [frame.seq for frame in frames] == list(itertools.islice(itertools.count(1), number + 1))
+
+
+@pytest.mark.parametrize(
+    "said", [b'{"event": "\xff"}', b"[" * 5_000, b'{"event": 3}'], ids=["no text", "deep", "no event"]
+)
+async def test_a_node_that_sends_what_is_no_frame_is_lost_and_nobody_waits_for_ever(said: bytes) -> None:
+    async def talk(connection: ServerConnection) -> None:
+        await connection.recv()
+        await connection.send(said, text=True)
+        await connection.wait_closed()
+
+    async with websocket_server(talk, "127.0.0.1", 0, subprotocols=[Subprotocol("hearthnet-bus.v2")]) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        bus = HttpBus(f"http://127.0.0.1:{port}", transport="websocket", clock=Hurried())
+        *_, last = await frames_of(bus)
+        await bus.aclose()
+    assert (last.event, last.data["error"], last.data["outcome"]) == ("error", "partition", "in_doubt")
+
+
+@pytest.mark.parametrize("body", [b'{"error": "\xff"}', b"\xff", b"[" * 5_000, b""])
+def test_an_answer_that_cannot_be_read_is_what_its_status_says(body: bytes) -> None:
+    assert error_of(503, body).code == error_of(503, b"").code == "partition"

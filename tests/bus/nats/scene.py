@@ -97,13 +97,13 @@ def nats_server(*options: str) -> Iterator[NatsServer]:
 
 @asynccontextmanager
 async def node(
-    server: NatsServer, *, pace: Pace = QUICK, community: str = HOME, **options: Any
+    server: NatsServer, *, pace: Pace = QUICK, community: str = HOME, node_id: str = "self"
 ) -> AsyncIterator[tuple[CapabilityBus, NatsDoor]]:
     """A bus in this process, and its door to NATS. Register, then `await door.refresh()`."""
     async with (
-        CapabilityBus(admission=Welcome()) as bus,
+        CapabilityBus(node_id=node_id, admission=Welcome()) as bus,
         Link(server.url, pace=pace) as link,
-        NatsDoor(bus, link, community=community, **options) as door,
+        NatsDoor(bus, link, community=community) as door,
     ):
         yield bus, door
 

@@ -13,6 +13,7 @@ from handrail.bus.tokens.scope import Scope
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from tests.bus.tokens.people import ADA, BOB, EVE, HOME, INGEST, Home, signed_by
+from tests.bus.tokens.test_token import HEADER, made
 
 
 async def refused(home: Home, caller: Caller, token: str | None, *args: Any, **params: Any) -> str:
@@ -206,6 +207,8 @@ async def test_when_an_issuer_is_shut_out_its_tokens_are_too_and_its_own_calls()
 
     assert await refused(home, NOBODY, text) == "revoked"
     assert await refused(home, signed_by(ADA), None) == "revoked"
+    assert await refused(home, signed_by(ADA), home.issue("*")[1]) == "revoked", "whatever token it brings"
+    assert await refused(home, signed_by(ADA), home.issue("*", subject=ADA.node_id)[1]) == "revoked"
 
 
 @pytest.mark.parametrize("level", [None, "unknown", "federated"])
@@ -233,6 +236,27 @@ async def test_a_token_of_this_node_that_it_does_not_know_is_invalid() -> None:
     _, text = Home().issue("*")
 
     assert await refused(home, NOBODY, text) == "token_invalid"
+
+
+async def test_a_token_from_elsewhere_lasts_a_day_at_most_too() -> None:
+    """It ends by its time alone: nobody here hears of its revocation."""
+    home = Home(directory={ADA.node_id: "member"})
+    token, _ = home.issue("*", identity=ADA)
+    claims = {**token.to_dict(), "exp": token.not_before + 86_401}
+
+    assert await refused(home, NOBODY, made(HEADER, claims, ADA)) == "token_invalid"
+
+
+async def test_an_issuer_that_takes_the_ids_of_another_uses_up_none_of_its_calls() -> None:
+    home = Home(directory={EVE.node_id: "member"})
+    token, text = home.issue("*", max_calls_total=2, rate_limit_per_minute=2)
+    forged = {**token.to_dict(), "iss": EVE.node_id}
+    for claims in (forged, {**forged, "jti": "mine", "parent": token.id}):
+        await home.admit(NOBODY, made(HEADER, claims, EVE))
+
+    for _ in range(2):
+        await home.admit(NOBODY, text)
+    assert await refused(home, NOBODY, text) == "rate_limited"
 
 
 # Limits.

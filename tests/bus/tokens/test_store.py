@@ -16,14 +16,14 @@ from handrail.bus.request import NOBODY
 from handrail.bus.tokens.store import TokenStore
 from handrail.core.errors import BusError, UsageError
 from handrail.testing.clock import FixedClock
-from tests.bus.tokens.people import Home
+from tests.bus.tokens.people import BOB, Home
 
 COUNTS = """
 import sys
 from pathlib import Path
 from handrail.bus.tokens.store import TokenStore
 store = TokenStore(Path(sys.argv[1]), patience=60)
-print(sum(store.count({"parent": 70, sys.argv[2]: 40}) for _ in range(50)))
+print(sum(store.count({"parent": 70, sys.argv[2]: 40}, 0) for _ in range(50)))
 store.close()
 """
 
@@ -70,7 +70,7 @@ def test_processes_that_count_at_once_lose_no_call_and_give_none_away(tmp_path: 
 
 def test_threads_share_one_store() -> None:
     with closing(TokenStore()) as store, ThreadPoolExecutor(8) as threads:
-        counted = list(threads.map(lambda _: store.count({"a": 100}), range(150)))
+        counted = list(threads.map(lambda _: store.count({"a": 100}, 0), range(150)))
 
         assert (sum(counted), store.calls("a")) == (100, 100)
 
@@ -99,6 +99,53 @@ def test_what_ended_long_ago_is_forgotten() -> None:
 
         assert [entry.token.id for entry in store.issued()] == [new.id]
         assert not store.any_revoked([old.id])
+
+
+def test_the_calls_of_tokens_from_elsewhere_are_forgotten_too() -> None:
+    clock = FixedClock()
+    with closing(TokenStore(clock=clock)) as store:
+        home = Home(store, directory={BOB.node_id: "member"})
+        token, text = Home().issue("*", identity=BOB, max_calls_total=5)
+        asyncio.run(home.admit(NOBODY, text))
+        key = f"{BOB.node_id}#{token.id}"
+        assert store.calls(key) == 1
+        clock.advance(8 * 86_400)
+        home.issue("*", clock=clock)
+
+        assert store.calls(key) == 0
+
+
+def test_who_reads_does_not_wait_for_who_writes(tmp_path: Path) -> None:
+    """Calls are admitted in the event loop, and another process may hold the file."""
+    path = tmp_path / "tokens.db"
+    with (
+        closing(TokenStore(path, patience=60)) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        revoked = threads.submit(store.revoke, "x")
+        while not store._lock.locked():
+            pass
+        assert not store.any_revoked(["x"])
+        assert not revoked.done()
+        other.execute("COMMIT")
+        revoked.result(60)
+        assert store.any_revoked(["x"])
+
+
+def test_a_file_of_the_first_format_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.db"
+    with closing(TokenStore(path)) as store:
+        store.count({"a": 5}, 0)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("ALTER TABLE used DROP COLUMN until")
+        file.execute("PRAGMA user_version = 1")
+        file.commit()
+
+    with closing(TokenStore(path)) as store:
+        assert store.count({"a": 2}, 0)
+        assert not store.count({"a": 2}, 0)
 
 
 def test_an_id_is_issued_once() -> None:

@@ -61,6 +61,12 @@ def test_a_token_is_read_as_it_was_issued() -> None:
     assert repr(text)[:-10] not in text and text not in repr(text)
 
 
+@pytest.mark.parametrize("value", [2**53 + 1, -(10**30), 0.5, "é", {"$int": "1"}, {"$a": [None]}])
+def test_a_value_that_a_token_allows_is_read_as_the_same_value(value: Any) -> None:
+    token, text = Home().issue("rag.query@1.0", params_constraints={"corpus": [value]})
+    assert parse(text) == token
+
+
 def test_its_bytes_are_these() -> None:
     _, text = Home().issue("rag.query@1.0", random=bytes)
 
@@ -170,6 +176,9 @@ def test_garbage_is_refused(text: str, prefixed: bool) -> None:
         claims(sub="anonymous"),
         claims(sub=""),
         claims(jti=""),
+        claims(jti="a\nb"),
+        claims(jti="a" * 65),
+        claims(parent="a#b"),
         claims(aud=7),
         claims(exp="never"),
         claims(exp=1.5),
@@ -258,6 +267,14 @@ def test_only_its_issuer_makes_another_from_it() -> None:
 
     with pytest.raises(BusError, match="only the node that issued"):
         child(home, parent, "rag.query@1.0", identity=ADA)
+
+
+def test_a_token_that_the_node_does_not_know_is_not_passed_on() -> None:
+    """It is good for nothing here, and would be again as one that is known."""
+    parent, _ = Home().issue("rag.*@1.*")
+
+    with pytest.raises(BusError, match="no record of the token"):
+        child(Home(), parent, "rag.query@1.0")
 
 
 def test_what_has_ended_or_was_revoked_is_not_passed_on() -> None:

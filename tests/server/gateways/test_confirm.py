@@ -67,6 +67,7 @@ async def test_a_side_effect_waits_and_runs_once_when_it_is_allowed_and_the_requ
         async with Executor([post], journal=journal) as person:  # as `handrail confirm allow` does
             await person.answer(ours["run"], waiting["request"], allow=True, by="a person")
         said, ours_now = await ask(run=ours["run"])
+        assert await ask(run=ours["run"]) == (said, ours_now)
 
     assert said == "It is posted." and wall == ["hi"] and "waiting" not in ours_now
     last = model.requests[-1].messages[-1]
@@ -89,6 +90,39 @@ async def test_a_run_that_is_taken_up_without_a_word_waits_on_and_another_person
 
     first, second = ((each.model_extra or {})["handrail"]["waiting"] for each in (reply, waits))
     assert first == second and wall == []
+
+
+@pytest.mark.parametrize("confirm", ["tell", "pause"])
+async def test_a_call_that_waited_beside_one_of_the_clients_is_in_the_history_when_the_client_comes_back(
+    confirm: str,
+) -> None:
+    post, wall = poster()
+    model = ScriptedModel(
+        [text("Both."), call("post", words="hi"), call("weather"), finished("tool_calls")], [text("Done."), finished()]
+    )
+    journal = MemoryJournal()
+    async with scene(model, tools=[post], journal=journal) as there:
+        client = there.openai()
+
+        async def ask(messages: Any, **ours: str) -> Any:
+            ours = {"confirm": confirm, **ours}
+            return await client.chat.completions.create(
+                model="m", messages=messages, tools=[WEATHER], extra_body={"handrail": ours}
+            )
+
+        waits = (await ask(HELLO)).model_extra["handrail"]
+        async with Executor([post], journal=journal) as person:
+            await person.answer(waits["run"], waits["waiting"][0]["request"], allow=True, by="a person")
+        reply = (await ask(HELLO, run=waits["run"])).choices[0].message
+        result = {"role": "tool", "tool_call_id": reply.tool_calls[0].id, "content": "rain"}
+        last = await ask([*HELLO, reply, result])
+
+    assert last.choices[0].message.content == "Done." and wall == ["hi"]
+    said = model.requests[-1].messages
+    assert [type(message).__name__.removesuffix("Message") for message in said] == [
+        *("User", "Assistant", "Invocation", "Invocation", "Result", "Result")
+    ]
+    assert [each.result.content for each in said if isinstance(each, ResultMessage)] == ["done", "rain"]
 
 
 async def test_a_standing_rule_speaks_for_a_person() -> None:

@@ -155,6 +155,11 @@ WRONG: list[tuple[str, dict[str, Any], str | None]] = [
     ("/v1/chat/completions", {"messages": [*HELLO, CALLED]}, "messages"),
     ("/v1/chat/completions", {"messages": [*HELLO, CALLED, *HELLO]}, "messages"),
     ("/v1/chat/completions", {"messages": [{"role": "tool", "tool_call_id": "c", "content": ""}]}, "messages"),
+    (
+        "/v1/chat/completions",
+        {"messages": [*HELLO, {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}, *HELLO]},
+        "messages[1].function_call",
+    ),
     ("/v1/chat/completions", {"n": 2}, "n"),
     ("/v1/chat/completions", {"temperature": 3}, "temperature"),
     ("/v1/chat/completions", {"max_tokens": 0}, "max_tokens"),
@@ -170,6 +175,7 @@ WRONG: list[tuple[str, dict[str, Any], str | None]] = [
     ("/v1/messages", {"messages": []}, "messages"),
     ("/v1/messages", {"max_tokens": None}, "max_tokens"),
     ("/v1/messages", {"messages": [{"role": "system", "content": "x"}]}, "messages[0].role"),
+    ("/v1/messages", {"messages": [{"role": "user", "content": []}]}, "messages[0].content"),
     ("/v1/messages", {"messages": [*HELLO, USED]}, "messages"),
     (
         "/v1/messages",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -19,10 +22,13 @@ from handrail.bus.tokens.identity import Identity
 from handrail.bus.tokens.scope import Scope
 from handrail.bus.tokens.store import TokenStore
 from handrail.bus.tokens.token import issue
+from handrail.core.events import ModelEvent
+from handrail.core.model import ModelRequest
 from handrail.core.ports import Model
 from handrail.core.redact import Secret
 from handrail.faces.bus import CapabilityBus
 from handrail.server.door import caller_of
+from handrail.server.gateways.openapi import PATHS
 from handrail.server.life import Life
 from handrail.server.node import NodeServer, ServerLimits
 from handrail.server.serving import serve
@@ -115,6 +121,44 @@ async def test_tokens_that_are_not_good_for_it_are_refused_as_clients_expect() -
         with pytest.raises(openai.RateLimitError) as limited:
             await often.chat.completions.create(model="m", messages=HELLO)
         assert int(limited.value.response.headers["retry-after"]) > 0
+
+
+class Echo:
+    """A model that always has an answer, and first calls what it must."""
+
+    name = "m"
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if request.tool_choice != "auto" and request.tool_choice != "none":
+            yield call(request.tools[0].name if request.tools else "none")
+            yield finished("tool_calls")
+            return
+        yield text("ok")
+        yield finished()
+
+
+SETTINGS = """
+# Which models and tools there are, and that calls have results, is nothing that OpenAPI can say.
+checks.positive_data_acceptance.enabled = false
+"""
+
+
+async def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "schemathesis.toml").write_text(SETTINGS)
+    described = {"openapi": "3.1.0", "info": {"title": "gateways", "version": "1"}, "paths": PATHS}
+    (tmp_path / "openapi.json").write_text(json.dumps(described))
+    async with node(Echo()) as (made, there, _):
+        token = made.token("llm.chat@2.0", "tool.add@1.0")
+        tester = await asyncio.create_subprocess_exec(
+            *(str(Path(sys.executable).with_name("schemathesis")), "run", "openapi.json", "--url", there.url),
+            *("-H", f"Authorization: Bearer {token}", "--seed", "1"),
+            *("--phases", "coverage", "--no-color"),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await tester.communicate()
+    assert tester.returncode == 0, said.decode()
 
 
 async def test_when_the_node_ends_an_answer_on_its_way_is_ended_and_its_client_told() -> None:

@@ -154,7 +154,7 @@ def _finished(data: dict[str, Any]) -> ReplyFinished:
     usage = {"input_tokens": data.get("tokens_in", 0), "output_tokens": data.get("tokens_out", 0)}
     return ReplyFinished(
         stop=stop if stop in _STOPS else "end",
-        model=data.get("model", ""),
+        model=_words(data.get("model", "")),
         usage=msgspec.convert(usage, Usage),
         artefacts=artefacts_read(data),
     )

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, Unpack
 import msgspec
 
 from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.http.answers import PROXIES, error_of
+from handrail.bus.http.answers import PROXIES, doubted, error_of, is_about_now
 from handrail.bus.http.ask import Ask, Signing, ask_for
 from handrail.bus.http.backoff import Backoff
 from handrail.bus.http.link import Link, Lost
@@ -157,8 +157,14 @@ class HttpBus:
         headers = {**ask.headers(attempt), "accept": "application/json"}
         status, body = await self._exchange("POST", self._to_call, headers, ask.payload)
         if status != 200:
-            raise error_of(status, body)
+            raise self.refusal(ask, error_of(status, body), attempt)
         return _object(body)
+
+    def refusal(self, ask: Ask, error: BusError, attempt: int) -> Exception:
+        """What a refusal means: of the first attempt, itself; a later one says little about those before."""
+        if attempt == 1 or self._retriable(ask):
+            return error
+        return Lost(error.message) if is_about_now(error) else doubted(error)
 
     def stream(
         self,
@@ -222,6 +228,11 @@ class HttpBus:
         found = [each.descriptor for each in self._known if each.descriptor.name == ask.capability]
         return bool(found) and all(each.retriable for each in found if satisfies(each.version, wanted))
 
+    def cancelled(self, ask: Ask, *, begun: bool) -> BusError:
+        """The error of a call that was cancelled by hanging up, so that nobody says how it ended."""
+        outcome: Outcome = "in_doubt" if begun and not self._retriable(ask) else "cancelled"
+        return BusError("cancelled", "the caller cancelled it", outcome=outcome)
+
     def late(self, ask: Ask) -> BusError:
         outcome: Outcome = "timeout" if self._retriable(ask) else "in_doubt"
         return BusError("timeout", "the node said nothing in time", outcome=outcome)
@@ -277,7 +288,7 @@ class HttpBus:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BusError("internal_error", "the node gave an answer that cannot be read", outcome="in_doubt") from error
 
 

@@ -20,6 +20,8 @@ class Events:
         self._rest = bytearray()
         self._scanned = 0
         self._fields: dict[bytes, bytes] = {}
+        self._size = 0
+        """Bytes of these fields."""
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that are whole now.
@@ -31,7 +33,7 @@ class Events:
         end = self._rest.rfind(b"\n", self._scanned)
         if end < 0:
             self._scanned = len(self._rest)
-            self._bound(len(self._rest))
+            self._bound(len(self._rest) - self._rest.endswith(b"\r"))
             return []
         lines = bytes(self._rest[:end]).split(b"\n")
         del self._rest[: end + 1]
@@ -41,17 +43,18 @@ class Events:
     def _line(self, line: bytes) -> Frame | None:
         self._bound(len(line))
         if not line:
-            fields, self._fields = self._fields, {}
+            fields, self._fields, self._size = self._fields, {}, 0
             return _frame(fields) if fields else None
         name, _, value = line.partition(b":")
         if name:
             if name in self._fields:
                 raise BadAnswer("an event has a field twice")
             self._fields[name] = value.removeprefix(b" ")
+            self._size += len(line)
         return None
 
-    def _bound(self, size: int) -> None:
-        if size > self._largest:
+    def _bound(self, more: int) -> None:
+        if self._size + more > self._largest:
             raise BadAnswer(f"an event has more than {self._largest:,} bytes")
 
 

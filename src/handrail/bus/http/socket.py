@@ -99,7 +99,9 @@ class SocketLink:
         await self._say({"type": "tool_result", "tool_call_id": tool_call_id, "body": body, "is_error": is_error})
 
     async def cancel(self) -> bool:
-        await self._say({"type": "cancel"})
+        with contextlib.suppress(TimeoutError):  # who takes nothing for so long is told by the end of the socket
+            async with asyncio.timeout(_CLOSE):
+                await self._say({"type": "cancel"})
         return True
 
     async def close(self) -> None:
@@ -130,7 +132,7 @@ class SocketLink:
                     await self._ack(upto)
         except ConnectionClosed as error:
             await self._frames.put(Lost(f"the socket closed: {error.rcvd or 'without a word'}"))
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             await self._frames.put(Lost("the node sent what is no frame"))
 
     async def _ack(self, upto: int) -> None:
@@ -202,4 +204,6 @@ async def _closed(connection: ClientConnection) -> None:
         async with asyncio.timeout(_CLOSE):
             await connection.close()
     except TimeoutError:
-        connection.transport.abort()
+        pass
+    finally:
+        connection.transport.abort()  # also where whoever closes it is cancelled; what is closed does not mind

@@ -40,6 +40,14 @@ class Ways(Protocol):
         """The error of a call of which nobody heard the end."""
         ...
 
+    def refusal(self, ask: Ask, error: BusError, attempt: int) -> Exception:
+        """What is to be raised when an attempt is refused: `Lost` where another may be made."""
+        ...
+
+    def cancelled(self, ask: Ask, *, begun: bool) -> BusError:
+        """The error of a call that was cancelled, and nobody said how it ended."""
+        ...
+
     def late(self, ask: Ask) -> BusError:
         """The error of a call whose time is over, and its node silent."""
         ...
@@ -54,10 +62,10 @@ class HttpStream:
         self._asked: Ask | None = None
         self._by_socket = socket
         self._link: Link | None = None
+        self._opening: asyncio.Task[Link] | None = None
         self._backoff = ways.backoff()
         self._attempts = 0
-        self._begun = False
-        """Whether the node may have got the call."""
+        """That the node may have got."""
         self._lost_at: float | None = None
         self._seq = 0
         self._ended = False
@@ -78,6 +86,10 @@ class HttpStream:
             if not ended:
                 await link.cancel()
             await link.close()
+
+    @property
+    def _begun(self) -> bool:
+        return self._attempts > 0
 
     async def __anext__(self) -> Frame:
         if self._ended:
@@ -106,7 +118,9 @@ class HttpStream:
 
     async def cancel(self) -> None:
         self._cancelled.set()
-        if self._link is not None and not await self._link.cancel():
+        if self._opening is not None:  # before the first frame there may be nothing to say it on
+            self._opening.cancel()
+        elif self._link is not None and not await self._link.cancel():
             self._link = None
 
     # ── one frame ────────────────────────────────────────────────────────────────────
@@ -122,6 +136,7 @@ class HttpStream:
 
     async def _next(self, ask: Ask) -> Frame:
         while True:
+            link = None
             try:
                 link = self._link or await self._connect(ask)
                 frame = await link.next()
@@ -130,39 +145,52 @@ class HttpStream:
                 await self._regain(ask, lost)
                 continue
             except Elsewhere:
+                self._attempts -= link is not None  # that one was refused, and began nothing
+                self._by_socket = False
                 await self._drop()
-                self._by_socket, self._begun, self._attempts = False, False, 0
                 continue
             self._lost_at = None
             self._backoff.reset()
             if frame.seq == self._seq + 1:
                 return frame
             if frame.seq > self._seq:
-                raise BusError("internal_error", f"frames {self._seq + 1} to {frame.seq - 1} are missing")
+                raise BusError(
+                    "internal_error", f"frames {self._seq + 1} to {frame.seq - 1} are missing", outcome="in_doubt"
+                )
 
     async def _connect(self, ask: Ask) -> Link:
         if self._cancelled.is_set():
-            raise BusError("cancelled", "the caller cancelled it", outcome="cancelled")
-        self._attempts += 1
-        opened = self._ways.by_socket if self._by_socket else self._ways.by_events
-        attempt = self._attempts if self._begun else 1
+            raise self._ways.cancelled(ask, begun=self._begun)
+        attempt = self._attempts + 1
+        self._opening = asyncio.ensure_future(self._open(ask, attempt))
         try:
-            link = await opened(ask, attempt, self._seq)
+            link = await self._opening
         except Lost as lost:
-            self._begun = self._begun or lost.sent
+            self._attempts += lost.sent
             raise
         except BusError as error:
             if attempt > 1 and error.code in UNKNOWN:
                 raise self._ways.lost(ask, "the node no longer knows the call", begun=True) from error
-            raise
+            refusal = self._ways.refusal(ask, error, attempt)
+            if refusal is error:
+                raise
+            raise refusal from error
         except asyncio.CancelledError:
-            self._begun = True  # it may have got there
+            self._attempts += 1  # it may have got there
+            if self._cancelled.is_set() and not _is_cancelled():
+                raise self._ways.cancelled(ask, begun=True) from None
             raise
-        self._begun = True
-        self._link = link
+        finally:
+            self._opening = None
+        self._attempts += 1
         for tool_call_id, (body, is_error) in self._answers.items():
             await link.tool_result(tool_call_id, body, is_error)
         return link
+
+    async def _open(self, ask: Ask, attempt: int) -> Link:
+        opened = self._ways.by_socket if self._by_socket else self._ways.by_events
+        self._link = await opened(ask, attempt, self._seq)  # also where nobody waits for it any more: it is closed
+        return self._link
 
     async def _regain(self, ask: Ask, lost: Lost) -> None:
         """Wait before another attempt.
@@ -171,7 +199,7 @@ class HttpStream:
             BusError: There will be none.
         """
         if self._cancelled.is_set():
-            raise BusError("cancelled", "the caller cancelled it", outcome="cancelled") from lost
+            raise self._ways.cancelled(ask, begun=self._begun) from lost
         now = self._ways.clock.monotonic()
         self._lost_at = now if self._lost_at is None else self._lost_at
         if not self._begun or now - self._lost_at > self._ways.patience:
@@ -195,3 +223,9 @@ class HttpStream:
         link, self._link = self._link, None
         if link is not None:
             await link.close()
+
+
+def _is_cancelled() -> bool:
+    """Whether the task that runs is to end, and not only what it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -86,8 +86,8 @@ class Directory:
         self._known.pop(worker, None)
 
     def learn(self, name: str, wanted: Version, at_once: bool) -> None:
-        """A worker said how it treats such calls."""
-        self._at_once[name, wanted[0]] = at_once
+        """A worker said how it treats such calls. Others may be of another release: one that begins at once counts."""
+        self._at_once[name, wanted[0]] = at_once or self._at_once.get((name, wanted[0]), False)
 
     def begins_at_once(self, name: str, wanted: Version) -> bool:
         """Whether a worker begins something with an effect without a word from us; what is not known is possible."""
@@ -102,10 +102,13 @@ class Directory:
         return self.workers()
 
     async def _look(self) -> None:
-        client = await self._link.open()
         if not self._listening:
             self._listening = True
-            await client.subscribe(self._subjects.news, cb=self._news)
+            try:
+                await self._link.listen(self._subjects.news, self._news)
+            except BaseException:
+                self._listening = False
+                raise
         if not await self._link.wait_up(self._link.pace.lease):
             raise BusError("partition", "there is no connection to NATS")
         token, box = secrets.token_hex(12), Mailbox[Arrived]()
@@ -134,7 +137,7 @@ class Directory:
         try:
             info = msgspec.json.decode(data, type=Info)
             known = _known(info, self._clock())
-        except (msgspec.MsgspecError, HandrailError, KeyError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, HandrailError, KeyError):
             logger.warning("a worker on NATS describes itself in a way that cannot be read")
             return
         if info.name != self._subjects.service:

@@ -8,7 +8,6 @@ and for what must not run twice a start only on the caller's word.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from collections import defaultdict
@@ -18,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.nats.link import Link, is_nobody
+from handrail.bus.nats.link import Link, Listening, is_nobody
 from handrail.bus.nats.micro import Counts, Micro
 from handrail.bus.nats.parts import Assembler
 from handrail.bus.nats.served import ServedCall, Table
-from handrail.bus.nats.serving import Serving
+from handrail.bus.nats.serving import Authenticates, Serving
 from handrail.bus.nats.wire import (
     QUEUE,
     Answered,
@@ -48,7 +47,6 @@ from handrail.core.errors import BusError
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +60,7 @@ class NatsDoor:
         connection: Link,
         *,
         community: str,
-        authenticator: Authenticator | None = None,
+        authenticator: Authenticates | None = None,
         most: int = 1_000,
         refresh: float = 1.0,
     ) -> None:
@@ -78,8 +76,8 @@ class NatsDoor:
         self._refresh = refresh
         self._counts: defaultdict[str, Counts] = defaultdict(Counts)
         self._offers: dict[tuple[str, Version], Offer] = {}
-        self._served: dict[str, Subscription] = {}
-        self._own: list[Subscription] = []
+        self._served: dict[str, Listening] = {}
+        self._own: list[Listening] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._around: list[asyncio.Task[None]] = []
         self._following = asyncio.Lock()
@@ -89,7 +87,7 @@ class NatsDoor:
 
     async def start(self) -> None:
         """Serve what the bus offers, and say so."""
-        client = await self._link.open()
+        await self._link.open()
         loop = asyncio.get_running_loop()
         self._table = Table(loop.time)
         self._assembler = Assembler(loop.time)
@@ -111,8 +109,8 @@ class NatsDoor:
             counts=lambda name: self._counts[name],
             refresh=self.refresh,
         )
-        self._own.append(await client.subscribe(self._direct, cb=self._arrived))
-        self._own.append(await client.subscribe(f"{self._direct}.gone.*", cb=self._gone))
+        self._own.append(await self._link.listen(self._direct, self._arrived))
+        self._own.append(await self._link.listen(f"{self._direct}.gone.*", self._gone))
         await self._micro.start()
         await self.refresh(always=True)
         self._around = [loop.create_task(self._follow()), loop.create_task(self._beat())]
@@ -133,11 +131,10 @@ class NatsDoor:
                 await self._micro.announce(list(offers.values()))
 
     async def _subscribe(self, wanted: set[str]) -> None:
-        client = await self._link.open()
         for subject in wanted - self._served.keys():
-            self._served[subject] = await client.subscribe(subject, queue=QUEUE, cb=self._arrived)
+            self._served[subject] = await self._link.listen(subject, self._arrived, queue=QUEUE)
         for subject in self._served.keys() - wanted:
-            await _leave(self._served.pop(subject))
+            await self._served.pop(subject).leave()
         await self._link.flush()
 
     async def drain(self, seconds: float = 10.0) -> None:
@@ -146,8 +143,8 @@ class NatsDoor:
             self._draining = True
             await self._micro.announce(list(self._offers.values()), gone=True)
             await self._micro.stop()
-            for subject in list(self._served):
-                await _leave(self._served.pop(subject))
+            await asyncio.gather(*(each.leave() for each in self._served.values()))
+            self._served.clear()
         running = [call.task for call in self._table.running.values() if call.task is not None]
         if running:
             _, late = await asyncio.wait(running, timeout=seconds)
@@ -162,8 +159,7 @@ class NatsDoor:
         for task in self._around:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        for each in self._own:
-            await _leave(each)
+        await asyncio.gather(*(each.leave() for each in self._own))
         self._own.clear()
 
     async def __aenter__(self) -> Self:
@@ -232,7 +228,7 @@ class NatsDoor:
             case Credit():
                 call.use(said.upto)
             case Cancel():
-                self._spawn(_cancel(call), "-")
+                self._spawn(call.cancel(), "-")
             case ToolAnswer():
                 self._spawn(self._answer(call, said, reply), reply)
 
@@ -255,7 +251,7 @@ class NatsDoor:
         """The server says that a caller's inbox is not there."""
         call = self._table.by_ref(message.subject.rpartition(".")[2])
         if call is not None and is_nobody(message):
-            call.gone = True
+            call.gone.add(message.subject.rpartition(".")[2])
 
     # ── around ───────────────────────────────────────────────────────────────────────────
 
@@ -283,30 +279,15 @@ class NatsDoor:
         """Signs of life for every call, and an end for those that nobody waits for."""
         while True:
             await asyncio.sleep(self._link.pace.heartbeat)
-            now = asyncio.get_running_loop().time()
-            for call in list(self._table.running.values()):
-                call.gone_since = (call.gone_since or now) if call.gone else None
-                call.gone = False
-                if call.gone_since is not None and now - call.gone_since >= self._link.pace.grace:
-                    self._spawn(_cancel(call), "-")
-                elif self._link.is_up:
-                    await call.beat(f"{self._direct}.gone")
+            try:
+                await self._beat_once()
+            except Exception:
+                logger.exception("signs of life could not be given")
 
-
-async def _cancel(call: ServedCall) -> None:
-    if call.settled_at is not None or call.cancelled:
-        return
-    call.cancelled = True
-    call.unbound()
-    if call.stream is not None:
-        await call.stream.cancel()
-    elif call.task is not None:
-        call.task.cancel()
-
-
-async def _leave(subscription: Subscription) -> None:
-    """Hear no more on it, once what is on the way was heard."""
-    from nats.errors import Error
-
-    with contextlib.suppress(Error, OSError):
-        await subscription.drain()  # type: ignore[no-untyped-call]  # nats-py has no types here
+    async def _beat_once(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for call in list(self._table.running.values()):
+            if call.abandoned_for(now) >= self._link.pace.grace:
+                self._spawn(call.cancel(), "-")
+            elif self._link.is_up:
+                await call.beat(f"{self._direct}.gone")

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from handrail.bus.nats.ask import Ask, encoded
 from handrail.bus.nats.finding import Finding
+from handrail.bus.nats.late import cancel_when_taken
 from handrail.bus.nats.link import Arrived, Link, Nobody, Reconnected, read
 from handrail.bus.nats.mailbox import Mailbox
 from handrail.bus.nats.parts import MOST
@@ -50,13 +51,18 @@ class Exchange:
         self._finding = finding
         self._ask = ask
         self._loop = asyncio.get_running_loop()
-        self._box: Mailbox[Arrived | GivenUp] = Mailbox()
+        self._box: Mailbox[tuple[str, Arrived | GivenUp]] = Mailbox()
+        """What arrived, and for which attempt."""
         self._ref = ""
         self._large = False
         """Whether the body goes with our word to begin."""
         self._attempts = 0
         self._words = 0
-        self._at = Standing(ask.capability, effect_possible=finding.pinned is not None)
+        self._at = Standing(
+            ask.capability,
+            effect_possible=finding.pinned is not None,
+            at_once=lambda: finding.may_begin_at_once,
+        )
         self._lease = link.pace.lease
         self._credited = 0
         self._repairs = 0
@@ -83,18 +89,25 @@ class Exchange:
         while True:
             if self._at.state == "idle":
                 await self._send()
-            arrived = await self._box.get(self._patience())
-            message = read(arrived) if isinstance(arrived, bytes) else arrived
-            if arrived is None:
+            item = await self._box.get(self._patience())
+            if item is None:
                 await self._silence()
-            elif (found := await self._heard(message)) is not None:
+                continue
+            ref, arrived = item
+            if ref != self._ref and not isinstance(arrived, GivenUp):
+                continue  # of an attempt that was given up: two streams must not be mixed
+            message = read(arrived) if isinstance(arrived, bytes) else arrived
+            if (found := await self._heard(message)) is not None:
                 if isinstance(found, Result):
                     self._end()
                 return found
 
     def cancel(self) -> None:
-        if self._at.state != "ended":
-            self._box.put(GivenUp())
+        if self._at.state == "ended":
+            return
+        self._box.put((self._ref, GivenUp()))
+        if self._at.taken is not None:  # at once, whether or not anybody reads on
+            self._link.later(self._tell(Cancel(ref=self._ref)))
 
     async def close(self) -> None:
         """Leave it: what is under way is cancelled."""
@@ -105,7 +118,7 @@ class Exchange:
         if self._at.taken is not None:
             await self._tell(Cancel(ref=self._ref))
         elif asked:
-            self._cancel_when_taken()
+            cancel_when_taken(self._link, self._finding.worker, self._ref, self._lease)
 
     @property
     def seq(self) -> int:
@@ -124,7 +137,8 @@ class Exchange:
     async def _send(self) -> None:
         """Ask somebody; the attempts are counted, and the deadline is theirs together."""
         if self._attempts >= _ATTEMPTS:
-            raise self._finding.last or self._at.partition("no worker took the call")
+            last = self._finding.last
+            raise self._at.partition("no worker took the call") if last is None else self._at.truly(last)
         self._attempts += 1
         if self._left(1.0) <= 0:
             raise self._at.late()
@@ -137,7 +151,8 @@ class Exchange:
             return
         self._link.forget(self._ref)
         self._ref = secrets.token_hex(12)
-        reply = self._link.expect(self._ref, self._box.put)
+        ref = self._ref
+        reply = self._link.expect(ref, lambda arrived: self._box.put((ref, arrived)))
         request = self._ask.request(self._ref, self._finding.community)
         payload = encoded(request)
         if len(payload) > MOST:
@@ -176,8 +191,9 @@ class Exchange:
         match message:
             case Accepted():
                 await self._accepted(message, word)
-            case Busy():
-                await self._elsewhere(message.worker, BusError.from_dict(message.error))
+            case Busy(worker=worker) if self.worker in (None, worker):
+                self._finding.not_begun(self._ask.call_id)
+                await self._elsewhere(worker, BusError.from_dict(message.error))
             case Unknown():
                 await self._unknown()
             case Chunk() | Result() | Failure():
@@ -195,14 +211,18 @@ class Exchange:
         if not isinstance(message, Failure):
             return message
         error = BusError.from_dict(message.error)
-        if error.details.get("begun") is False and self._cancelled_at is None:
+        not_begun = error.details.get("begun") is False and not error.is_nested
+        if not_begun and self._cancelled_at is None:
             self._at.seq = 0
             self._finding.not_begun(self._ask.call_id)
             await self._elsewhere(self.worker, error)
             return None
-        raise error
+        raise error if self._finding.pinned is not None else self._at.truly(error)
 
     async def _accepted(self, message: Accepted, word: bool) -> None:
+        if self.worker not in (None, message.worker):  # a message was doubled on the way: one of them is enough
+            await self._link.send(self._finding.worker(message.worker), Cancel(ref=self._ref))
+            return
         first, self._at.taken = self._at.taken is None, message
         self._lease = max(message.lease_ms / 1000, 0.01)
         if self._cancelled_at is not None and first:
@@ -210,7 +230,7 @@ class Exchange:
             raise self._at.cancelled()
         self._finding.learn(message)
         if message.waits:
-            await self._begin()
+            await self._begin(message)
             return
         if word or self._at.state == "asked":
             self._at.state = "running"
@@ -219,7 +239,7 @@ class Exchange:
         elif self._at.seq and not first:  # the worker may be waiting for credit that was lost
             await self._tell(Credit(ref=self._ref, upto=self._at.seq))
 
-    async def _begin(self) -> None:
+    async def _begin(self, taken: Accepted) -> None:
         """Our word. From here on it may have taken effect.
 
         Only what the first one meets says anything for sure: if that reached nobody, nothing was begun.
@@ -227,7 +247,8 @@ class Exchange:
         body = self._ask.body if self._large else None
         self._at.state = "running" if self._words else "word"
         self._words += 1
-        self._finding.begins(self._ask.call_id, self.worker)
+        if not taken.retriable:
+            self._finding.begins(self._ask.call_id, taken.worker)
         await self._tell(Go(ref=self._ref, timeout_ms=self._ask.timeout_ms, body=body), heard=True)
 
     async def _nobody(self) -> None:
@@ -274,7 +295,7 @@ class Exchange:
 
     async def _not_taken(self) -> None:
         """Nobody said that they have it. What waits for our word was not begun, and other things may run again."""
-        self._at.effect_possible |= self._finding.may_begin_at_once
+        self._at.lost()
         if self._at.seq:
             raise self._at.partition("the worker was lost in the middle of its answer")
         await self._elsewhere(None)
@@ -299,7 +320,7 @@ class Exchange:
         if self._cancelled_at is not None and now >= self._cancelled_at + self._lease:
             raise self._at.cancelled()
         if self._left(1.0) <= -_SLACK:
-            await self._stop()
+            await self._tell(Cancel(ref=self._ref))
             raise self._at.late()
         if self._at.taken is None:
             await self._not_taken()
@@ -335,27 +356,9 @@ class Exchange:
             return
         self._cancelled_at = self._loop.time()
         if self._at.taken is None:
-            self._cancel_when_taken()
+            cancel_when_taken(self._link, self._finding.worker, self._ref, self._lease)
             raise self._at.cancelled()
         await self._tell(Cancel(ref=self._ref))
-
-    async def _stop(self) -> None:
-        """Say that we no longer wait."""
-        if self._at.taken is not None:
-            await self._tell(Cancel(ref=self._ref))
-
-    def _cancel_when_taken(self) -> None:
-        """Nobody has said yet that they have it: whoever does is told."""
-        link, subjects, ref = self._link, self._finding, self._ref
-
-        def late(arrived: Arrived) -> None:
-            message = read(arrived) if isinstance(arrived, bytes) else None
-            if isinstance(message, Accepted):
-                link.forget(ref)
-                link.later(link.send(subjects.worker(message.worker), Cancel(ref=ref)))
-
-        link.expect(ref, late)
-        self._loop.call_later(self._lease, link.forget, ref)
 
     def _end(self) -> None:
         self._at.state = "ended"

@@ -15,7 +15,7 @@ from handrail.core.errors import BusError
 class Begun:
     """Which worker was told to begin what may not run twice: asked for once more, only that one can answer."""
 
-    def __init__(self, most: int = 10_000) -> None:
+    def __init__(self, most: int = 100_000) -> None:
         self._most = most
         self._workers: OrderedDict[str, str] = OrderedDict()
 
@@ -85,7 +85,7 @@ class Finding:
         )
         self._unsure = False
         if not left:
-            raise self.last or self._missing(self._directory.workers())
+            raise self._why_not(self._directory.workers())
         self.direct = random.Random(self._chance()).choice(left).worker
         return self._subjects.worker(self.direct)
 
@@ -110,19 +110,20 @@ class Finding:
             raise BusError("partition", "the worker that began this call cannot be reached")
         workers = await self._directory.look(at_least=self._directory.now())
         if not self._left(workers):
-            raise self.last or self._missing(workers)
+            raise self._why_not(workers)
         self._alone = True
 
     def forgive(self) -> None:
         """Whoever was avoided may be back."""
         self._avoided.clear()
 
-    def begins(self, call_id: str, worker: str | None) -> None:
-        if worker is not None:
-            self._begun.note(call_id, worker)
+    def begins(self, call_id: str, worker: str) -> None:
+        self._begun.note(call_id, worker)
 
     def not_begun(self, call_id: str) -> None:
-        self._begun.forget(call_id)
+        """This attempt surely was not; of an earlier call by this id, that says nothing."""
+        if self.pinned is None:
+            self._begun.forget(call_id)
 
     @property
     def may_begin_at_once(self) -> bool:
@@ -148,6 +149,11 @@ class Finding:
             for each in workers
             if each.worker not in self._avoided and each.best(self._name, self._wanted) is not None
         ]
+
+    def _why_not(self, workers: list[Known]) -> BusError:
+        if self.last is None or self.last.code == "not_found":  # what one does not have, says nothing of the others
+            return self._missing(workers)
+        return self.last
 
     def _missing(self, workers: list[Known]) -> BusError:
         asked = f"{self._name}@{written(self._wanted)}"

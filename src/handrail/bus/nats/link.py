@@ -10,7 +10,7 @@ import contextlib
 import logging
 import random
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -24,6 +24,7 @@ from handrail.core.errors import BusError, MissingExtra
 if TYPE_CHECKING:
     from nats.aio.client import Client, Server
     from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ _FIRST, _LONGEST = 0.05, 2.0
 """Seconds before a first attempt to connect again, and between later ones; half of it is chance."""
 _PENDING = 16 * 1024 * 1024
 _NOBODY = "503"
+_REFUSED = "it does not let us in"
 
 
 class Nobody:
@@ -48,6 +50,30 @@ Arrived = bytes | Nobody | Reconnected
 Receiver = Callable[[Arrived], None]
 
 
+class Listening:
+    """One subject that is listened to, over whichever connection there is."""
+
+    def __init__(self, link: Link, subject: str, heard: Callable[[Msg], Awaitable[None]], queue: str) -> None:
+        self._link = link
+        self._subject = subject
+        self._heard = heard
+        self._queue = queue
+        self._subscription: Subscription | None = None
+
+    async def begin(self, client: Client) -> None:
+        self._subscription = await client.subscribe(self._subject, queue=self._queue, cb=self._heard)
+
+    async def leave(self) -> None:
+        """Hear no more on it, once what is on the way was heard; a server that says nothing is not waited for."""
+        from nats.errors import Error
+
+        self._link.listening.discard(self)
+        if self._subscription is not None:
+            with contextlib.suppress(Error, OSError, TimeoutError):
+                async with asyncio.timeout(self._link.pace.lease):
+                    await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py has no types here
+
+
 class Link:
     """A connection that callers and workers of one process may share. Used with `async with`, or opened and closed."""
 
@@ -62,14 +88,18 @@ class Link:
     ) -> None:
         """`options` are those of `nats.connect`: credentials, TLS, …"""
         self.pace = pace
-        self.prefix = f"_INBOX.{secrets.token_hex(12)}"
+        self.prefix = f"{(options or {}).get('inbox_prefix', '_INBOX')}.{secrets.token_hex(12)}"
+        """What is sent to us goes to subjects that begin so."""
         self._servers = [servers] if isinstance(servers, str) else list(servers)
         self._name = name
         self._options = dict(options or {})
         self._chance = chance
         self._client: Client | None = None
-        self._opening: asyncio.Lock | None = None
+        self._attempt: asyncio.Task[Client] | None = None
         self._up: asyncio.Event | None = None
+        self.listening: set[Listening] = set()
+        self._trouble = ""
+        """What went wrong last, while there is no connection."""
         self._receivers: dict[str, Receiver] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended = False
@@ -79,19 +109,23 @@ class Link:
     # ── its life ─────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> Client:
-        """The connection, made if there is none.
+        """The connection, made if there is none. Whoever asks meanwhile waits for the same attempt.
 
         Raises:
             BusError: No server was reached in time, or it does not let us in (`partition`).
         """
         if self._client is not None:
             return self._client
-        if self._opening is None:
-            self._opening, self._up = asyncio.Lock(), asyncio.Event()
-        async with self._opening:
-            if self._client is None:
-                self._client = await self._connect()
-        return self._client
+        if self._attempt is None:
+            self._up = self._up or asyncio.Event()
+            self._attempt = asyncio.get_running_loop().create_task(self._connect())
+            self._attempt.add_done_callback(self._attempted)
+        return await asyncio.shield(self._attempt)
+
+    def _attempted(self, attempt: asyncio.Task[Client]) -> None:
+        self._attempt = None
+        if not attempt.cancelled():
+            attempt.exception()  # whoever waits has it, and perhaps nobody does any more
 
     async def _connect(self) -> Client:
         if self._ended:
@@ -107,16 +141,27 @@ class Link:
                 await client.connect(**self._connecting())
                 self._assembler = Assembler(asyncio.get_running_loop().time)
                 await client.subscribe(f"{self.prefix}.*", cb=self._arrived)
+                for each in list(self.listening):
+                    await each.begin(client)
                 await _flush(client)
         except (TimeoutError, OSError, Error) as error:
-            with contextlib.suppress(Error, OSError):
-                await client.close()
-            raise BusError("partition", f"no NATS server can be reached: {type(error).__name__}") from None
+            await _close(client)
+            raise self._unreachable(type(error).__name__) from None
+        except asyncio.CancelledError:
+            await _close(client)
+            raise BusError("partition", "this connection to NATS was closed; open a new one") from None
         except BaseException:
-            await client.close()
+            await _close(client)
             raise
+        self._client, self._trouble = client, ""
         self._signal.set()
         return client
+
+    def _unreachable(self, kind: str) -> BusError:
+        trouble = self._trouble or kind
+        if trouble == _REFUSED:
+            return BusError("partition", "the NATS server does not let us in; check the user and password, or the key")
+        return BusError("partition", f"no NATS server can be reached: {trouble}")
 
     def _connecting(self) -> dict[str, Any]:
         return {
@@ -125,7 +170,7 @@ class Link:
             "error_cb": self._went_wrong,
             "disconnected_cb": self._disconnected,
             "reconnected_cb": self._reconnected,
-            "closed_cb": self._disconnected,
+            "closed_cb": self._closed,
             "max_reconnect_attempts": -1,
             "reconnect_time_wait": _FIRST,
             "reconnect_to_server_handler": self._next_server,
@@ -136,10 +181,12 @@ class Link:
 
     async def aclose(self) -> None:
         self._ended = True
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.wait({self._attempt})
         client, self._client = self._client, None
         if client is not None and not client.is_closed:
-            with contextlib.suppress(OSError):
-                await client.close()
+            await _close(client)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -155,13 +202,16 @@ class Link:
         return self._client is not None and self._client.is_connected
 
     async def wait_up(self, seconds: float) -> bool:
-        """Whether there is a connection, within that time."""
-        await self.open()
-        if self.is_up:
-            return True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0.0)):
-                await self._signal.wait()
+        """Whether there is a connection, within that time.
+
+        Raises:
+            BusError: A first one cannot be made (`partition`).
+        """
+        if not self.is_up:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(seconds, 0.0)):
+                    await self.open()
+                    await self._signal.wait()
         return self.is_up
 
     async def send(self, subject: str, message: Asked | Told, reply: str = "") -> bool:
@@ -204,6 +254,18 @@ class Link:
         return self._client is None or len(payload) <= self._client.max_payload
 
     # ── what arrives ─────────────────────────────────────────────────────────────────────
+
+    async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]], *, queue: str = "") -> Listening:
+        """Hear what is sent to that subject, until it is left; or a share of it, with the others of the queue.
+
+        Raises:
+            BusError: There is no connection, and none can be made (`partition`).
+        """
+        client = await self.open()
+        listening = Listening(self, subject, heard, queue)
+        self.listening.add(listening)
+        await listening.begin(client)
+        return listening
 
     def expect(self, token: str, receiver: Receiver) -> str:
         """What is sent to the subject that is returned goes to the receiver, until `forget`."""
@@ -255,12 +317,33 @@ class Link:
         return chosen, wait * (0.5 + self._chance() / 2)
 
     async def _disconnected(self) -> None:
+        was_up = self._signal.is_set()
         self._signal.clear()
-        if not self._ended:
+        if was_up and not self._ended:
             logger.warning("the connection to NATS is gone; connecting again")
+
+    async def _closed(self) -> None:
+        """nats-py gives up after some errors, as when a password was changed. We do not."""
+        await self._disconnected()
+        if not self._ended and self._client is not None and self._client.is_closed:
+            self._client = None
+            self.later(self._renew())
+
+    async def _renew(self) -> None:
+        wait = _FIRST
+        while not self._ended:
+            try:
+                await self.open()
+            except BusError:
+                await asyncio.sleep(wait * (0.5 + self._chance() / 2))
+                wait = min(wait * 2, _LONGEST)
+            else:
+                await self._reconnected()
+                return
 
     async def _reconnected(self) -> None:
         self._signal.set()
+        self._trouble = ""
         self.came_back_at = asyncio.get_running_loop().time()
         logger.info("connected to NATS again")
         for receiver in list(self._receivers.values()):
@@ -268,7 +351,18 @@ class Link:
 
     async def _went_wrong(self, error: Exception) -> None:
         # Only its kind: the text of some errors has the address of the server, password included.
-        logger.warning("NATS: %s", type(error).__name__)
+        refused = "authorization" in str(error).lower() or "authentication" in str(error).lower()
+        trouble = _REFUSED if refused else type(error).__name__
+        if self.is_up or trouble != self._trouble:  # each attempt to connect fails alike: that is said once
+            logger.warning("NATS: %s", trouble)
+        self._trouble = trouble
+
+
+async def _close(client: Client) -> None:
+    from nats.errors import Error
+
+    with contextlib.suppress(Error, OSError):
+        await client.close()
 
 
 async def _flush(client: Client) -> None:

@@ -5,6 +5,7 @@ Written here, and not taken from nats-py: its services cannot take an endpoint a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from handrail.bus.nats.directory import Endpoint, Info
-from handrail.bus.nats.link import Link
+from handrail.bus.nats.link import Link, Listening
 from handrail.bus.nats.wire import QUEUE, Subjects
 from handrail.bus.port import Offer
 from handrail.bus.versions import written
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
 
 
 class Counts(msgspec.Struct):
@@ -50,26 +50,19 @@ class Micro:
         self._refresh = refresh
         self._offers: list[Offer] = []
         self._revision = 0
-        self._subscriptions: list[Subscription] = []
+        self._listening: list[Listening] = []
         self._started = ""
 
     async def start(self) -> None:
-        client = await self._link.open()
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             for tail in ("", f".{self._subjects.service}", f".{self._subjects.service}.{self._worker}"):
-                self._subscriptions.append(await client.subscribe(f"$SRV.{verb}{tail}", cb=answer))
+                self._listening.append(await self._link.listen(f"$SRV.{verb}{tail}", answer))
 
     async def stop(self) -> None:
-        from nats.errors import Error
-
-        for each in self._subscriptions:
-            try:
-                await each.unsubscribe()
-            except Error:
-                break  # the connection is gone, and every subscription with it
-        self._subscriptions.clear()
+        await asyncio.gather(*(each.leave() for each in self._listening))
+        self._listening.clear()
 
     async def announce(self, offers: list[Offer], *, gone: bool = False) -> None:
         """Tell callers what there is now. What is told is served already: subscriptions are flushed before."""

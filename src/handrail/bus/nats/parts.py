@@ -16,6 +16,8 @@ _MARK = b"\x00"
 _HEAD = struct.Struct(">c16sII32s")
 _KEEP = 60.0
 """Seconds without a part after which the rest is no longer waited for."""
+_OPEN = 1_000
+"""Messages that are put together at once; for one more, the one that was begun first is given up."""
 
 
 def split(payload: bytes, limit: int) -> Iterator[bytes]:
@@ -73,16 +75,19 @@ class Assembler:
             self._forget(now)
             if index != 0 or count < 1:
                 return None
+            if len(self._open) >= _OPEN:
+                self._drop(next(iter(self._open)))
             whole = self._open[name] = _Whole(count, checksum, now)
         part = data[_HEAD.size :]
         fits = index == len(whole.parts) and (count, checksum) == (whole.count, whole.checksum)
-        if not fits or whole.size + len(part) > MOST or self._held + len(part) > self._most:
+        fits = fits and bool(part) and whole.size + len(part) <= MOST
+        if not fits or self._held + len(data) > self._most:
             self._drop(name)
             return None
         whole.parts.append(part)
         whole.size += len(part)
         whole.touched = now
-        self._held += len(part)
+        self._held += len(data)
         if len(whole.parts) < whole.count:
             return None
         self._drop(name)
@@ -90,7 +95,8 @@ class Assembler:
         return payload if hashlib.sha256(payload).digest() == whole.checksum else None
 
     def _drop(self, name: bytes) -> None:
-        self._held -= self._open.pop(name).size
+        whole = self._open.pop(name)
+        self._held -= whole.size + len(whole.parts) * _HEAD.size
 
     def _forget(self, now: float) -> None:
         for name in [name for name, whole in self._open.items() if now - whole.touched > _KEEP]:

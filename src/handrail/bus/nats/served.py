@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.nats.link import Link
+from handrail.bus.nats.parts import MOST
 from handrail.bus.nats.wire import Accepted, Chunk, Failure, Go, Heartbeat, Request, Result, encode
 from handrail.bus.port import Stream
-from handrail.core.errors import BusError
+from handrail.core.errors import BusError, Outcome
 
 Key = tuple[str, str]
 """Whose call it is, and its id."""
@@ -38,6 +39,7 @@ class ServedCall:
         "gone",
         "gone_since",
         "key",
+        "promised",
         "refs",
         "replies",
         "seq",
@@ -67,6 +69,8 @@ class ServedCall:
         self.told = False
         """Whether the caller knows that it is here."""
         self.waiting = False
+        self.promised = False
+        """Whether it has a place, though the bus does not know yet."""
         self.begun = False
         self.cancelled = False
         self.settled_at: float | None = None
@@ -75,8 +79,8 @@ class ServedCall:
         self.size = 0
         """Bytes that are kept to be sent again."""
         self.gone_since: float | None = None
-        self.gone = False
-        """Whether the server said so since the last heartbeat."""
+        self.gone: set[str] = set()
+        """Of whom the server said so since the last heartbeat, by their refs."""
         self._used = 0
         self._bounded = True
         self._kept: deque[tuple[int, bytes]] = deque()
@@ -90,6 +94,11 @@ class ServedCall:
     @property
     def retriable(self) -> bool:
         return self.descriptor is None or self.descriptor.retriable
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it may have taken effect, if nothing else is known of it."""
+        return self.begun and self.descriptor is not None and self.descriptor.side_effects
 
     def sign(self, kind: type[Accepted] = Heartbeat) -> Accepted:
         """That it is here, and how it stands."""
@@ -108,22 +117,21 @@ class ServedCall:
             self._credit = self._credit or asyncio.Event()
             self._credit.clear()
             await self._credit.wait()
-        self.seq += 1
-        await self._send(encode(Chunk(seq=self.seq, event=event, data=data)))
+        await self._send(Chunk(seq=self.seq + 1, event=event, data=data))
 
     async def settle(self, end: Result | Failure) -> None:
-        self.seq += 1
         try:
-            await self._send(encode(replace(end, seq=self.seq)))
+            await self._send(replace(end, seq=self.seq + 1))
         except BusError as error:  # too large to be sent at all
-            self.size -= len(self._kept.pop()[1])
-            doubt = self.descriptor is not None and self.descriptor.side_effects
-            told = BusError(
-                "internal_error", f"its answer is {error.message}", outcome="in_doubt" if doubt else "failed"
-            )
-            await self._send(encode(Failure(seq=self.seq, error=told.to_dict())))
+            outcome: Outcome = "in_doubt" if self.in_doubt else "failed"
+            told = BusError("internal_error", f"its answer is {error.message}", outcome=outcome)
+            await self._send(Failure(seq=self.seq + 1, error=told.to_dict()))
 
-    async def _send(self, payload: bytes) -> None:
+    async def _send(self, message: Chunk | Result | Failure) -> None:
+        payload = encode(message)
+        if len(payload) > MOST:
+            raise BusError("bad_request", f"a message of {len(payload)} bytes, more than {MOST}; send it as a blob")
+        self.seq = message.seq
         self._kept.append((self.seq, payload))
         self.size += len(payload)
         for reply in self.replies:
@@ -160,6 +168,23 @@ class ServedCall:
             await self._link.send(reply, self.sign())
         for _, payload in kept:
             await self._link.send_bytes(reply, payload)
+
+    async def cancel(self) -> None:
+        """End it, once; what it ends with is sent as ever."""
+        if self.settled_at is not None or self.cancelled:
+            return
+        self.cancelled = True
+        self.unbound()
+        if self.stream is not None:
+            await self.stream.cancel()
+        elif self.task is not None:
+            self.task.cancel()
+
+    def abandoned_for(self, now: float) -> float:
+        """Seconds since which the server says at every heartbeat that nobody hears it: not one of who asked."""
+        self.gone_since = (self.gone_since or now) if self.gone.issuperset(self.refs) else None
+        self.gone.clear()
+        return 0.0 if self.gone_since is None else now - self.gone_since
 
     def join(self, request: Request, reply: str) -> None:
         """Somebody else, or the same one again, asks for this call."""
@@ -225,6 +250,10 @@ class Table:
         self._done.pop(call.ref, None)
         for ref in call.refs:
             self._by_ref.pop(ref, None)
+        self.unname(call)
+
+    def unname(self, call: ServedCall) -> None:
+        """Whoever asks by its id asks for a new one."""
         if call.key is not None and self._by_key.get(call.key) is call:
             del self._by_key[call.key]
 
@@ -239,6 +268,7 @@ class Table:
     @property
     def full(self) -> bool:
         """Whether so many side effects ended lately that no more could be remembered."""
+        self._make_room()
         return len(self._done) >= self._effects
 
     def _make_room(self) -> None:

@@ -7,8 +7,8 @@ import contextlib
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,12 +19,12 @@ from handrail.bus.nats.micro import Counts
 from handrail.bus.nats.served import ServedCall, Table
 from handrail.bus.nats.wire import Accepted, Busy, Failure, Go, Request, Result
 from handrail.bus.port import Bus, Stream
-from handrail.bus.request import NOBODY, Caller
-from handrail.bus.tokens.signatures import Authenticator
+from handrail.bus.request import Caller
 from handrail.bus.versions import Version, version_of
 from handrail.core.canonical import canonical
 from handrail.core.errors import BusError, Outcome
 from handrail.core.redact import Secret
+from handrail.core.trace import traceparent
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,18 @@ class Joined(Exception):
     """The call is known: whoever asks gets what the first one gets."""
 
 
+class Authenticates(Protocol):
+    """`Authenticator`, or whatever else knows callers by how they sign."""
+
+    def authenticate(self, fields: Mapping[str, str], body: bytes) -> Caller:
+        """Who sent this; the fields are those of an envelope, and may be empty.
+
+        Raises:
+            BusError: It is signed, and wrongly (`invalid_signature`).
+        """
+        ...
+
+
 class Serving:
     """Everything that calls of one worker have in common."""
 
@@ -55,7 +67,7 @@ class Serving:
         table: Table,
         *,
         worker: str,
-        authenticator: Authenticator,
+        authenticator: Authenticates,
         find: Callable[[str, Version], CapabilityDescriptor | None],
         refresh: Callable[[], Awaitable[None]],
         counts: Callable[[str], Counts],
@@ -84,6 +96,8 @@ class Serving:
             return
         except Joined:
             return
+        if not call.begun:
+            self._table.unname(call)
         if call.descriptor is not None:
             counts = self._counts(call.descriptor.full_name)
             counts.requests += 1
@@ -103,14 +117,14 @@ class Serving:
         except BusError as error:
             return Failure(seq=0, error=error.to_dict())
         except asyncio.CancelledError:
-            doubt = call.begun and call.descriptor is not None and call.descriptor.side_effects
-            given_up = BusError("cancelled", "the call was cancelled", outcome="in_doubt" if doubt else "cancelled")
+            outcome: Outcome = "in_doubt" if call.in_doubt else "cancelled"
+            given_up = BusError("cancelled", "the call was cancelled", outcome=outcome)
             return Failure(seq=0, error=given_up.to_dict())
         except (Elsewhere, Joined):
             raise
         except Exception:
             logger.exception("a call over NATS failed in a way that nobody foresaw")
-            outcome: Outcome = "failed" if call.retriable else "in_doubt"
+            outcome = "in_doubt" if call.in_doubt else "failed"
             return Failure(seq=0, error=BusError("internal_error", "the worker failed", outcome=outcome).to_dict())
 
     def _ring(self) -> None:
@@ -146,11 +160,10 @@ class Serving:
                 raise BusError("bad_request", "the call came without a body")
         caller = self._authenticate(request, body)
         await self._join_or_name(call, request, caller, body)
-        if not descriptor.retriable and request.body is not None:
-            if self._table.full:
-                raise Elsewhere(BusError("capacity_exceeded", "too many side effects to remember", retry_after_ms=1000))
-            await self._has_room(descriptor)
-            await self._word(call)
+        if not descriptor.retriable:
+            await self._promise(call, descriptor)
+            if request.body is not None:
+                await self._word(call)
         call.begun = True
         if request.stream:
             await self._accept(call)
@@ -194,12 +207,11 @@ class Serving:
         return go.body
 
     def _authenticate(self, request: Request, body: dict[str, Any]) -> Caller:
-        if not request.signature:
-            return NOBODY
-        return self._authenticator.authenticate(signed_fields(request), canonical(body))
+        return self._authenticator.authenticate(signed_fields(request), canonical(body) if request.signature else b"")
 
     async def _join_or_name(self, call: ServedCall, request: Request, caller: Caller, body: dict[str, Any]) -> None:
-        owner = request.sender if caller is not NOBODY else f"{NOBODY.id} {call.replies[0].rpartition('.')[0]}"
+        # Who does not sign has no name: what one of them did is kept for the same connection only.
+        owner = caller.id if request.signature else f"{caller.id} {call.replies[0].rpartition('.')[0]}"
         what = msgspec.json.encode((request.capability, request.version, request.stream, body), order="deterministic")
         call.digest = hashlib.sha256(what).digest()
         first = self._table.by_key((owner, request.call_id))
@@ -216,12 +228,17 @@ class Serving:
         await first.again(0, call.replies[0])
         raise Joined
 
-    async def _has_room(self, descriptor: CapabilityDescriptor) -> None:
-        """Asked before a call that may be begun only once: afterwards it could not go elsewhere."""
-        for offer in await self._bus.discover(descriptor.name):
-            full = offer.in_flight >= offer.descriptor.max_concurrent
-            if offer.local and full and offer.descriptor.version == descriptor.version:
-                raise Elsewhere(BusError("capacity_exceeded", f"{descriptor.full_name} is busy", retry_after_ms=100))
+    async def _promise(self, call: ServedCall, descriptor: CapabilityDescriptor) -> None:
+        """A place for a call that may be begun only once: afterwards it could not go elsewhere."""
+        if self._table.full:
+            raise Elsewhere(BusError("capacity_exceeded", "too many side effects to remember", retry_after_ms=1000))
+        offers = await self._bus.discover(descriptor.name)
+        taken = [each.in_flight for each in offers if each.local and each.descriptor.version == descriptor.version]
+        running = self._table.running.values()
+        promised = sum(each.promised and each.descriptor == descriptor for each in running)
+        if max(promised, *taken, 0) >= descriptor.max_concurrent:
+            raise Elsewhere(BusError("capacity_exceeded", f"{descriptor.full_name} is busy", retry_after_ms=100))
+        call.promised = True
 
 
 def signed_fields(request: Request) -> dict[str, str]:
@@ -251,7 +268,7 @@ def _how(call: ServedCall, request: Request, caller: Caller) -> dict[str, Any]:
         "deadline": call.deadline,
         "depth": request.depth,
         "within": request.within,
-        "trace": request.traceparent or None,
+        "trace": traceparent(request.traceparent),
         "call_id": request.call_id,
         "session_id": request.session_id,
         "schema_hash": request.schema_hash,

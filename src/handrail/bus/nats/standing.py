@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from handrail.bus.nats.wire import Accepted
@@ -12,10 +13,12 @@ State = Literal["idle", "asked", "word", "running", "ended"]
 
 
 class Standing:
-    __slots__ = ("effect_possible", "seq", "state", "taken", "what")
+    __slots__ = ("_at_once", "effect_possible", "seq", "state", "taken", "what")
 
-    def __init__(self, what: str, *, effect_possible: bool) -> None:
+    def __init__(self, what: str, *, effect_possible: bool, at_once: Callable[[], bool]) -> None:
+        """`at_once` tells whether something with an effect may be begun by a worker of which nothing was heard."""
         self.what = what
+        self._at_once = at_once
         self.state: State = "idle"
         self.taken: Accepted | None = None
         """Who has it, and how they treat it."""
@@ -35,12 +38,16 @@ class Standing:
 
     @property
     def in_doubt(self) -> bool:
-        begun = self.state in ("word", "running") and self.effects
+        begun = self._at_once() if self.state == "asked" else self.state in ("word", "running") and self.effects
         return begun or self.effect_possible
 
     def lost(self) -> None:
         """This attempt is given up, whatever it did."""
-        self.effect_possible |= self.effects
+        self.effect_possible |= self._at_once() if self.state == "asked" else self.effects
+
+    def truly(self, error: BusError) -> BusError:
+        """How this attempt ended, as an end of the call: an earlier one may have taken effect."""
+        return BusError.from_dict({**error.to_dict(), "outcome": "in_doubt"}) if self.effect_possible else error
 
     def partition(self, why: str) -> BusError:
         return BusError("partition", why, outcome="in_doubt" if self.in_doubt else "failed")

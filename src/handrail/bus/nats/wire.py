@@ -7,13 +7,15 @@ Each is one JSON object with its `kind`. A call has a `call_id`, the same for ev
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
 from handrail.bus.versions import Version
 from handrail.core.errors import UsageError
+
+T = TypeVar("T")
 
 PROTOCOL = 1
 QUEUE = "workers"
@@ -39,8 +41,6 @@ class Request(_Message, frozen=True, tag="request"):
     v: int = PROTOCOL
     body: dict[str, Any] | None = None
     """None where it is too large for one message: it comes with `go`."""
-    digest: str = ""
-    """Of the body, where it comes later."""
     sender: str = field(default="", name="from")
     community: str = ""
     timestamp: str = ""
@@ -183,7 +183,7 @@ def asked(data: bytes) -> Asked:
     Raises:
         msgspec.MsgspecError: It is nothing of ours.
     """
-    return _ASKED.decode(data)
+    return _decoded(_ASKED, data)
 
 
 def told(data: bytes) -> Told:
@@ -192,7 +192,15 @@ def told(data: bytes) -> Told:
     Raises:
         msgspec.MsgspecError: It is nothing of ours.
     """
-    return _TOLD.decode(data)
+    return _decoded(_TOLD, data)
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """msgspec has three kinds of errors for what is no JSON; here it is one."""
+    try:
+        return decoder.decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError("the message cannot be read") from error
 
 
 class Subjects(Struct, frozen=True):

@@ -12,8 +12,8 @@ from typing import Any
 from handrail.bus.nats.door import NatsDoor
 from handrail.bus.nats.link import Link
 from handrail.bus.nats.pace import Pace
+from handrail.bus.nats.serving import Authenticates
 from handrail.bus.port import Bus
-from handrail.bus.tokens.signatures import Authenticator
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -23,7 +23,7 @@ async def serve_worker(
     url: str | Sequence[str],
     *,
     community: str,
-    authenticator: Authenticator | None = None,
+    authenticator: Authenticates | None = None,
     pace: Pace = Pace(),
     options: Mapping[str, Any] | None = None,
     most: int = 1_000,

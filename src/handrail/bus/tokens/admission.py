@@ -20,7 +20,7 @@ from handrail.bus.tokens.patterns import shared
 from handrail.bus.tokens.rates import Rates
 from handrail.bus.tokens.scope import Scope
 from handrail.bus.tokens.store import TokenStore
-from handrail.bus.tokens.token import Token, parse
+from handrail.bus.tokens.token import LONGEST_TTL, Token, parse
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.ports import Clock, SystemClock
@@ -96,17 +96,17 @@ class TokenAdmission:
         issuer = self._issuer_trust(held)
         self._check_revoked(held)
         signer = self._node_id if caller.trust == "self" else caller.id
-        if not held.is_bearer and held.subject not in (signer, caller.id):
+        self._check_shut_out(signer, held.subject)
+        if not held.is_bearer and signer not in (held.subject, held.holder) and caller.id != held.subject:
             raise _refused(
                 "invalid_signature", "the token is for another node than the one that signed; sign as that one"
             )
         scopes = held.scope.capabilities
         if caller.principal.scopes is not None and caller.trust != "unknown":
             scopes = shared(caller.principal.scopes, scopes)
-        # A bearer is not its issuer: what belongs to that node by its id is none of the bearer's business.
-        id = f"{held.issuer}#{held.id}" if held.is_bearer else held.subject
-        trust = _highest(self._directory.get(held.subject, "unknown"), held.trust)
-        return Caller(principal=Principal(id, scopes), trust=_lowest(trust, issuer), token=Secret(token))
+        # By the holder, who is not the node that lends or relays: that node's own trust is not for others.
+        trust = _highest(self._directory.get(held.holder, "unknown"), held.trust)
+        return Caller(principal=Principal(held.holder, scopes), trust=_lowest(trust, issuer), token=Secret(token))
 
     def _by_itself(self, caller: Caller) -> Caller:
         if caller.trust == "self":
@@ -114,9 +114,12 @@ class TokenAdmission:
         if caller == NOBODY:
             scopes = NOBODY.principal.scopes if self._anonymous == "unknown" else None
             return Caller(principal=Principal(NOBODY.id, scopes), trust=self._anonymous)
-        if self._store.any_revoked([caller.id]):
-            raise _refused("revoked", "this node was shut out of the community; ask one of its anchors")
+        self._check_shut_out(caller.id)
         return Caller(principal=caller.principal, trust=self._directory.get(caller.id, caller.trust))
+
+    def _check_shut_out(self, *nodes: str) -> None:
+        if self._store.any_revoked(nodes):
+            raise _refused("revoked", "this node was shut out of the community; ask one of its anchors")
 
     def _read(self, text: str) -> Token:
         """The token; a signature that was checked before is not checked again."""
@@ -135,6 +138,8 @@ class TokenAdmission:
             raise _refused("token_expired", "the token has expired; ask for a new one")
         if token.not_before - LEEWAY > now:
             raise _refused("token_expired", "the token is not good yet; wait, or set the clock")
+        if token.expires_at - token.not_before > LONGEST_TTL:
+            raise _refused("token_invalid", "the token lasts longer than a day; ask for one that ends sooner")
         if token.audience is not None and token.audience != self._community:
             raise _refused("unauthorized", "the token is for another community; ask for one that is for this one")
 
@@ -144,7 +149,7 @@ class TokenAdmission:
         if self._store.any_revoked([issuer]):
             raise _refused("revoked", "the issuer of the token was shut out of the community; ask another for a token")
         if issuer == self._node_id:
-            if not self._store.is_known(token.id):
+            if not token.is_relayed and not self._store.is_known(token.id):
                 raise _refused("token_invalid", "this node has no record of the token; ask for a new one")
             return "self"
         level = self._directory.get(issuer, "unknown")
@@ -167,13 +172,18 @@ class TokenAdmission:
     async def _count(self, token: Token) -> None:
         """Take a call off the limits of the token and of all that it was made from."""
         chain = self._store.chain(token)
-        rates = {each.id: most for each in chain if (most := each.scope.rate_limit_per_minute) is not None}
+        rates = {self._key(each): most for each in chain if (most := each.scope.rate_limit_per_minute) is not None}
         if (wait := self._rates.wait(rates)) > 0:
             raise _refused("rate_limited", "the token allows no more calls in this minute", retry_after_ms=wait)
         self._rates.note(rates)
-        totals = {each.id: most for each in chain if (most := each.scope.max_calls_total) is not None}
-        if totals and not await asyncio.to_thread(self._store.count, totals):
+        totals = {self._key(each): most for each in chain if (most := each.scope.max_calls_total) is not None}
+        until = max(each.expires_at for each in chain)
+        if totals and not await asyncio.to_thread(self._store.count, totals, until):
             raise _refused("token_scope_insufficient", "the calls of the token are used up; ask for a new one")
+
+    def _key(self, token: Token) -> str:
+        """What its calls are counted by: an issuer, who chooses the ids of its tokens, uses up nobody else's."""
+        return token.id if token.issuer == self._node_id else f"{token.issuer}#{token.id}"
 
 
 def _only(caller: Caller, descriptor: CapabilityDescriptor) -> Caller:

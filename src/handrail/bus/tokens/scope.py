@@ -96,6 +96,12 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 )
         return None
 
+    def is_bare(self, full_name: str) -> bool:
+        """Whether it covers a capability with any values, and as often as one likes."""
+        limited = self.rate_limit_per_minute is not None or self.max_calls_total is not None
+        held = any(matches(full_name, (split_constraint(key)[0],)) for key in self.params_constraints)
+        return matches(full_name, self.capabilities) and not limited and not held
+
     def is_within(self, other: Scope) -> bool:
         """Whether everything that this allows, the other allows too. A yes is always true."""
         return (

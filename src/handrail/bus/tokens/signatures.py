@@ -32,7 +32,6 @@ HEADERS = {
     "signature": "X-HearthNet-Signature",
 }
 """How each field is called where the envelope is made of headers."""
-TOKEN_HEADER = "X-HearthNet-Token"
 WINDOW = 300
 """Seconds that a clock may be off, in either direction."""
 _LONGEST = 256
@@ -68,12 +67,6 @@ def signed_bytes(fields: Mapping[str, str], body: bytes) -> bytes:
 
 def as_headers(fields: Mapping[str, str]) -> dict[str, str]:
     return {HEADERS[name]: value for name, value in fields.items()}
-
-
-def from_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The fields that are there. The mapping finds names however they are written, or has them in small letters."""
-    found = ((name, headers.get(header) or headers.get(header.lower())) for name, header in HEADERS.items())
-    return {name: value for name, value in found if value}
 
 
 def check_call(fields: Mapping[str, str], body: bytes, *, community: str | None, now: int) -> str:

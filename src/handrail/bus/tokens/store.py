@@ -28,9 +28,11 @@ CREATE TABLE IF NOT EXISTS issued (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS issued_parent ON issued (parent);
 CREATE TABLE IF NOT EXISTS revoked (id TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS used (id TEXT PRIMARY KEY, calls INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS used (id TEXT PRIMARY KEY, calls INTEGER NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
 """
-_FORMAT = 1
+_LATER = {1: "ALTER TABLE used ADD COLUMN until INTEGER NOT NULL DEFAULT 4102444800"}
+"""What a file of an earlier format lacks."""
+_FORMAT = 2
 _KEPT = 7 * 86_400
 """Seconds that a token is remembered after its end."""
 _DEEPEST = 32
@@ -52,7 +54,6 @@ class TokenStore:
         """Raises:
         UsageError: The file cannot be opened, or is something else.
         """
-        self._path = path
         self._clock = clock
         self._lock = threading.Lock()
         try:
@@ -62,10 +63,16 @@ class TokenStore:
             name = ":memory:" if path is None else path
             self._file = sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
             self._prepare(patience)
+            # Who reads waits for no writer: calls are admitted in the event loop.
+            self._reader, self._read_lock = self._file, self._lock
+            if path is not None:
+                self._reader = sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
+                self._read_lock = threading.Lock()
         except (OSError, sqlite3.Error) as error:
             raise UsageError(f"the store of tokens {str(path)!r} cannot be used: {error}; check the file") from error
 
     def close(self) -> None:
+        self._reader.close()
         self._file.close()
 
     def record(self, token: Token) -> None:
@@ -78,8 +85,8 @@ class TokenStore:
         now = self._clock.now() // 1000
         with self._writing() as file:
             ended = "SELECT id FROM issued WHERE expires_at < ?"
-            for table in ("revoked", "used"):
-                file.execute(f"DELETE FROM {table} WHERE id IN ({ended})", (now - _KEPT,))
+            file.execute(f"DELETE FROM revoked WHERE id IN ({ended})", (now - _KEPT,))
+            file.execute("DELETE FROM used WHERE until < ?", (now - _KEPT,))
             file.execute("DELETE FROM issued WHERE expires_at < ?", (now - _KEPT,))
             values = (token.id, token.parent, token.issuer, token.subject, token.expires_at, claims)
             file.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?, ?)", values)
@@ -97,14 +104,17 @@ class TokenStore:
         return [self._entry(claims) for (claims,) in rows]
 
     def chain(self, token: Token) -> list[Token]:
-        """The token, the one it was made from, and so on, as far as they are known here."""
+        """The token, the one it was made from, and so on, as far as they are known here.
+
+        Whoever signs a token can write anything as its parent: only one of the same issuer is.
+        """
         found = [token]
         with self._reading() as file:
             while (above := found[-1].parent) is not None and len(found) < _DEEPEST:
                 row = file.execute("SELECT claims FROM issued WHERE id = ?", (above,)).fetchone()
-                if row is None:
+                if row is None or (parent := _token(row[0])).issuer != token.issuer:
                     break
-                found.append(_token(row[0]))
+                found.append(parent)
         return found
 
     def is_known(self, id: str) -> bool:
@@ -126,11 +136,15 @@ class TokenStore:
             row = file.execute("SELECT calls FROM used WHERE id = ?", (id,)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def count(self, limits: Mapping[str, int]) -> bool:
-        """Count one more call for each of these ids, if each stays within its limit; else none of them."""
+    def count(self, limits: Mapping[str, int], until: int) -> bool:
+        """Count one more call for each of these ids, if each stays within its limit; else none of them.
+
+        `until` is when the last of them ends, in seconds since 1970: so long they are remembered at least.
+        """
+        add = "INSERT INTO used VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET calls = calls + 1, until = max(until, ?)"
         with self._writing() as file:
             for id, most in limits.items():
-                file.execute("INSERT INTO used VALUES (?, 1) ON CONFLICT DO UPDATE SET calls = calls + 1", (id,))
+                file.execute(add, (id, until, until))
                 (calls,) = file.execute("SELECT calls FROM used WHERE id = ?", (id,)).fetchone()
                 if calls > most:
                     file.execute("ROLLBACK")
@@ -144,7 +158,7 @@ class TokenStore:
 
     def _prepare(self, patience: float) -> None:
         self._file.execute("BEGIN")
-        version = self._file.execute("PRAGMA user_version").fetchone()[0]
+        version = self._version()
         tables = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         self._file.execute("COMMIT")
         if version > _FORMAT or (tables and not version):
@@ -154,30 +168,37 @@ class TokenStore:
         self._file.execute("BEGIN IMMEDIATE")
         for statement in _TABLES.split(";"):
             self._file.execute(statement)
+        if (lacks := _LATER.get(self._version())) is not None:
+            self._file.execute(lacks)
         self._file.execute(f"PRAGMA user_version = {_FORMAT}")
         self._file.execute("COMMIT")
 
+    def _version(self) -> int:
+        return int(self._file.execute("PRAGMA user_version").fetchone()[0])
+
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with self._read_lock:
             try:
-                yield self._file
+                yield self._reader
             except sqlite3.Error as error:
                 raise BusError("internal_error", f"the store of tokens cannot be read: {error}") from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, short, and whole or not at all."""
-        with self._reading() as file:
-            file.execute("BEGIN IMMEDIATE")
+        file = self._file
+        with self._lock:
             try:
+                file.execute("BEGIN IMMEDIATE")
                 yield file
-            except BaseException:
+                if file.in_transaction:
+                    file.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise BusError("internal_error", f"the store of tokens cannot be written: {error}") from error
+            finally:
                 if file.in_transaction:
                     file.execute("ROLLBACK")
-                raise
-            if file.in_transaction:
-                file.execute("COMMIT")
 
 
 def _patiently(step: Callable[[], object], patience: float) -> None:

@@ -7,15 +7,17 @@ cheap is looked at first: nothing long, odd or deep reaches the signature.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.bus.tokens.identity import NODE_ID, Identity, from_base64, public_key
 from handrail.bus.tokens.scope import Scope
-from handrail.core.canonical import canonical
 from handrail.core.errors import BusError, MissingExtra
 from handrail.core.jsontext import JSONTextError
 from handrail.core.jsontext import parse as parse_json
@@ -39,6 +41,8 @@ Lent = Literal["member", "trusted"]
 
 _HEADER = {"alg": "EdDSA", "typ": "hntoken", "v": 1}
 _CLAIMS = frozenset({"iss", "sub", "aud", "iat", "exp", "nbf", "jti", "scope", "issued_via", "parent", "trust"})
+_ID = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+"""Ids become parts of names, in records and on terminals."""
 _LATEST = 2**40
 _ULID = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -64,6 +68,19 @@ class Token(Struct, frozen=True, kw_only=True):
     @property
     def is_bearer(self) -> bool:
         return self.subject == ANYBODY
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether its issuer made it for itself, to call on behalf of somebody who brought a token."""
+        return self.issued_via == "relay" and self.issuer == self.subject
+
+    @property
+    def holder(self) -> str:
+        """Under which id its holder is known.
+
+        Neither a bearer nor whom a node relays for is that node: what belongs to it by its id is not theirs.
+        """
+        return f"{self.issuer}#{self.id}" if self.is_bearer or self.is_relayed else self.subject
 
     def to_dict(self) -> dict[str, Any]:
         """Its claims."""
@@ -136,6 +153,35 @@ def issue(
     return token, text
 
 
+def relayed(identity: Identity, token: Token, *, trust: Lent, ttl: int, clock: Clock) -> tuple[Token, Secret]:
+    """The rights of a token that was shown here, for calls which this node signs on behalf of whoever showed it.
+
+    It has the same id, so that limits are counted and revocations known by it. It is recorded nowhere: this node
+    alone can use it, and not for long.
+
+    Raises:
+        BusError: It would be too long.
+    """
+    now = clock.now() // 1000
+    ours = replace(
+        token,
+        issuer=identity.node_id,
+        subject=identity.node_id,
+        issued_at=now,
+        expires_at=min(token.expires_at, now + ttl),
+        not_before=min(token.not_before, now),
+        issued_via="relay",
+        parent=None,
+        trust=trust,
+    )
+    text = _signed(ours, identity)
+    if len(text) > LONGEST:
+        raise BusError(
+            "bad_request", "the token is too long to be passed on to another node; ask for one that says less"
+        )
+    return ours, text
+
+
 def parse(text: str) -> Token:
     """The token of this text, if its issuer signed it.
 
@@ -168,6 +214,8 @@ def ulid(at: int, random: Callable[[int], bytes] = os.urandom) -> str:
 def _check_parent(identity: Identity, store: TokenStore, parent: Token, scope: Scope, now: int) -> None:
     if parent.issuer != identity.node_id:
         raise BusError("token_invalid", "only the node that issued a token can make another from it; ask that node")
+    if not store.is_known(parent.id):
+        raise BusError("token_invalid", "this node has no record of the token to pass on; ask for a new one")
     scope.check_within(parent.scope)
     if parent.expires_at <= now:
         raise BusError("token_expired", "the token to pass on has expired; ask for a new one", outcome="forbidden")
@@ -199,6 +247,8 @@ def _from_claims(said: Any) -> Token:
     required = ("iss", "sub", "jti")
     if any(not isinstance(each, str | None) for each in texts.values()) or not all(texts[name] for name in required):
         raise _malformed("iss, sub and jti are texts, and each is there")
+    if not all(_ID.fullmatch(each) for each in (said["jti"], said.get("parent") or said["jti"])):
+        raise _malformed("jti and parent have 1 to 64 letters, digits and the signs . _ ~ -")
     if not NODE_ID.fullmatch(said["iss"]) or not is_subject(said["sub"]):
         raise _malformed("iss is the id of a node, and sub is one or *")
     times = [said.get(name) for name in ("iat", "exp", "nbf")]
@@ -226,7 +276,9 @@ def _from_claims(said: Any) -> Token:
 
 
 def _signed(token: Token, identity: Identity) -> Secret:
-    return Secret(PREFIX + _jose().signed(_HEADER, canonical(token.to_dict()), identity.seed))
+    # Plain JSON: the canonical form has spellings of its own, which would be read as other values.
+    claims = json.dumps(token.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return Secret(PREFIX + _jose().signed(_HEADER, claims.encode(), identity.seed))
 
 
 def _is_signed(compact: str, issuer: str) -> bool:

@@ -34,7 +34,7 @@ from handrail.http.guard import (
     header,
     turn_away,
 )
-from handrail.http.serving import Web, config, told_to_end
+from handrail.http.serving import Web, config, ended, told_to_end
 from handrail.mcp.server.build import build
 from handrail.mcp.server.ending import Ending
 from handrail.mcp.server.events import Events
@@ -72,15 +72,15 @@ async def serve_web(
                 await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await _end(web, serving, under_way, ending, limits.grace)
-    serving.result()
+    if not serving.cancelled():
+        serving.result()
 
 
 async def _end(web: Web, serving: asyncio.Task[None], under_way: UnderWay, ending: Ending, grace: float) -> None:
     """Calls are answered first; then the streams that wait for nothing in particular are let go."""
     await under_way.end(grace)
     await ending.end(grace)
-    web.stop()
-    await asyncio.wait((serving,), timeout=2 * grace)
+    await ended(web, serving, 2 * grace)
 
 
 def _config(app: App, limits: HttpLimits) -> uvicorn.Config:

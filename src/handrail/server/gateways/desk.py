@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from msgspec.structs import replace
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,8 +16,8 @@ from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.request import Caller
 from handrail.core.context import Context
 from handrail.core.errors import BusError, UsageError
-from handrail.core.messages import Conversation
 from handrail.core.redact import Secret
+from handrail.core.trace import traceparent
 from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.failures import OVERLOADED, Failure, failure_of
 from handrail.server.gateways.gateway import Gateway, GatewayModel
@@ -32,6 +33,8 @@ from handrail.server.gateways.wires import ANTHROPIC, OPENAI, WIRES
 
 CHAT = CapabilityDescriptor(name="llm.chat", version=(2, 0))
 """The right to use the gateway at all."""
+_SHORT = 256 * 1024
+"""Bytes of a body that is read in no time."""
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -72,7 +75,7 @@ class _Desk:
             raise BusError("capacity_exceeded", why, retry_after_ms=1_000)
         self._under_way += 1
         try:
-            asked = wire.read(await _body(request, bounds.body), request.headers, bounds.body)
+            asked = await _read(wire, await _body(request, bounds.body), request.headers, bounds.body)
             plan = await self._plan(wire, request, asked, caller, token, run)
         except BaseException:
             self._under_way -= 1
@@ -103,19 +106,19 @@ class _Desk:
         if asked.only is not None:
             asked = replace(asked, tools=tuple(tool for tool in asked.tools if tool.name in asked.only))
         runner = runner_for(gateway, asked, model, caller)
-        taken = Taken(Conversation(self._memory.restored(caller.id, asked.messages)))
+        taken = Taken.anew(self._memory.restored(caller.id, asked.messages))
         if asked.ours.run is not None:
             run, taken = asked.ours.run, await self._take_up(asked.ours.run, caller, asked)
-        trace = request.headers.get("traceparent")
+        trace = traceparent(request.headers.get("traceparent"))
         return Plan(
             asked=asked,
             wire=wire,
             runner=runner,
             executor=gateway.executor,
             context=Context(run=run, principal=caller.principal, token=caller.token, trace=trace),
-            conversation=taken.conversation,
+            taken=taken,
             writer=wire.writer(gateway.new_id(wire.id), int(gateway.now()), asked.model or model.name, asked),
-            requests=taken.requests,
+            may_call=asked.choice != "none" and bool(runner.may_call or asked.tools),
         )
 
     def _model(self, name: str | None) -> GatewayModel:
@@ -203,6 +206,13 @@ async def _outcome(talk: Talk) -> Ended:
         await talk.leave()
         raise
     return talk.task.result()
+
+
+async def _read(wire: Wire, body: bytes, headers: Headers, most: int) -> Asked:
+    """A long history, or pictures in it, would hold the loop up."""
+    if len(body) < _SHORT:
+        return wire.read(body, headers, most)
+    return await asyncio.to_thread(wire.read, body, headers, most)
 
 
 async def _body(request: Request, most: int) -> bytes:

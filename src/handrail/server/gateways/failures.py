@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import Any
 
 from msgspec import Struct
 
@@ -38,6 +39,8 @@ class Failure(Struct, frozen=True, kw_only=True):
     message: str
     param: str | None = None
     retry_after_ms: int | None = None
+    api_details: dict[str, Any] | None = None
+    """What clients of one API look for, to go on by themselves."""
 
     def headers(self, *, again: bool = True) -> dict[str, str]:
         """What the answer says of trying again; official clients heed all three."""
@@ -85,6 +88,7 @@ def _of_bus(error: BusError) -> Failure:
         message=redact_text(error.message or code)[:_LONGEST],
         param=param if isinstance(param, str) and param else None,
         retry_after_ms=error.retry_after_ms,
+        api_details=error.details.get("api_details"),
     )
 
 

@@ -28,7 +28,9 @@ def _schema(kind: type) -> Schema:
     def whole(part: Any) -> Any:
         match part:
             case {"$ref": str(reference)}:
-                return whole(named[reference.rpartition("/")[2]])
+                return _untagged(whole(named[reference.rpartition("/")[2]]))
+            case {"discriminator": {"mapping": dict(kinds)}}:
+                return {"anyOf": [whole(named[reference.rpartition("/")[2]]) for reference in kinds.values()]}
             case dict():
                 return {key: whole(value) for key, value in part.items() if not _is_about(key, value)}
             case list():
@@ -40,8 +42,15 @@ def _schema(kind: type) -> Schema:
 
 
 def _is_about(key: str, value: Any) -> bool:
-    """Names of types, and how to tell them apart: each says so in a constant of its own."""
-    return (key == "title" and isinstance(value, str)) or (key == "discriminator" and "propertyName" in value)
+    """Names of types."""
+    return key == "title" and isinstance(value, str)
+
+
+def _untagged(schema: Schema) -> Schema:
+    """What stands where nothing else can need not say what it is."""
+    fields = schema["properties"]
+    needed = [name for name in schema.get("required", ()) if len(fields[name].get("enum", ())) != 1]
+    return {**schema, "required": needed}
 
 
 def _post(summary: str, kind: type) -> Schema:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from handrail.bus.request import Caller
 from handrail.core.context import Context
-from handrail.core.messages import Conversation
 from handrail.core.model import ModelRequest, NamedTool
 from handrail.execute.executor import Executor
 from handrail.faces.capability import capability_name
@@ -16,6 +15,7 @@ from handrail.run.runner import ALWAYS_VALID, Runner
 from handrail.server.gateways.asked import Asked
 from handrail.server.gateways.gateway import Gateway, GatewayModel
 from handrail.server.gateways.reading import bad
+from handrail.server.gateways.waiting import Taken
 from handrail.server.gateways.wire import Wire, Writer
 
 _GIVEN = ("max_tokens", "temperature", "top_p", "seed", "response_schema")
@@ -30,10 +30,10 @@ class Plan:
     runner: Runner
     executor: Executor
     context: Context
-    conversation: Conversation
+    taken: Taken
     writer: Writer
-    requests: dict[str, str]
-    """What a person was asked about calls of this run before, by the call's id."""
+    may_call: bool
+    """Whether there is any tool that the model may call, of the node or of the client."""
 
 
 def runner_for(gateway: Gateway, asked: Asked, model: GatewayModel, caller: Caller) -> Runner:

@@ -26,12 +26,12 @@ _SEEN = 40
 """Characters of what a client wrote that an error shows."""
 
 
-def bad(param: str, why: str) -> NoReturn:
+def bad(param: str, why: str, **more: Any) -> NoReturn:
     """
     Raises:
         BusError: The request is wrong at this place.
     """
-    raise BusError("bad_request", f"{param}: {why}" if param else why, param=param)
+    raise BusError("bad_request", f"{param}: {why}" if param else why, param=param, **more)
 
 
 def read_object(body: bytes, most: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from handrail.core.errors import BusError
 from handrail.core.events import (
     CallIntended,
     CallProgress,
+    CallRequested,
     CallSettled,
     ConfirmationRequested,
     Event,
@@ -44,7 +45,12 @@ class Talk:
         """Whether the client was sent anything."""
         self._new_reply = False
         """Whether the model has ended one reply, and may begin another."""
-        self._requests = dict(plan.requests)
+        form = plan.asked.settings.response_schema
+        self._held: list[str] | None = None if form is None or not plan.may_call else []
+        """The words of a reply, where the answer is to have a form: beside a call they are no part of it."""
+        self._called = False
+        """Whether this reply calls something."""
+        self._requests = dict(plan.taken.requests)
         self._notices = [f"{name} has no effect here" for name in plan.asked.ignored]
         self._leaving = False
         self.changed = False
@@ -92,12 +98,15 @@ class Talk:
         plan, reason = self._plan, "cancelled"
         try:
             conversation = await plan.runner.run(
-                plan.conversation,
+                plan.taken.conversation,
                 plan.context,
                 self._emit,
                 tool_choice=plan.asked.choice,
                 external=plan.asked.tools,
             )
+            await self._let_go()  # of a reply that was cut off
+            if len(conversation) == len(plan.taken.conversation):
+                await self._say_again(conversation.messages[plan.taken.told :])
             ended = self._ended(conversation)
             reason = "handed over" if ended.calls else "waits" if ended.waiting else "done"
             return ended
@@ -108,12 +117,13 @@ class Talk:
             await to_the_end(plan.executor.finish(plan.context.run, reason))
 
     def _ended(self, conversation: Conversation) -> Ended:
-        new = conversation.messages[len(self._plan.conversation) :]
+        taken = self._plan.taken
+        new = conversation.messages[taken.told :]
         elsewhere = {offer.name for offer in self._plan.asked.tools}
         open_calls = [message.call for message in unanswered(conversation)]
         handed = tuple(call for call in open_calls if call.name in elsewhere)
         if handed:
-            self._memory.keep(self._plan.context.principal.id, new, handed)
+            self._memory.keep(self._plan.context.principal.id, conversation.messages[taken.asked :], handed)
         return Ended(
             run=self.run,
             text="".join(self._said),
@@ -139,9 +149,14 @@ class Talk:
     async def _emit(self, event: Event) -> None:
         match event:
             case TextDelta(text=piece):
-                if piece:
+                if self._held is not None:
+                    self._held.append(piece)
+                elif piece:
                     await self._say(piece)
+            case CallRequested():
+                self._called = True
             case ReplyFinished():
+                await self._let_go()
                 self._new_reply = True
             case Notice(text=words):
                 self._notices.append(words)
@@ -149,6 +164,22 @@ class Talk:
                 self._requests[id] = request
             case CallIntended() | CallSettled() | CallProgress():
                 await self._at_work(event)
+
+    async def _let_go(self) -> None:
+        """Say what was held, if it is the answer."""
+        words, called = "".join(self._held or ()), self._called
+        self._called = False
+        if words and self._held is not None:
+            self._held.clear()
+            if not called:
+                await self._say(words)
+
+    async def _say_again(self, answer: tuple[Message, ...]) -> None:
+        """What a run that was over when it was taken up has on record as its answer."""
+        for message in answer:
+            if isinstance(message, AssistantMessage) and message.text:
+                await self._say(message.text)
+                self._new_reply = True
 
     async def _say(self, piece: str) -> None:
         if self._new_reply:

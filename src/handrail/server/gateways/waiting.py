@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from itertools import takewhile
 
 from msgspec import Struct, field
 
 from handrail.core.errors import BusError
-from handrail.core.events import ConfirmationRequested, Recorded, RunStarted
-from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage, UserMessage
+from handrail.core.events import ConfirmationRequested, Recorded, ReplyGiven, RunStarted
+from handrail.core.messages import (
+    AssistantMessage,
+    Conversation,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    UserMessage,
+)
 from handrail.core.redact import redact_text
 from handrail.run.history import conversation_of
 from handrail.server.gateways.reading import bad
@@ -18,8 +26,16 @@ class Taken(Struct, frozen=True):
     """What a run goes on from."""
 
     conversation: Conversation
+    asked: int
+    """So many of its messages are the client's own; the rest it has not sent."""
+    told: int
+    """So many it has been answered with already, or are its own."""
     requests: dict[str, str] = field(default_factory=dict)
     """What a person was asked, by the id of the call."""
+
+    @classmethod
+    def anew(cls, messages: tuple[Message, ...]) -> Taken:
+        return cls(Conversation(messages), len(messages), len(messages))
 
 
 def taken_up(history: Sequence[Recorded], run: str, principal: str, messages: Sequence[Message]) -> Taken:
@@ -35,7 +51,22 @@ def taken_up(history: Sequence[Recorded], run: str, principal: str, messages: Se
     if _asked(conversation.messages) != _asked(messages):
         bad("messages", "these are not the questions of that run; repeat the request as it was")
     requests = {event.call_id: event.request for event in history if isinstance(event, ConfirmationRequested)}
-    return Taken(_upto_waiting(conversation), requests)
+    conversation = _upto_waiting(conversation)
+    asked = len(conversation_of(takewhile(lambda event: not isinstance(event, ReplyGiven), history)))
+    return Taken(conversation, asked, _told(conversation, requests, asked), requests)
+
+
+def _told(conversation: Conversation, requests: Container[str], asked: int) -> int:
+    """All of it, unless it is over: then what followed the last word of a person is the answer, and is given again."""
+    messages = conversation.messages
+    if not messages or not isinstance(messages[-1], AssistantMessage):
+        return len(messages)
+    answered = (at for at in range(len(messages) - 1, asked - 1, -1) if _answers(messages[at], requests))
+    return next(answered, asked - 1) + 1
+
+
+def _answers(message: Message, requests: Container[str]) -> bool:
+    return isinstance(message, ResultMessage) and message.invocation_id in requests
 
 
 def _asked(messages: Sequence[Message]) -> list[str]:

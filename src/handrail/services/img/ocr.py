@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
-import threading
-import warnings
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +19,8 @@ _SIDE = 2_000
 """Pixels that the longer side is made smaller to before it is read."""
 _SURE = 0.5
 """Lines that the reader is less sure of are left out."""
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+"""Of the many that Pillow knows: for some of the others it starts programs."""
 _SHARE = 0.08
 """Of the picture, that a colour must have to be named."""
 _COLOURS = {
@@ -50,27 +52,29 @@ class Picture(Struct, frozen=True):
 
 
 class PictureReader:
-    """Reads pictures with RapidOCR. Its network is loaded once, when the first picture comes."""
+    """Reads pictures with RapidOCR, one at a time. Its network is loaded once, when the first picture comes."""
 
     def __init__(self) -> None:
         self._engine: Any = None
-        self._one_at_a_time = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="handrail-pictures")
 
     @staticmethod
     def missing() -> bool:
         return find_spec("rapidocr") is None or find_spec("onnxruntime") is None or find_spec("PIL") is None
 
-    def read(self, data: bytes) -> Picture:
-        """In a thread: it takes a while.
-
+    async def read(self, data: bytes) -> Picture:
+        """
         Raises:
             BusError: It is no picture, or too large (`bad_request`).
         """
-        image = _decoded(data)
+        # In a thread of its own: one who no longer waits leaves the line, and takes no thread that others need.
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, data)
+
+    def _read(self, data: bytes) -> Picture:
+        image = opened(data)
         width, height = image.size
         image.thumbnail((_SIDE, _SIDE))
-        with self._one_at_a_time:
-            found = self._loaded()(_pixels(image))
+        found = self._loaded()(_pixels(image))
         lines = zip(found.txts or (), found.scores or (), strict=True)
         said = tuple(text.strip() for text, score in lines if score >= _SURE and text.strip())
         return Picture(width, height, _colours(image), said)
@@ -90,20 +94,34 @@ class PictureReader:
         return self._engine
 
 
-def _decoded(data: bytes) -> Any:
-    from PIL import Image, UnidentifiedImageError
+def opened(data: bytes) -> Any:
+    """The picture as a person sees it: the right way up, and on white where it is transparent. Its first, if it moves.
 
+    Raises:
+        BusError: It is none, or too large (`bad_request`).
+    """
+    from PIL import Image, ImageOps
+
+    too_large = BusError("bad_request", f"the picture has more than {LARGEST:,} pixels; make it smaller")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            image = Image.open(io.BytesIO(data))
-            if image.width * image.height > LARGEST:
-                raise BusError("bad_request", f"the picture has more than {LARGEST:,} pixels; make it smaller")
-            return image.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Warning) as error:
+        image = Image.open(io.BytesIO(data), formats=_FORMATS)
+        if image.width * image.height > LARGEST:
+            raise too_large
+        upright = ImageOps.exif_transpose(image)
+        return _on_white(upright) if upright.has_transparency_data else upright.convert("RGB")
+    except BusError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise too_large from error
+    except Exception as error:  # whatever a broken file makes of the library
         raise BusError("bad_request", "these bytes are no picture that can be read; send PNG, JPEG or WebP") from error
-    except Image.DecompressionBombError as error:
-        raise BusError("bad_request", f"the picture has more than {LARGEST:,} pixels; make it smaller") from error
+
+
+def _on_white(image: Any) -> Any:
+    from PIL import Image
+
+    seen = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen).convert("RGB")
 
 
 def _pixels(image: Any) -> Any:

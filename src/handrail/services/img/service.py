@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.port import Handler
 from handrail.bus.request import RouteRequest
-from handrail.core.errors import BusError
+from handrail.core.errors import BusError, ModelError
 from handrail.core.events import TextDelta
 from handrail.core.messages import Media, Text, UserMessage
 from handrail.core.model import ModelRequest
@@ -82,7 +81,7 @@ class ImgService:
             raise BusError("not_implemented", f"this node has nothing that reads pictures; there: {_ADD}")
         if task == "objects":
             raise BusError("not_implemented", f"objects need a model that can see; there: {_ADD}")
-        picture = await asyncio.to_thread(self._reader.read, data)
+        picture = await self._reader.read(data)
         return {"output": _described(picture, task), "meta": {"backend": backend}}
 
     async def _asked(self, task: str, media_type: str, data: bytes, request: RouteRequest) -> dict[str, Any]:
@@ -95,10 +94,16 @@ class ImgService:
         words += f" Answer in the language {language!r}." if language else ""
         said = []
         asked = UserMessage((Text(words), Media(media_type=media_type, data=data)))
-        async with aclosing(self._model().stream(ModelRequest(messages=(asked,), response_schema=_SEEN))) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    said.append(event.text)
+        model = self._model()
+        try:
+            async with aclosing(model.stream(ModelRequest(messages=(asked,), response_schema=_SEEN))) as events:
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        said.append(event.text)
+        except ModelError as error:
+            raise BusError("internal_error", f"the model {model.name!r} failed; try again later") from error
+        if not "".join(said).strip():
+            raise BusError("internal_error", f"the model {model.name!r} said nothing of the picture")
         return _read("".join(said))
 
 
@@ -124,6 +129,6 @@ def _described(picture: Picture, task: str) -> dict[str, Any]:
     caption += f", mostly {picture.colours[0]}" if picture.colours else ""
     if picture.lines:
         shown = picture.lines if task == "detailed_caption" else picture.lines[:1]
-        more = "" if len(shown) == len(picture.lines) else f" and {len(picture.lines) - len(shown)} more lines"
+        more = "" if len(shown) == len(picture.lines) else f" and more, {len(picture.lines)} lines in all"
         caption += f". It says: {' / '.join(shown)}{more}"
     return {"caption": f"{caption}.", "tags": tags, "objects": [], "text": picture.text}

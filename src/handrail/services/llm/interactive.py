@@ -15,19 +15,10 @@ from typing import Any
 import msgspec
 
 from handrail.bus.chat.frames import Naming, Speaking
+from handrail.bus.codes import REFUSALS
 from handrail.bus.request import RouteRequest
 from handrail.core.context import Context
-from handrail.core.errors import (
-    Cancelled,
-    Denied,
-    Forbidden,
-    InDoubt,
-    InvalidArguments,
-    LimitReached,
-    ProtocolError,
-    TimedOut,
-    ToolError,
-)
+from handrail.core.errors import InvalidArguments, ProtocolError, ToolError
 from handrail.core.events import Event, ModelEvent, ReplyFinished
 from handrail.core.ids import NewId
 from handrail.core.invocation import Invocation
@@ -47,8 +38,6 @@ from handrail.tools.tool import Tool
 _MANY = 1_000_000
 _LONGEST = 10_000_000
 """Characters of a result: the caller has bounded what it sends."""
-_REFUSALS = {kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)}
-"""What became of a call at the caller becomes of it here, so that the model reads the same words."""
 _DAY = 86_400.0
 """Seconds that a caller may think; the deadline of the call comes before."""
 
@@ -141,7 +130,8 @@ def _failure(body: Any) -> ToolError:
         case {"error": "invalid_arguments", "message": str(words)}:
             return InvalidArguments(words.removeprefix("invalid_arguments: "))
         case {"error": str(code), "message": str(words)} if words:
-            return _REFUSALS[code](words) if code in _REFUSALS else ToolError(code, words)
+            # What became of it at the caller becomes of it here, so that the model reads the same words.
+            return REFUSALS[code](words) if code in REFUSALS else ToolError(code, words)
         case {"error": str(words)}:
             return ToolError(words)
     return ToolError("failed", body if isinstance(body, str) else msgspec.json.encode(body).decode())

@@ -10,7 +10,7 @@ SIZE = 1000
 OVERLAP = 150
 
 _HEADING = re.compile(r"\n#{1,6} ")
-_SENTENCE_END = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"'»“”)\]]))\s+")
+_SENTENCE_END = re.compile(r"[.!?…][\"'»“”)\]]?(\s+)")
 
 
 class Chunk(NamedTuple):
@@ -48,21 +48,31 @@ def _pieces(page: str, size: int) -> Iterator[str]:
     """Headings and sentences, each behind the white space that goes before it."""
     for line in page.splitlines():
         before = "\n"
-        for sentence in _SENTENCE_END.split(line):
+        for sentence in _sentences(line):
             for part in _parts(" ".join(sentence.split()), size - 1):
                 yield before + part
                 before = " "
 
 
+def _sentences(line: str) -> Iterator[str]:
+    """One at a time: a whole document may be one line, and other threads wait while a pattern is looked for."""
+    start = 0
+    for end in _SENTENCE_END.finditer(line):
+        yield line[start : end.start(1)]
+        start = end.end()
+    yield line[start:]
+
+
 def _parts(sentence: str, size: int) -> Iterator[str]:
     """A sentence, or where it is too long, parts of it that end with a word if they can."""
-    while len(sentence) > size:
-        cut = sentence.rfind(" ", 1, size + 1)
-        cut = size if cut < 0 else cut
-        yield sentence[:cut]
-        sentence = sentence[cut:].lstrip()
-    if sentence:
-        yield sentence
+    at = 0
+    while len(sentence) - at > size:
+        cut = sentence.rfind(" ", at + 1, at + size + 1)
+        cut = at + size if cut < 0 else cut
+        yield sentence[at:cut]
+        at = cut + 1 if sentence[cut] == " " else cut
+    if at < len(sentence):
+        yield sentence[at:]
 
 
 def _tail(held: Sequence[str], room: int) -> list[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,9 +155,14 @@ def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
 
 def match_expression(query: str) -> str:
     """Any text as words to look for. Each is quoted, so that nothing in it is an operator; long ones may go on."""
-    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
+    words = list(dict.fromkeys(_WORD.findall(folded(query))))
     telling = [word for word in words if not is_small(word)] or words
     return " OR ".join(f'"{word}"{"*" if len(word) > 4 else ""}' for word in telling[:_MOST_WORDS])
+
+
+def folded(text: str) -> str:
+    """As it is compared: its letters put together in one way and in one case; ß is ss, and a ligature its letters."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def _by_words(connection: sqlite3.Connection, corpus: str, query: str, only: Filter) -> list[int]:
@@ -225,13 +233,15 @@ def _insert(
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (*document, embedder),
     ).lastrowid
+    title = folded(document.title)
     packed: list[bytes | None] = [array("f", vector).tobytes() for vector in vectors]
     for number, (chunk, vector) in enumerate(zip(chunks, packed or [None] * len(chunks), strict=True), 1):
         id = connection.execute(
             "INSERT INTO chunk (document, number, page, text, vector) VALUES (?, ?, ?, ?, ?)",
             (row, number, chunk.page, chunk.text, vector),
         ).lastrowid
-        connection.execute("INSERT INTO words (rowid, text, title) VALUES (?, ?, ?)", (id, chunk.text, document.title))
+        words = (id, folded(chunk.text), title)
+        connection.execute("INSERT INTO words (rowid, text, title) VALUES (?, ?, ?)", words)
 
 
 def _corpora(connection: sqlite3.Connection) -> list[Corpus]:
@@ -240,8 +250,8 @@ def _corpora(connection: sqlite3.Connection) -> list[Corpus]:
         "ORDER BY d.corpus"
     ).fetchall()
     found = []
-    for name in dict.fromkeys(row[0] for row in rows):
-        mine = [row for row in rows if row[0] == name]
+    for name, group in groupby(rows, itemgetter(0)):
+        mine = list(group)
         spoken: Counter[str] = Counter()
         for _, language, _, chunks in mine:
             spoken.update({} if language is None else {language: chunks})

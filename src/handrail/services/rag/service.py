@@ -12,12 +12,14 @@ from handrail.bus.request import RouteRequest
 from handrail.core.errors import BusError
 from handrail.services.blobs import BlobStore, cid_of
 from handrail.services.languages import guess
-from handrail.services.rag.chunks import chunks
-from handrail.services.rag.documents import MEDIA_TYPES, PDF, ReadLimits, read_document
+from handrail.services.rag.chunks import Chunk, chunks
+from handrail.services.rag.documents import MEDIA_TYPES, PDF, Document, ReadLimits, read_document
 from handrail.services.rag.index import Filter, Found, Index, NewDocument
 from handrail.services.shapes import CID, LANGUAGE, body, closed
 
 MOST_RESULTS = 20
+_TELLING = 10
+"""The first chunks, which tell the language of a document."""
 
 _NAME = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_.-]{0,99}$", "description": "The name of a corpus."}
 _PARAMS = closed({"corpus": _NAME}, ["corpus"])
@@ -182,10 +184,9 @@ class RagService:
         given = request.input
         media_type, data = await self._content(request)
         document = await read_document(data, media_type, self._limits)
-        cut = await asyncio.to_thread(lambda: list(chunks(document.pages, paged=document.paged)))
+        cut, words = await asyncio.to_thread(_cut, document)
         if not cut:
             raise BusError("bad_request", "the document has no text; a scan must be read by a text recogniser first")
-        text = "\n".join(chunk.text for chunk in cut)
         cid: str = given["doc_cid"] if "doc_cid" in given else await asyncio.to_thread(cid_of, data)
         language = given.get("language")
         facts = NewDocument(
@@ -193,14 +194,14 @@ class RagService:
             source=given.get("doc_id", cid),
             cid=cid,
             title=given.get("title") or document.title or given.get("doc_id") or cid[:19],
-            language=language.lower() if language else guess(text),
+            language=language.lower() if language else guess("\n".join(chunk.text for chunk in cut[:_TELLING])),
             year=given.get("metadata", {}).get("year", document.year),
             size=len(data),
         )
         vectors = await asyncio.to_thread(self._index.embedded, cut)
         changed = await self._index.add(facts, cut, vectors)
         return {
-            "output": {"doc_cid": cid, "chunks_indexed": len(cut), "tokens_indexed": len(text.split())},
+            "output": {"doc_cid": cid, "chunks_indexed": len(cut), "tokens_indexed": words},
             "meta": {"corpus": facts.corpus, "language": facts.language, "changed": changed},
         }
 
@@ -211,6 +212,12 @@ class RagService:
         if self._blobs is None:
             raise BusError("not_implemented", "this node keeps no blobs; give the document as text")
         return await self._blobs.read(given["doc_cid"], request.caller.id)
+
+
+def _cut(document: Document) -> tuple[list[Chunk], int]:
+    """Its chunks, and how many words they have."""
+    cut = list(chunks(document.pages, paged=document.paged))
+    return cut, sum(len(chunk.text.split()) for chunk in cut)
 
 
 def _shown(rank: int, found: Found, whole: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from handrail.core.errors import MissingExtra
@@ -40,7 +41,7 @@ class Vectors:
         near = vectors @ self._numpy.asarray(meaning, dtype="float32")
         order = self._numpy.argsort(-near, kind="stable")
         found = (int(ids[at]) for at in order if near[at] >= self._floor)
-        return [id for id in found if allowed is None or id in allowed][:most]
+        return list(islice((id for id in found if allowed is None or id in allowed), most))
 
     def _load(self, connection: sqlite3.Connection, corpus: str, embedder: str) -> Any:
         rows = connection.execute(
@@ -48,7 +49,8 @@ class Vectors:
             "WHERE d.corpus = ? AND d.embedder = ? AND c.vector IS NOT NULL ORDER BY c.id",
             (corpus, embedder),
         ).fetchall()
-        ids = self._numpy.array([id for id, _ in rows], dtype="int64")
-        width = len(rows[0][1]) // 4 if rows else 0
-        packed = b"".join(vector for _, vector in rows if len(vector) == 4 * width)
+        width = len(rows[-1][1]) // 4 if rows else 0
+        alike = [row for row in rows if len(row[1]) == 4 * width]  # as the newest: an embedder may have been set anew
+        ids = self._numpy.array([id for id, _ in alike], dtype="int64")
+        packed = b"".join(vector for _, vector in alike)
         return ids, self._numpy.frombuffer(packed, dtype="float32").reshape(len(ids), width)

@@ -58,7 +58,7 @@ def _pdf(data: bytes, most_pages: int, most_characters: int) -> dict[str, Any]:
     texts: list[str] = []
     total = 0
     for page in reader.pages:
-        texts.append(page.extract_text() or "")
+        texts.append(_unicode(page.extract_text() or ""))
         total += len(texts[-1])
         if total > most_characters:
             return {"error": f"its text is longer than {most_characters} characters"}
@@ -70,9 +70,14 @@ def _facts(reader: Any) -> tuple[str | None, int | None]:
     """What the file says of itself. It is often wrong or broken, and then says nothing."""
     try:
         facts = reader.metadata
-        return (str(facts.title) if facts.title else None), (facts.creation_date and facts.creation_date.year)
+        return (_unicode(str(facts.title)) if facts.title else None), (facts.creation_date and facts.creation_date.year)
     except Exception:
         return None, None
+
+
+def _unicode(text: str) -> str:
+    """A broken table of characters gives halves of surrogate pairs, which nothing can keep."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _html(data: bytes) -> dict[str, Any]:
@@ -123,6 +128,10 @@ class HtmlText(HTMLParser):
             del self._unread[self._unread.index(tag) :]
         elif tag in _BLOCKS:
             self._pieces.append("\n")
+
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """`<![…` is a comment to every browser. Some of Python's parsers raise an error instead."""
+        return self.parse_bogus_comment(i, False)
 
     def handle_data(self, data: str) -> None:
         if self._in_title:

@@ -12,7 +12,8 @@ from handrail.core.redact import Secret
 from handrail.http import Address, BadAnswer, Client, head
 
 Segment = dict[str, Any]
-_STATUS = {401: "unauthorized", 403: "unauthorized", 429: "rate_limited"}
+_STATUS = {429: "rate_limited"}
+"""What is not the node's own fault, as a key that is not good would be."""
 _LARGEST = 4 * 1024 * 1024
 
 
@@ -29,13 +30,16 @@ class RemoteRecogniser:
         self._model = model
         self._client = client or Client()
 
-    async def segments(self, media_type: str, data: bytes, *, language: str | None, english: bool) -> list[Segment]:
-        """Raises:
-        BusError: The service cannot be reached, refuses, or answers something else.
+    async def segments(
+        self, media_type: str, data: bytes, *, language: str | None, english: bool, model: str | None = None
+    ) -> list[Segment]:
+        """
+        Raises:
+            BusError: The service cannot be reached, refuses, or answers something else.
         """
         path = "translations" if english else "transcriptions"
         border = os.urandom(12).hex()
-        fields = {"model": self._model, "response_format": "verbose_json"}
+        fields = {"model": model or self._model, "response_format": "verbose_json"}
         if language and not english:
             fields["language"] = language
         body = _form(border, fields, media_type, data)
@@ -80,7 +84,7 @@ def _read(status: int, body: bytes) -> list[Segment]:
         raise BusError(_STATUS.get(status, "internal_error"), f"the service for speech answered with status {status}")
     try:
         said = msgspec.json.decode(body, type=_Said)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BusError("internal_error", "the service for speech answered something that cannot be read") from error
     if not said.segments:
         return [{"start": 0.0, "end": 0.0, "text": said.text.strip()}] if said.text.strip() else []

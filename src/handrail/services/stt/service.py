@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 from handrail.bus.descriptor import CapabilityDescriptor
@@ -32,7 +32,12 @@ TRANSCRIBE = CapabilityDescriptor(
             },
             ["audio_cid"],
         ),
-        closed({"backend": {"type": "string", "enum": ["local", "service"]}, "model": {"type": "string"}}),
+        closed(
+            {
+                "backend": {"type": "string", "enum": ["local", "service"]},
+                "model": {"type": "string", "maxLength": 100, "description": "Of the service; `local` has but one."},
+            }
+        ),
     ),
     response_schema=closed(
         {"text": {"type": "string"}, "segments": {"type": "array", "items": _SEGMENT}}, ["text", "segments"]
@@ -67,48 +72,29 @@ class SttService:
         media_type, data = await self._blobs.read(request.input["audio_cid"], request.caller.id)
         found = []
         heard = self._heard(request, data) if backend == "local" else self._asked(request, media_type, data)
-        async for segment in heard:
-            found.append(segment)
-            await request.send("segment", segment)
+        async with aclosing(heard):
+            async for segment in heard:
+                found.append(segment)
+                await request.send("segment", segment)
         text = " ".join(each["text"] for each in found)
         return {"output": {"text": text, "segments": found}, "meta": {"backend": backend}}
 
-    async def _asked(self, request: RouteRequest, media_type: str, data: bytes) -> AsyncIterator[dict[str, Any]]:
+    async def _asked(self, request: RouteRequest, media_type: str, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
         if self._service is None:
             raise BusError("not_implemented", f"this node knows no service for speech; there: {_ADD}")
         language, english = request.input.get("language"), bool(request.input.get("translate_to_en"))
-        for segment in await self._service.segments(media_type, data, language=language, english=english):
+        model = request.params.get("model")
+        for segment in await self._service.segments(media_type, data, language=language, english=english, model=model):
             yield segment
 
-    async def _heard(self, request: RouteRequest, data: bytes) -> AsyncIterator[dict[str, Any]]:
+    async def _heard(self, request: RouteRequest, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
         language = request.input.get("language", "en").lower()
         if self._recogniser is None:
             raise BusError("not_implemented", f"this node has nothing that understands speech; there: {_ADD}")
         if language != self._recogniser.language:
             known = self._recogniser.language
             raise BusError("not_implemented", f"the local recogniser knows {known!r}, not {language!r}; there: {_ADD}")
-        sound, recogniser = await asyncio.to_thread(sound_of, data), self._recogniser
-        async for segment in _from_thread(lambda stop: recogniser.segments(sound, stop)):
-            yield segment
-
-
-async def _from_thread(work: Callable[[threading.Event], Iterator[dict[str, Any]]]) -> AsyncIterator[dict[str, Any]]:
-    """What an iterator gives in a thread, here as it comes. Leaving early stops it."""
-    stop, loop = threading.Event(), asyncio.get_running_loop()
-    ready: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-
-    def run() -> None:
-        try:
-            for each in work(stop):
-                loop.call_soon_threadsafe(ready.put_nowait, each)
-        finally:
-            loop.call_soon_threadsafe(ready.put_nowait, None)
-
-    working = asyncio.ensure_future(asyncio.to_thread(run))
-    try:
-        while (each := await ready.get()) is not None:
-            yield each
-        await working
-    finally:
-        stop.set()
-        await asyncio.wait({working})
+        sound = await asyncio.to_thread(sound_of, data)
+        async with aclosing(self._recogniser.segments(sound)) as segments:
+            async for segment in segments:
+                yield segment

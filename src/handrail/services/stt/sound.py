@@ -40,6 +40,7 @@ def sound_of(data: bytes) -> Sound:
     if width != 2 or rate not in _RATES or channels not in (1, 2):
         found = f"{8 * width} bits, {rate} Hz, {channels} channels"
         raise BusError("bad_request", f"a recording has 16 bits, 16 to 48 kHz and 1 or 2 channels, not {found}; {_HOW}")
+    frames = frames[: len(frames) // (2 * channels) * 2 * channels]  # a file that was cut may end in half a sample
     sound = Sound(rate, frames if channels == 1 else _mixed(frames))
     if sound.seconds > LONGEST:
         raise BusError("bad_request", f"a recording has at most {LONGEST:g} seconds; send it in pieces")
@@ -48,7 +49,7 @@ def sound_of(data: bytes) -> Sound:
 
 def _mixed(frames: bytes) -> bytes:
     """Two channels as one."""
-    both = array.array("h", frames[: len(frames) // 4 * 4])
+    both = array.array("h", frames)
     if sys.byteorder == "big":
         both.byteswap()
     mixed = array.array("h", ((left + right) // 2 for left, right in zip(both[::2], both[1::2], strict=True)))

@@ -79,8 +79,7 @@ class Choice(Struct):
     disable_parallel_tool_use: bool | None = None
 
 
-class Format(Struct):
-    type: Literal["json_schema"]
+class Format(Struct, tag_field="type", tag="json_schema"):
     schema: dict[str, Any]
 
 
@@ -99,4 +98,5 @@ class Body(Struct):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     stop_sequences: list[str] | None = None
     output_config: Output | None = None
+    thread: dict[str, Any] | None = None
     stream: bool | None = None

@@ -49,6 +49,8 @@ from handrail.server.gateways.reading import (
 )
 
 _IGNORED = ("thinking", "top_k", "container", "context_management", "mcp_servers")
+_NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+"""The official client goes on without threads when it reads this."""
 _CHOICES: dict[str, Literal["auto", "none", "required"]] = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -59,6 +61,8 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
     """
     given = read_object(data, most)
     body = converted(given, Body)
+    if body.thread is not None:
+        bad("thread", "no conversation is held here; send all of its messages", api_details=_NO_THREADS)
     messages = tuple(_Reader().read(body))
     check_answered(messages)
     choice = _choice(body.tool_choice)
@@ -120,6 +124,8 @@ class _Reader:
         if isinstance(content, str):
             yield UserMessage((Text(content),))
             return
+        if not content:
+            bad(param, "is empty; say something")
         shown: list[Content] = []
         for at, block in enumerate(content):
             if not isinstance(block, Result):

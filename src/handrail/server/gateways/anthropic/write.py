@@ -92,7 +92,8 @@ class MessagesWriter:
 
 def failed(failure: Failure, id: str) -> dict[str, Any]:
     kind = _TYPES.get(failure.status) or ("api_error" if failure.status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": failure.message}, "request_id": id}
+    details = {} if failure.api_details is None else {"details": failure.api_details}
+    return {"type": "error", "error": {"type": kind, "message": failure.message, **details}, "request_id": id}
 
 
 def broken(failure: Failure, id: str) -> bytes:

@@ -71,6 +71,7 @@ class Assistant(Struct, tag_field="role", tag="assistant"):
     content: str | list[TextPart | RefusalPart] | None = None
     refusal: str | None = None
     tool_calls: list[Call] | None = None
+    function_call: Any = None
 
 
 class Answer(Struct, tag_field="role", tag="tool"):

@@ -164,8 +164,13 @@ class _Reader:
                     yield SupervisorMessage(_text(content, "\n\n"))
                 case User(content=content):
                     yield UserMessage(_content(content, f"messages[{at}].content"))
-                case Assistant():
+                case Assistant(function_call=None):
                     yield from self._assistant(message)
+                case Assistant():
+                    bad(
+                        f"messages[{at}].function_call",
+                        "write it as one of tool_calls, and what came of it as role tool",
+                    )
                 case Answer(tool_call_id=id, content=content):
                     yield ResultMessage(ToolResult(id, self._names.get(id, ""), _text(content, "\n")))
                 case _:
