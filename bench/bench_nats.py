@@ -4,7 +4,7 @@
 
 The bare one sends the body as JSON, and a subscription in the other process answers with it. Ours goes through
 `NatsBus`, the worker's door, admission and the executor, validated and settled. Rounds are interleaved; the figures
-are medians. A table goes to stderr, JSON to stdout.
+are medians. A table goes to stderr, JSON to stdout; the exit code is 1 if a call costs more than 1.5 bare requests.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def free_port() -> int:
         return int(door.getsockname()[1])
 
 
-def run(rounds: int, calls: int) -> None:
+def run(rounds: int, calls: int) -> int:
     port = free_port()
     url = f"nats://127.0.0.1:{port}"
     server = subprocess.Popen([SERVER, "-a", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
@@ -129,6 +129,7 @@ def run(rounds: int, calls: int) -> None:
         f"a call is {ratio:.2f} bare requests; at most {AIM:g}: {'met' if ratio <= AIM else 'MISSED'}", file=sys.stderr
     )
     print(json.dumps({**found, "ratio": ratio}))
+    return int(ratio > AIM)
 
 
 if __name__ == "__main__":
@@ -140,4 +141,4 @@ if __name__ == "__main__":
     if options.worker:
         asyncio.run(worker(options.worker))
     else:
-        run(options.rounds, options.calls)
+        sys.exit(run(options.rounds, options.calls))

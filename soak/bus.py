@@ -39,7 +39,7 @@ STREAMED = 0.15
 FRAMES = 40
 KILL_EVERY = 0.7
 """Seconds between two kills, in the mean; one in three is the NATS server's."""
-LENT = 25
+LENT = 12
 """Calls until a token is revoked; then there is one more call with it."""
 MOST_GROWTH = 30.0
 """Megabytes, of this process and of the node that stays."""
@@ -54,6 +54,7 @@ class Node:
         with socket.create_server(("127.0.0.1", 0)) as door:
             self.port = int(door.getsockname()[1])
         self._words = [sys.executable, "-m", "soak.bus_node", str(folder), str(self.port), nats]
+        self._log = folder / f"{self.port}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,9 +68,8 @@ class Node:
     def start(self) -> None:
         """Start it anew. Calls can come then, unless it died at once, as it does without a NATS server."""
         self.kill()
-        self._process = subprocess.Popen(
-            self._words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ
-        )
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._words, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
         assert self._process.stdout is not None
         self._process.stdout.readline()
 
@@ -78,6 +78,13 @@ class Node:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+    @property
+    def last_words(self) -> str | None:
+        """What it said if it has died by itself."""
+        if self._process is not None and self._process.poll() is None:
+            return None
+        return self._log.read_text(errors="replace")[-2_000:]
 
     def memory(self) -> float:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
@@ -95,11 +102,12 @@ class Town:
     kills: int = 0
 
     def __post_init__(self) -> None:
-        self.server.start()
-        self.server.wait()
         self.stays, self.dies = (Node(self.folder, self.server.url) for _ in range(2))
-        self.stays.start()
-        self.dies.start()
+
+    async def open(self) -> None:
+        self.server.start()
+        await asyncio.to_thread(self.server.wait)
+        await asyncio.gather(*(asyncio.to_thread(each.start) for each in (self.stays, self.dies)))
 
     async def kill_at_random(self) -> None:
         while True:
@@ -239,10 +247,10 @@ async def _opened(stack: AsyncExitStack, town: Town) -> dict[str, Bus]:
 async def run(calls: int, seed: int, folder: Path) -> tuple[Told, list[str], int, set[str], tuple[float, int, int]]:
     """What was told, what is untrue of it, kills, tasks that are left, and what the node that stays has gained."""
     dice, told = random.Random(seed), Told()
-    town = await asyncio.to_thread(Town, folder, random.Random(seed + 1))
-    store = TokenStore(folder / "tokens.db")
+    town, store = Town(folder, random.Random(seed + 1)), TokenStore(folder / "tokens.db")
     around: asyncio.Task[Any] | None = None
     try:
+        await town.open()
         async with AsyncExitStack() as stack:
             ways = await _opened(stack, town)
             numbers = list(range(calls))
@@ -251,6 +259,8 @@ async def run(calls: int, seed: int, folder: Path) -> tuple[Told, list[str], int
             await asyncio.gather(*(_some(first, ways, dice, Wallet(store), told) for _ in range(AT_ONCE)))
             before = town.stays.memory(), town.stays.files()
             await asyncio.gather(*(_some(rest, ways, dice, Wallet(store), told) for _ in range(AT_ONCE)))
+            if (words := town.stays.last_words) is not None:
+                raise RuntimeError(f"the node that stays has died:\n{words}")
             grown = town.stays.memory() - before[0], town.stays.files() - before[1], await _traces(town, store)
     finally:
         if around is not None:

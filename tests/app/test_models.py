@@ -57,7 +57,7 @@ def llm(folder: Path, name: str, *replies: list[object]) -> tuple[LLM, ScriptedM
     [
         ("narrow", ["look", "peek", "read_output"], {"look": "ok", "peek": "ok", "poke": "forbidden"}),
         ("wide", ["look", "peek", "poke", "read_output"], {"look": "ok", "peek": "ok", "poke": "ok"}),
-        ("none", ["read_output"], {"look": "forbidden", "peek": "forbidden", "poke": "forbidden"}),
+        ("none", [], {"look": "forbidden", "peek": "forbidden", "poke": "forbidden"}),
         ("falling", ["look", "peek", "read_output"], {"look": "ok", "peek": "ok", "poke": "forbidden"}),
     ],
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,11 @@ RAIN = {"params": {"corpus": "docs"}, "input": {"text": "Rainwater must be filte
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Iterator[Path]:
     for name, text in (("handrail.toml", CONFIG), ("replies.toml", REPLIES), ("sums.toml", TOOL), ("sums.py", CODE)):
         (tmp_path / name).write_text(text)
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("sums", None)  # another test has a module of that name
 
 
 @asynccontextmanager

@@ -160,6 +160,27 @@ async def test_an_answer_is_taken_once_and_only_while_somebody_waits() -> None:
     assert result.data == {"body": [1], "is_error": False}
 
 
+async def test_a_handler_that_gave_up_waiting_once_may_wait_again_and_ask_again() -> None:
+    async def serve(stream: FrameStream) -> Response:
+        await stream.send("tool_call", {"id": "t"})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await stream.answer("t")
+        await stream.send("token", {})
+        first = await stream.answer("t")
+        await stream.send("tool_call", {"id": "t"})
+        return Response({"said": [first["body"], (await stream.answer("t"))["body"]]}, {})
+
+    async with asyncio.timeout(PATIENCE), FrameStream(serve, interactive=True) as stream:
+        await anext(stream)
+        for said in ("one", "two"):
+            assert (await anext(stream)).event in ("token", "tool_call")
+            await stream.tool_result("t", said)
+        result, _ = [frame async for frame in stream]
+
+    assert result.data == {"said": ["one", "two"]}
+
+
 async def test_who_cannot_answer_is_not_waited_for() -> None:
     async def serve(stream: FrameStream) -> Response:
         await stream.send("tool_call", {"id": "t"})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 
 from handrail import CapabilityBus, Invocation, Policy, tool
-from handrail.bus.codes import WIRE
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.frames import Frame
 from handrail.bus.request import Caller, RouteRequest
@@ -20,7 +17,18 @@ from handrail.core.errors import BusError
 from handrail.core.redact import Secret
 from handrail.faces.capability import policy_of
 from handrail.testing.clock import FixedClock
-from tests.contracts.bus import PATIENCE, Held, body_schema, echo, failure, never, offer, within_patience
+from tests.contracts.bus import (
+    PATIENCE,
+    TOKENS,
+    Held,
+    body_schema,
+    echo,
+    failure,
+    frames_of,
+    never,
+    offer,
+    within_patience,
+)
 from tests.faces.buses import Node, asked, caller
 
 EFFECT = {"side_effects": True, "timeout_seconds": PATIENCE}
@@ -233,6 +241,24 @@ async def test_who_asks_for_a_call_under_way_waits_no_longer_than_they_said() ->
         assert (error.code, (await first)["output"]) == ("timeout", {"runs": 1})
 
 
+@pytest.mark.parametrize("far", [False, True], ids=["here", "on another node"])
+async def test_a_stream_that_is_asked_for_again_gives_what_it_gave(far: bool) -> None:
+    async def told(request: RouteRequest) -> dict[str, Any]:
+        await request.send("token", {"text": "once"})
+        return {"output": {"text": "once"}}
+
+    node = CapabilityBus(node_id="far")
+    async with connected(node) as here:
+        offer(node if far else here, "text.tell", told, stream_schema=TOKENS, **EFFECT)
+        await here.connect(node)
+        first, second = [await frames_of(here.stream("text.tell", (1, 0), {}, call_id="t-1")) for _ in range(2)]
+        third = await here.call("text.tell", (1, 0), {}, call_id="t-1")
+
+    assert [frame.event for frame in first] == ["token", "done"]
+    assert [(frame.event, frame.data.get("text")) for frame in second] == [("result", "once"), ("done", None)]
+    assert third["output"] == {"text": "once"}
+
+
 # ── on whose behalf ──────────────────────────────────────────────────────────────────────
 
 
@@ -279,6 +305,18 @@ async def test_another_provider_that_reads_the_body_otherwise_is_not_asked_witho
     assert error.code == "capacity_exceeded"  # of the one that it may ask, which has room later
     assert (one.runs, two.runs) == (0, 0)
     assert len(admission.seen) == 2
+
+
+async def test_another_provider_that_is_something_else_does_not_hide_that_the_right_one_is_full() -> None:
+    full = BusError("capacity_exceeded", "full", outcome="limit")
+    one = Node("one", facts={"request_schema": body_schema()}, admission=Refusing(full))
+    two = Node("two", facts={"request_schema": {"type": "object"}})
+    meant = one.registry.of("work.do")[0].descriptor.schema_hash
+    async with connected(one, two) as here:
+        error = await failure(here, "work.do", {"input": {}}, schema_hash=meant)
+
+        assert (error.code, two.runs) == ("capacity_exceeded", 0)
+        assert await asked(here, body={"input": {}}, schema_hash=meant) == "one"
 
 
 # ── deadlines and answers on the way ─────────────────────────────────────────────────────
@@ -350,65 +388,3 @@ async def test_who_is_left_alone_for_failing_still_tells_what_became_of_a_call()
 def test_a_handler_that_ignores_its_end_keeps_nobody_for_long() -> None:
     assert policy_of(Policy(), 6, asks=False).cancel_grace < 0.2
     assert policy_of(Policy(cancel_grace=0.05), 6, asks=False).cancel_grace == 0.05
-
-
-# ── all at once ──────────────────────────────────────────────────────────────────────────
-
-
-class Bank:
-    """Four nodes that know each other and have little room, and payments that end in every way."""
-
-    def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.paid: Counter[str] = Counter()
-        self.answers: dict[str, set[str]] = defaultdict(set)
-        self.nodes = [CapabilityBus(node_id=name) for name in ("here", "a", "b", "c")]
-        for node in self.nodes:
-            room = self.chance.randint(1, 3)
-            offer(node, "bank.pay", self.pay, side_effects=True, max_concurrent=room, timeout_seconds=PATIENCE)
-
-    async def pause(self, most: int) -> None:
-        for _ in range(self.chance.randint(0, most)):
-            await asyncio.sleep(0)
-
-    async def pay(self, request: RouteRequest) -> dict[str, Any]:
-        self.paid[request.input["id"]] += 1
-        await self.pause(20)
-        if self.chance.random() < 0.15:
-            raise BusError(self.chance.choice(["partition", "capacity_exceeded", "rate_limited", "internal_error"]))
-        return {"output": {"receipt": self.paid.total()}}
-
-    async def ask(self, id: str) -> None:
-        await self.pause(30)
-        body: Any = {"input": {"id": id}}
-        if self.chance.random() < 0.3:
-            async with self.nodes[0].stream("bank.pay", (1, 0), body, call_id=id) as stream:
-                self.answers[id] |= {str(frame.data) async for frame in stream if frame.event == "result"}
-            return
-        try:
-            self.answers[id].add(str((await self.nodes[0].call("bank.pay", (1, 0), body, call_id=id))["output"]))
-        except BusError as error:
-            assert error.code in WIRE
-
-    async def cancel(self, task: asyncio.Task[None]) -> None:
-        await self.pause(60)
-        task.cancel()
-
-
-@pytest.mark.parametrize("seed", range(20))
-async def test_no_call_runs_twice_whatever_is_full_fails_or_is_cancelled(seed: int) -> None:
-    bank = Bank(seed)
-    async with within_patience(), AsyncExitStack() as stack:
-        for node in bank.nodes:
-            await stack.enter_async_context(node)
-        pairs = [(one, two) for one in bank.nodes for two in bank.nodes if one is not two]
-        for one, two in pairs if seed % 2 else pairs[:3]:
-            await one.connect(two)
-        tasks = [asyncio.create_task(bank.ask(f"p-{n // 3}")) for n in range(60)]
-        await asyncio.gather(*(bank.cancel(task) for task in tasks[::4]))
-        await asyncio.wait(tasks)
-        await asyncio.gather(*(bank.ask(f"p-{n}") for n in range(20)))
-
-    assert set(bank.paid.values()) == {1}
-    assert {len(found) for found in bank.answers.values()} <= {0, 1}
-    assert not any(node.under_way for node in bank.nodes)

@@ -20,7 +20,7 @@ from handrail.config.values import LlmSettings
 from handrail.core.calls import ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
 from handrail.core.context import Principal
-from handrail.core.errors import BrokenChoice, BusError, RateLimited, RequestRefused, UsageError
+from handrail.core.errors import BrokenChoice, BusError, JournalError, RateLimited, RequestRefused, UsageError
 from handrail.core.events import CallSettled, ModelEvent, ReasoningDelta, ReplyFinished, RunFinished
 from handrail.core.messages import Text, UserMessage
 from handrail.core.model import ModelRequest
@@ -709,6 +709,34 @@ async def test_cancelling_a_chat_ends_the_model_and_the_tools(board: Board, inte
     await asyncio.wait({chat}, timeout=10)
 
     assert chat.cancelled() and ended.is_set() and board.bus.under_way == 0
+
+
+async def test_a_node_that_ends_an_interactive_chat_oddly_is_read_as_far_as_it_makes_sense(board: Board) -> None:
+    async def odd(request: RouteRequest) -> dict[str, Any]:
+        await request.send("token", {"text": "All of it."})
+        return {"output": {}, "meta": {"stop_reason": "end", "message": ["no", "message"]}}
+
+    stream: Any = {"token": {"type": "object"}}
+    board.bus.register(CapabilityDescriptor(name="llm.chat", version=(2, 0), stream_schema=stream), odd)
+    executor = ToolExecutor(board.bus, [bound("read", "test.read")], interactive=True)
+
+    assert (await executor.run_chat_with_tools(ask()))["content"] == "All of it."
+
+
+async def test_a_chat_whose_record_cannot_be_kept_ends_with_one_error_frame(board: Board) -> None:
+    class Broken(MemoryJournal):
+        async def append(self, event: Any, *, durable: bool = False) -> None:
+            raise JournalError("the disk of /secret/place is full")
+
+    board.serve(ScriptedModel([text("Done.")]))
+    frames = Frames()
+    executor = ToolExecutor(board.bus, [bound("read", "test.read")], journal=Broken())
+
+    with pytest.raises(JournalError):
+        await executor.run_chat_with_tools(ask(), stream_to=frames)
+
+    assert frames.events[-1:] == ["error"] and frames.events.count("error") == 1
+    assert "secret" not in str(frames.all)
 
 
 @pytest.mark.parametrize("interactive", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -45,6 +46,16 @@ async def test_a_request_that_is_too_large_is_refused() -> None:
         said = await ask(http, "test.say", {"text": "x" * 1_000})
         assert (said.status_code, said.json()["error"]) == (413, "bad_request")
         assert (await ask(http, "test.say")).status_code == 200
+
+
+async def test_as_many_files_may_be_open_as_connections_are_promised() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
+    try:
+        async with serving(Scene(limits=ServerLimits(connections=100, grace=0.2))):
+            assert resource.getrlimit(resource.RLIMIT_NOFILE) == (2 * 100 + 256, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 # ── its end ────────────────────────────────────────────────────────────────────────────

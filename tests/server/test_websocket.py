@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
-from websockets.typing import Origin, Subprotocol
 
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.request import RouteRequest
@@ -355,74 +351,3 @@ async def test_a_call_that_was_put_to_another_process_is_begun_only_if_that_does
         assert (last["data"]["error"], last["data"]["outcome"], counting.runs) == ("partition", "in_doubt", 0)
     else:
         assert (last["event"], counting.runs) == ("done", 1)
-
-
-# ── the door ─────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("spoken", [None, ["chat"], ["hearthnet-bus.v1"]], ids=str)
-async def test_another_protocol_is_refused_with_the_one_that_is_spoken(scene: Scene, spoken: list[str] | None) -> None:
-    protocols = None if spoken is None else [Subprotocol(each) for each in spoken]
-    with pytest.raises(InvalidStatus) as caught:
-        async with socket_to(scene[0], subprotocols=protocols):
-            pass
-    answer = caught.value.response
-    assert (answer.status_code, answer.headers["sec-websocket-protocol"]) == (426, "hearthnet-bus.v2")
-    assert json.loads(answer.body or b"")["supported"] == ["hearthnet-bus.v2"]
-
-
-async def test_a_page_of_another_origin_and_a_name_that_is_not_ours_are_kept_out(scene: Scene) -> None:
-    with pytest.raises(InvalidStatus) as caught:
-        async with socket_to(scene[0], origin=Origin("https://evil.example")):
-            pass
-    assert caught.value.response.status_code == 403
-    port = int(scene[0].rpartition(":")[2])
-    with pytest.raises(InvalidStatus) as caught:
-        address = f"ws://evil.example:{port}/bus/v1/call"
-        async with connect(address, host="127.0.0.1", port=port, subprotocols=[Subprotocol("hearthnet-bus.v2")]):
-            pass
-    assert caught.value.response.status_code == 421
-    assert json.loads(caught.value.response.body or b"")["error"] == "bad_request"
-
-
-async def test_without_a_token_nobody_is_called_for() -> None:
-    bus, counting = counting_bus()
-    async with bus, served(bus, token_required=True) as url, socket_to(url) as client:
-        await say(client, call())
-        [only] = await rest(client)
-    assert (only["data"]["error"], counting.runs) == ("unauthorized", 0)
-
-
-async def test_a_socket_that_was_open_before_the_node_ends_begins_no_call_then() -> None:
-    bus, counting = counting_bus()
-    async with bus, AsyncExitStack() as node:
-        url = await node.enter_async_context(served(bus, limits=ServerLimits(grace=2)))
-        async with socket_to(url) as one, socket_to(url) as two:
-            await say(one, call(to=2, wait=2))
-            await hear(one)
-            ending = asyncio.create_task(node.aclose())
-            with pytest.raises(InvalidStatus) as caught:
-                while True:  # until it takes nobody in any more
-                    async with socket_to(url):
-                        pass
-            await say(two, call("r-2"))
-            [only] = await rest(two)
-            counting.go.set()
-            assert (await rest(one))[-1]["event"] == "done"
-            await ending
-    assert caught.value.response.status_code == 503
-    assert (only["data"]["error"], only["data"]["retry_after_ms"], counting.runs) == ("partition", 1_000, 1)
-
-
-async def test_a_node_that_ends_tells_every_socket_how_its_call_ended() -> None:
-    bus, counting = counting_bus()
-    async with bus, AsyncExitStack() as node:
-        url = await node.enter_async_context(served(bus, limits=ServerLimits(grace=0.1)))
-        async with socket_to(url) as client:
-            await say(client, call(to=2, wait=2))
-            await hear(client)
-            ending = asyncio.create_task(node.aclose())
-            heard = await rest(client)
-            await ending
-    assert [(each["event"], each["data"]["error"]) for each in heard] == [("error", "cancelled")]
-    assert counting.cancelled.is_set()

@@ -31,7 +31,7 @@ class NoRoom(BusError):
 
 
 class _Known:
-    __slots__ = ("answer", "same", "tries", "until")
+    __slots__ = ("answer", "over", "same", "tries", "until")
 
     def __init__(self, same: bytes) -> None:
         self.same = same
@@ -40,6 +40,8 @@ class _Known:
         self.tries = 0
         """How often it was begun and came to nothing, and may be again: then it is another call to the executor."""
         self.until = 0.0
+        self.over: asyncio.Future[None] | None = None
+        """While it is under way: where whoever asks again waits."""
 
     @property
     def size(self) -> int:
@@ -49,7 +51,7 @@ class _Known:
 class Replays:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._under_way: dict[Key, tuple[_Known, asyncio.Future[None]]] = {}
+        self._under_way: dict[Key, _Known] = {}
         self._settled: OrderedDict[Key, _Known] = OrderedDict()
         self._bytes = 0
 
@@ -72,8 +74,9 @@ class Replays:
             BusError: That is its answer; or the id names another call, or that call takes too long (`timeout`).
         """
         while (flight := self._under_way.get(key)) is not None:
-            _check(flight[0], same)
-            await over(flight[1], until)
+            _check(flight, same)
+            flight.over = flight.over or asyncio.get_running_loop().create_future()
+            await over(flight.over, until)
         if key in self._settled:
             self._forget()  # it may be too old by now
         known = self._settled.get(key)
@@ -95,9 +98,8 @@ class Replays:
         again: bool,
         ended: Callable[[], Response | BusError | None],
     ) -> Response:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settled.pop(key, None)  # one without an answer, which has no size
-        self._under_way[key] = (known, future)
+        self._under_way[key] = known
         try:
             response = await settle(key[1] if not known.tries else f"{key[1]}~{known.tries}")
             known.answer = _answer(response)
@@ -120,7 +122,9 @@ class Replays:
             del self._under_way[key]
             if known.answer is not None or known.tries:
                 self._keep(key, known)
-            future.set_result(None)
+            if known.over is not None:
+                known.over.set_result(None)
+                known.over = None
 
     def _keep(self, key: Key, known: _Known) -> None:
         known.until = self._clock.monotonic() + SECONDS

@@ -134,7 +134,7 @@ class FrameStream:
     def serves(self, provider: Provider) -> None:
         """Whose frames these are: what it promises is what it may send."""
         self._provider = provider
-        self.hides_output = provider.is_local and provider.descriptor.stream_schema is not None
+        self.hides_output = False
 
     async def send(self, event: str, data: dict[str, Any]) -> None:
         try:

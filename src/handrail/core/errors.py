@@ -339,7 +339,8 @@ class InvalidArguments(_Refusal):
     outcome = "invalid_arguments"
 
     def __init__(self, problems: str | Iterable[str]) -> None:
-        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        said = (problems,) if isinstance(problems, str) else problems
+        self.problems = tuple(redact_text(each) for each in said)
         super().__init__("invalid_arguments: " + "; ".join(self.problems))
 
 

@@ -40,10 +40,10 @@ async def admitted_too(admission: Admission | None, asked: Asked, first: Provide
     Admission that must be asked again counts it as one more call.
     """
     one, two = first.descriptor, other.descriptor
-    if (one.version, one.trust_required, one.request_schema) == (two.version, two.trust_required, two.request_schema):
-        return True
     try:
-        asked.caller = await admitted(admission, asked, two)
+        if (one.version, one.request_schema) != (two.version, two.request_schema):
+            asked.caller = await admitted(admission, asked, two)
+        checked_right(two, asked)
     except BusError:
         return False
     return True

@@ -14,6 +14,7 @@ from handrail.bus.replays import Key, NoRoom, Replays
 from handrail.bus.runs import Runs
 from handrail.bus.schemas import bad_request
 from handrail.bus.streams import FrameStream, Response
+from handrail.bus.thin import ThinJournal
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import BusError, JournalError, LeaseHeld, UsageError
@@ -53,7 +54,7 @@ class Local:
         new_id: NewId,
     ) -> None:
         self.policy = policy_of(policy, max_depth, asks=approver is not None)
-        self._journal = journal
+        self._journal = journal = None if journal is None else ThinJournal(journal)
         self._clock = clock
         self._executor = Executor(
             RegisteredTools(()),
@@ -134,6 +135,8 @@ class Local:
         if self._is_changed:
             self._is_changed = False
             self._executor.renew(RegisteredTools(dict.fromkeys(self._tools.values())))
+        if asked.channel is not None:  # an answer from memory has no frames: then its output is told
+            asked.channel.hides_output = descriptor.stream_schema is not None
         started, ok = self._clock.monotonic(), False
         provider.in_flight += 1
         try:

@@ -23,6 +23,7 @@ from handrail.bus.providers import Provider
 from handrail.bus.request import RouteRequest
 from handrail.bus.schemas import bad_request, response_shape, wrapped
 from handrail.bus.streams import Response
+from handrail.bus.thin import is_omitted
 from handrail.bus.versions import Version, written
 from handrail.core.calls import Output, ToolResult
 from handrail.core.codes import CODES
@@ -199,6 +200,9 @@ def response_of(provider: Provider, asked: Asked, result: ToolResult) -> Respons
         if error.code in ELSEWHERE and not provider.descriptor.retriable:
             error.details[BEGUN] = True  # whatever its code says: it may have taken effect before that
         raise error
+    if is_omitted(result.content):
+        words = "it was done before this node was started anew, and its answer was too large to keep"
+        raise BusError("internal_error", words, outcome="in_doubt")  # so that nobody does it again
     if not provider.is_tool:
         content: dict[str, Any] = result.content
         return Response(content["output"], content.get("meta") or {})

@@ -174,16 +174,22 @@ class ToolExecutor:
         if isinstance(question, str):
             return _refused(call, question)
         run = question.asked.run
-        if not allow(question):
-            await self._executor.answer(run, question.asked.request, allow=True, by=BY)
         self._confirmed[run] += 1
         try:
-            return await self._invoke(self._calls.get((run, call.id), call), run)
+            return await self._confirmed_now(question, self._calls.get((run, call.id), call), run)
         finally:
             self._confirmed[run] -= 1
             if not self._confirmed[run]:
                 del self._confirmed[run]
                 await self._finish(run)
+
+    async def _confirmed_now(self, question: Question, call: ToolCall, run: str) -> ToolResult:
+        if allow(question):
+            return await self._invoke(call, run)
+        await self._executor.answer(run, question.asked.request, allow=True, by=BY)
+        result = await self._invoke(call, run)
+        # A chat may just have stopped waiting for the word: then that was its answer, and this one is ours.
+        return await self._invoke(call, run) if result.outcome == "needs_confirmation" else result
 
     def decline(self, call: ToolCall, reason: str = "") -> bool:
         """Say no to a call of a chat that waits for a word on it; whether one did."""

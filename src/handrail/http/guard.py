@@ -84,6 +84,14 @@ class Doors(Struct, frozen=True, kw_only=True):
         scheme, _, authority = origin.partition("://")
         return origin in self.origins or (scheme in ("http", "https") and _named(authority, self.pages))
 
+    def knows_page(self, header: str | None, host: str | None) -> bool:
+        """Whether a page may open a socket, for which no browser asks first: one from here, or one that was named."""
+        if header is None:
+            return True
+        origin = header.lower()
+        scheme, _, authority = origin.partition("://")
+        return origin in self.origins or (scheme in ("http", "https") and authority == (host or "").lower())
+
 
 def bracketed(host: str) -> str:
     """As it stands in an address."""
@@ -147,9 +155,11 @@ class Checked:
         return await turn_away(receive, send, *refusal, refuse=self._refuse)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        if not self._doors.knows_host(header(scope, b"host")):
+        host, origin = header(scope, b"host"), header(scope, b"origin")
+        if not self._doors.knows_host(host):
             return 421, "this server does not go by that name; add it to its hosts if it should"
-        if not self._doors.knows_origin(header(scope, b"origin")):
+        is_socket = scope["type"] == "websocket"
+        if not (self._doors.knows_page(origin, host) if is_socket else self._doors.knows_origin(origin)):
             return 403, "pages of that origin may not use this server; add it to its origins"
         return None
 

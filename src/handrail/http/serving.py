@@ -102,7 +102,7 @@ class Web(uvicorn.Server):
         for task in tuple(self.server_state.tasks):
             task.cancel()
         for connection in tuple(open):
-            cast(asyncio.Transport, connection.transport).abort()
+            connection.transport.abort()
 
     def stop(self) -> None:
         self.should_exit = True

@@ -50,11 +50,7 @@ async def call(server: NodeServer, request: Request) -> ASGIApp:
         after = _after(request)
         if after:
             await still_good(server, how)
-        return EventStream(
-            _reader(server, envelope, how, key, after),
-            keep_alive=server.limits.keep_alive,
-            write_seconds=server.limits.write_seconds,
-        )
+        return EventStream(_reader(server, envelope, how, key, after), keep_alive=server.limits.keep_alive)
     return await _whole(server, envelope, how, key, request)
 
 

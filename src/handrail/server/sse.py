@@ -34,11 +34,10 @@ def written(frames: Iterable[Kept]) -> bytes:
 class EventStream:
     """The answer to one request: what its reader reads, until the last frame or until the client is gone."""
 
-    def __init__(self, reader: Reader, *, keep_alive: float, write_seconds: float) -> None:
+    def __init__(self, reader: Reader, *, keep_alive: float) -> None:
         self._reader = reader
         self._headers = [*_HEADERS, (REQUEST_ID, reader.running.key.call_id.encode())]
         self._keep_alive = keep_alive
-        self._write_seconds = write_seconds
         self._gone = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,8 +52,8 @@ class EventStream:
                 return
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
             await self._write(first, send)
-        except (TimeoutError, OSError):
-            self._gone = True  # it takes nothing, or is not there
+        except OSError:
+            self._gone = True
         finally:
             self._reader.close()
             watching.cancel()
@@ -65,8 +64,8 @@ class EventStream:
         while not self._gone:
             last = bool(frames) and frames[-1].last
             body = written(frames) if frames else _ALIVE
-            async with asyncio.timeout(self._write_seconds):
-                await send({"type": "http.response.body", "body": body, "more_body": not last})
+            # A client that takes nothing is cut off by `handrail.http.serving`, and then gone.
+            await send({"type": "http.response.body", "body": body, "more_body": not last})
             if last:
                 return
             frames = await self._next()

@@ -39,11 +39,10 @@ class Unheard(Exception):
 
 
 class Wire:
-    """A socket that is accepted: what is sent is taken in time, or the client is gone."""
+    """A socket that is accepted. A client that takes nothing is cut off by `handrail.http.serving`, and then gone."""
 
-    def __init__(self, socket: WebSocket, limits: ServerLimits) -> None:
+    def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._limits = limits
         self.busy_at = asyncio.get_running_loop().time()
         """When something last went over it, either way."""
 
@@ -70,15 +69,13 @@ class Wire:
 
     async def close(self, code: int, reason: str = "") -> None:
         with contextlib.suppress(Exception):  # it may be closed already, or the client gone
-            async with asyncio.timeout(self._limits.write_seconds):
-                await self._socket.close(code, reason)
+            await self._socket.close(code, reason)
 
     async def _send(self, data: bytes) -> None:
         from starlette.websockets import WebSocketDisconnect
 
         try:
-            async with asyncio.timeout(self._limits.write_seconds):
-                await self._socket.send({"type": "websocket.send", "text": data.decode()})
+            await self._socket.send({"type": "websocket.send", "text": data.decode()})
         except (WebSocketDisconnect, OSError, RuntimeError) as error:  # a socket that was closed meanwhile is the last
             raise Gone from error
         self.busy_at = asyncio.get_running_loop().time()

@@ -39,7 +39,7 @@ async def websocket_call(websocket: WebSocket, server: NodeServer) -> None:
         await websocket.send_denial_response(_other_protocol())
         return
     await websocket.accept(subprotocol=SUBPROTOCOL)
-    wire = Wire(websocket, server.limits)
+    wire = Wire(websocket)
     try:
         reader = await _begun(websocket, server, wire)
     except Gone:

@@ -230,7 +230,7 @@ class BlobService:
         yield _DELETE, self.delete
 
     async def put(self, request: RouteRequest) -> dict[str, Any]:
-        data = _decoded(request.input["data"])
+        data = await asyncio.to_thread(_decoded, request.input["data"])
         shared = bool(request.input.get("shared", False))
         cid = await self.store.put(data, request.input["media_type"], request.caller.id, shared=shared)
         return {"output": {"cid": cid, "size_bytes": len(data)}}
@@ -238,11 +238,15 @@ class BlobService:
     async def get(self, request: RouteRequest) -> dict[str, Any]:
         cid: str = request.input["cid"]
         media_type, data = await self.store.read(cid, request.caller.id)
-        text = base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+        text = await asyncio.to_thread(_encoded, data)
         return {"output": {"cid": cid, "media_type": media_type, "size_bytes": len(data), "data": text}}
 
     async def delete(self, request: RouteRequest) -> dict[str, Any]:
         return {"output": {"deleted": await self.store.delete(request.input["cid"], request.caller.id)}}
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _decoded(text: str) -> bytes:

@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from handrail import Policy, tool
-from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
+from handrail.core.errors import LimitExceeded, ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
 from handrail.core.events import ModelEvent, TextDelta
 from handrail.core.model import ModelRequest
 from handrail.server.gateways.gateway import GatewayLimits
@@ -62,6 +62,7 @@ async def ask_both(there: Served, **more: Any) -> tuple[openai.APIStatusError, a
         (RequestRefused("wrong key sk-1", status=401), (502, 502), ("server_error", "api_error")),
         (ProtocolError("garbled"), (502, 502), ("server_error", "api_error")),
         (ModelError("odd"), (502, 502), ("server_error", "api_error")),
+        (LimitExceeded("tokens", 9), (500, 500), ("server_error", "api_error")),
         (ZeroDivisionError("secret place"), (500, 500), ("server_error", "api_error")),
     ],
 )
@@ -79,7 +80,9 @@ async def test_what_fails_before_a_word_is_said_has_its_status(
     assert isinstance(other.body, dict) and other.body["error"]["type"] == kinds[1]
     if isinstance(error, RateLimited):
         assert one.response.headers["retry-after"] == "2" and other.response.headers["retry-after-ms"] == "1500"
-    if not isinstance(error, ModelError) or "key" in str(error):
+    lasts = isinstance(error, LimitExceeded) or "key" in str(error)
+    assert (one.response.headers.get("x-should-retry") == "false") == lasts
+    if isinstance(error, ZeroDivisionError) or "key" in str(error):
         assert str(error) not in one.message and str(error) not in other.message
 
 

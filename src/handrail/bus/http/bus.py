@@ -225,8 +225,9 @@ class HttpBus:
     def _retriable(self, ask: Ask) -> bool:
         """As far as the node has said; what it said nothing of is not."""
         wanted = version_of(ask.version)
-        found = [each.descriptor for each in self._known if each.descriptor.name == ask.capability]
-        return bool(found) and all(each.retriable for each in found if satisfies(each.version, wanted))
+        named = [each.descriptor for each in self._known if each.descriptor.name == ask.capability]
+        found = [each for each in named if satisfies(each.version, wanted)]
+        return bool(found) and all(each.retriable for each in found)
 
     def cancelled(self, ask: Ask, *, begun: bool) -> BusError:
         """The error of a call that was cancelled by hanging up, so that nobody says how it ended."""

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.nats.link import Link, Listening, is_nobody
+from handrail.bus.nats.link import Link, is_nobody
+from handrail.bus.nats.listening import Listening
 from handrail.bus.nats.micro import Counts, Micro
 from handrail.bus.nats.parts import Assembler
 from handrail.bus.nats.served import ServedCall, Table

@@ -10,11 +10,13 @@ import contextlib
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from handrail.bus.nats.client import checked, close, flush, stopped, trouble, unreachable
+from handrail.bus.nats.listening import Heard, Listening
 from handrail.bus.nats.mailbox import Mailbox
 from handrail.bus.nats.pace import Pace
 from handrail.bus.nats.parts import Assembler, split
@@ -24,7 +26,6 @@ from handrail.core.errors import BusError, MissingExtra
 if TYPE_CHECKING:
     from nats.aio.client import Client, Server
     from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,6 @@ _FIRST, _LONGEST = 0.05, 2.0
 """Seconds before a first attempt to connect again, and between later ones; half of it is chance."""
 _PENDING = 16 * 1024 * 1024
 _NOBODY = "503"
-_REFUSED = "it does not let us in"
 
 
 class Nobody:
@@ -50,30 +50,6 @@ Arrived = bytes | Nobody | Reconnected
 Receiver = Callable[[Arrived], None]
 
 
-class Listening:
-    """One subject that is listened to, over whichever connection there is."""
-
-    def __init__(self, link: Link, subject: str, heard: Callable[[Msg], Awaitable[None]], queue: str) -> None:
-        self._link = link
-        self._subject = subject
-        self._heard = heard
-        self._queue = queue
-        self._subscription: Subscription | None = None
-
-    async def begin(self, client: Client) -> None:
-        self._subscription = await client.subscribe(self._subject, queue=self._queue, cb=self._heard)
-
-    async def leave(self) -> None:
-        """Hear no more on it, once what is on the way was heard; a server that says nothing is not waited for."""
-        from nats.errors import Error
-
-        self._link.listening.discard(self)
-        if self._subscription is not None:
-            with contextlib.suppress(Error, OSError, TimeoutError):
-                async with asyncio.timeout(self._link.pace.lease):
-                    await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py has no types here
-
-
 class Link:
     """A connection that callers and workers of one process may share. Used with `async with`, or opened and closed."""
 
@@ -86,20 +62,25 @@ class Link:
         options: Mapping[str, Any] | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`options` are those of `nats.connect`: credentials, TLS, …"""
+        """`options` are those of `nats.connect`: credentials, TLS, …
+
+        Raises:
+            UsageError: An address cannot be read.
+        """
         self.pace = pace
         self.prefix = f"{(options or {}).get('inbox_prefix', '_INBOX')}.{secrets.token_hex(12)}"
         """What is sent to us goes to subjects that begin so."""
-        self._servers = [servers] if isinstance(servers, str) else list(servers)
+        self._servers = checked(servers)
         self._name = name
         self._options = dict(options or {})
         self._chance = chance
         self._client: Client | None = None
         self._attempt: asyncio.Task[Client] | None = None
+        self._renewal: asyncio.Task[None] | None = None
         self._up: asyncio.Event | None = None
         self.listening: set[Listening] = set()
-        self._trouble = ""
-        """What went wrong last, while there is no connection."""
+        self._troubles: set[str] = set()
+        """What went wrong since there was a connection: each is told once, for every attempt fails alike."""
         self._receivers: dict[str, Receiver] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended = False
@@ -136,32 +117,33 @@ class Link:
         except ImportError as error:
             raise MissingExtra("calls over NATS", "nats") from error
         client = Client()
+        greeting = asyncio.get_running_loop().create_task(self._greet(client))
         try:
-            async with asyncio.timeout(self.pace.connect):
-                await client.connect(**self._connecting())
-                self._assembler = Assembler(asyncio.get_running_loop().time)
-                await client.subscribe(f"{self.prefix}.*", cb=self._arrived)
-                for each in list(self.listening):
-                    await each.begin(client)
-                await _flush(client)
-        except (TimeoutError, OSError, Error) as error:
-            await _close(client)
-            raise self._unreachable(type(error).__name__) from None
-        except asyncio.CancelledError:
-            await _close(client)
-            raise BusError("partition", "this connection to NATS was closed; open a new one") from None
-        except BaseException:
-            await _close(client)
+            done, _ = await asyncio.wait({greeting}, timeout=self.pace.connect)
+            if not done:
+                raise TimeoutError
+            greeting.result()
+        except BaseException as error:
+            await stopped(greeting)
+            await close(client)
+            match error:
+                case asyncio.CancelledError():
+                    raise BusError("partition", "this connection to NATS was closed; open a new one") from None
+                case OSError() | Error():  # a TimeoutError is one
+                    raise unreachable(self._troubles or {type(error).__name__}) from None
             raise
-        self._client, self._trouble = client, ""
+        self._client = client
+        self._troubles.clear()
         self._signal.set()
         return client
 
-    def _unreachable(self, kind: str) -> BusError:
-        trouble = self._trouble or kind
-        if trouble == _REFUSED:
-            return BusError("partition", "the NATS server does not let us in; check the user and password, or the key")
-        return BusError("partition", f"no NATS server can be reached: {trouble}")
+    async def _greet(self, client: Client) -> None:
+        await client.connect(**self._connecting())
+        self._assembler = Assembler(asyncio.get_running_loop().time)
+        await client.subscribe(f"{self.prefix}.*", cb=self._arrived)
+        for each in list(self.listening):
+            await each.begin(client)
+        await flush(client)
 
     def _connecting(self) -> dict[str, Any]:
         return {
@@ -181,12 +163,15 @@ class Link:
 
     async def aclose(self) -> None:
         self._ended = True
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait({self._renewal})
         if self._attempt is not None:
             self._attempt.cancel()
             await asyncio.wait({self._attempt})
         client, self._client = self._client, None
         if client is not None and not client.is_closed:
-            await _close(client)
+            await close(client)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -241,7 +226,7 @@ class Link:
 
     async def flush(self) -> None:
         """Until the server has everything that was sent and subscribed to before."""
-        await _flush(await self.open())
+        await flush(await self.open())
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do it, and let nobody wait for it."""
@@ -255,7 +240,7 @@ class Link:
 
     # ── what arrives ─────────────────────────────────────────────────────────────────────
 
-    async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]], *, queue: str = "") -> Listening:
+    async def listen(self, subject: str, heard: Heard, *, queue: str = "") -> Listening:
         """Hear what is sent to that subject, until it is left; or a share of it, with the others of the queue.
 
         Raises:
@@ -327,7 +312,7 @@ class Link:
         await self._disconnected()
         if not self._ended and self._client is not None and self._client.is_closed:
             self._client = None
-            self.later(self._renew())
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
 
     async def _renew(self) -> None:
         wait = _FIRST
@@ -343,32 +328,17 @@ class Link:
 
     async def _reconnected(self) -> None:
         self._signal.set()
-        self._trouble = ""
+        self._troubles.clear()
         self.came_back_at = asyncio.get_running_loop().time()
         logger.info("connected to NATS again")
         for receiver in list(self._receivers.values()):
             receiver(RECONNECTED)
 
     async def _went_wrong(self, error: Exception) -> None:
-        # Only its kind: the text of some errors has the address of the server, password included.
-        refused = "authorization" in str(error).lower() or "authentication" in str(error).lower()
-        trouble = _REFUSED if refused else type(error).__name__
-        if self.is_up or trouble != self._trouble:  # each attempt to connect fails alike: that is said once
-            logger.warning("NATS: %s", trouble)
-        self._trouble = trouble
-
-
-async def _close(client: Client) -> None:
-    from nats.errors import Error
-
-    with contextlib.suppress(Error, OSError):
-        await client.close()
-
-
-async def _flush(client: Client) -> None:
-    # nats-py writes its PING past what still waits to be written: only the second one comes after it.
-    await client.flush()
-    await client.flush()
+        kind = trouble(error)
+        if self.is_up or kind not in self._troubles:
+            logger.warning("NATS: %s", kind)
+        self._troubles.add(kind)
 
 
 def read(payload: bytes) -> Told | None:

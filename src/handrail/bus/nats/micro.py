@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from handrail.bus.nats.directory import Endpoint, Info
-from handrail.bus.nats.link import Link, Listening
+from handrail.bus.nats.link import Link
+from handrail.bus.nats.listening import Listening
 from handrail.bus.nats.wire import QUEUE, Subjects
 from handrail.bus.port import Offer
 from handrail.bus.versions import written

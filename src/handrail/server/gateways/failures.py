@@ -41,10 +41,12 @@ class Failure(Struct, frozen=True, kw_only=True):
     retry_after_ms: int | None = None
     api_details: dict[str, Any] | None = None
     """What clients of one API look for, to go on by themselves."""
+    lasting: bool = False
+    """Whether the same request would fail again; the official clients repeat whatever has a status of 500 or more."""
 
     def headers(self, *, again: bool = True) -> dict[str, str]:
         """What the answer says of trying again; official clients heed all three."""
-        said = {} if again else {"x-should-retry": "false"}
+        said = {} if again and not self.lasting else {"x-should-retry": "false"}
         if self.status == 401:
             said["www-authenticate"] = "Bearer"
         if self.retry_after_ms is not None:
@@ -61,11 +63,11 @@ def failure_of(error: BaseException) -> Failure:
         case ModelError():
             return _of_model(error)
         case LimitExceeded():
-            return _failure(500, "limit_exceeded", str(error))
+            return _failure(500, "limit_exceeded", str(error), lasting=True)
         case LeaseHeld():
             return _failure(409, "conflict", "that run is being worked on; wait for its answer")
         case MissingExtra():
-            return _failure(501, "not_implemented", str(error))
+            return _failure(501, "not_implemented", str(error), lasting=True)
         case UsageError():
             return _failure(400, "bad_request", str(error))
     if isinstance(error, HandrailError):
@@ -75,8 +77,11 @@ def failure_of(error: BaseException) -> Failure:
     return _failure(500, "internal_error", "the node could not answer; its log says why")
 
 
-def _failure(status: int, code: str, message: str, retry_after_ms: int | None = None) -> Failure:
-    return Failure(status=status, code=code, message=redact_text(message)[:_LONGEST], retry_after_ms=retry_after_ms)
+def _failure(
+    status: int, code: str, message: str, retry_after_ms: int | None = None, *, lasting: bool = False
+) -> Failure:
+    words = redact_text(message)[:_LONGEST]
+    return Failure(status=status, code=code, message=words, retry_after_ms=retry_after_ms, lasting=lasting)
 
 
 def _of_bus(error: BusError) -> Failure:
@@ -104,5 +109,7 @@ def _of_model(error: ModelError) -> Failure:
             return _failure(400, "bad_request", str(error))
         case RequestRefused():
             logger.error("a model's service refused the node: %s", redact_text(str(error)))
-            return _failure(502, "model_refused", "the service of the model does not take the node's requests")
+            return _failure(
+                502, "model_refused", "the service of the model does not take the node's requests", lasting=True
+            )
     return _failure(502, error.code, str(error))

@@ -1,0 +1,70 @@
+"""What nats-py needs around it: addresses that are checked, ends that are sure, errors that tell no secret."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from handrail.core.errors import BusError, UsageError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+_SCHEMES = ("nats", "tls", "ws", "wss")
+_REFUSED = "it does not let us in"
+_PATIENCE = 0.05
+"""Seconds before a task that did not hear is told once more."""
+
+
+def checked(servers: str | Sequence[str]) -> list[str]:
+    """The addresses of servers.
+
+    Raises:
+        UsageError: One of them is none. It is not shown: it may hold a password.
+    """
+    addresses = [servers] if isinstance(servers, str) else list(servers)
+    for address in addresses:
+        try:
+            parts = urlsplit(address if "://" in address else f"nats://{address}")
+            usable = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise UsageError(
+                "the address of the NATS server cannot be read; write nats://HOST:4222, or tls://HOST:4222"
+            )
+    return addresses
+
+
+def trouble(error: Exception) -> str:
+    """What went wrong, by its kind: the text of some errors has the address of the server, password included."""
+    said = str(error).lower()
+    return _REFUSED if "authorization" in said or "authentication" in said else type(error).__name__
+
+
+def unreachable(troubles: set[str]) -> BusError:
+    if _REFUSED in troubles:
+        return BusError("partition", "the NATS server does not let us in; check the user and password, or the key")
+    return BusError("partition", f"no NATS server can be reached: {', '.join(sorted(troubles))}")
+
+
+async def stopped(task: asyncio.Task[None]) -> None:
+    """End it. nats-py loses a cancellation now and then, and would go on connecting for ever."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=_PATIENCE)
+
+
+async def close(client: Client) -> None:
+    with contextlib.suppress(Exception):  # whatever it says, it is thrown away
+        await client.close()
+
+
+async def flush(client: Client) -> None:
+    """Until the server has everything that was sent and subscribed to before."""
+    # nats-py writes its PING past what still waits to be written: only the second one comes after it.
+    await client.flush()
+    await client.flush()

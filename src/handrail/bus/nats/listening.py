@@ -1,0 +1,39 @@
+"""One subject that is listened to, over whichever connection there is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+    from handrail.bus.nats.link import Link
+
+Heard = Callable[["Msg"], Awaitable[None]]
+
+
+class Listening:
+    def __init__(self, link: Link, subject: str, heard: Heard, queue: str) -> None:
+        self._link = link
+        self._subject = subject
+        self._heard = heard
+        self._queue = queue
+        self._subscription: Subscription | None = None
+
+    async def begin(self, client: Client) -> None:
+        self._subscription = await client.subscribe(self._subject, queue=self._queue, cb=self._heard)
+
+    async def leave(self) -> None:
+        """Hear no more on it, once what is on the way was heard; a server that says nothing is not waited for."""
+        from nats.errors import Error
+
+        self._link.listening.discard(self)
+        if self._subscription is not None:
+            with contextlib.suppress(Error, OSError):
+                async with asyncio.timeout(self._link.pace.lease):
+                    await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py has no types here

@@ -1,0 +1,132 @@
+"""A network that loses, doubles, delays and reorders messages, by seed and in no time: what NATS does, at its worst.
+
+Callers and workers are the real ones; of them only `Link` is told to take its client from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import selectors
+from collections.abc import Callable
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from handrail.bus.nats.link import Link
+from handrail.bus.nats.pace import Pace
+from handrail.bus.nats.parts import Assembler
+
+
+class Instant(asyncio.SelectorEventLoop):
+    """A loop that does not wait: when there is nothing to do, it is later."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        loop = self
+
+        class Skipping(selectors.DefaultSelector):
+            def select(self, timeout: float | None = None) -> Any:
+                assert timeout is not None, "everybody waits, and for nothing"
+                loop._at += max(timeout, 0.0)
+                return super().select(0)
+
+        super().__init__(Skipping())
+
+    def time(self) -> float:
+        return self._at
+
+
+class Network:
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
+        self.clients: list[FakeClient] = []
+
+    def publish(self, sender: FakeClient, subject: str, data: bytes, reply: str) -> None:
+        if sender.gone or sender.cut:
+            return
+        found = [each for client in self.clients if not client.gone for each in client.subscriptions]
+        found = [each for each in found if _matches(each.subject, subject)]
+        chosen = [each for each in found if not each.queue]
+        if queued := [each for each in found if each.queue]:
+            chosen.append(self.dice.choice(queued))
+        if not chosen and reply:
+            nobody = Msg(_client=None, subject=reply, headers={"Status": "503"})  # type: ignore[arg-type]
+            for each in (each for each in sender.subscriptions if _matches(each.subject, reply)):
+                each.deliver(nobody)
+        for each in chosen:
+            message = Msg(_client=None, subject=subject, reply=reply, data=data)  # type: ignore[arg-type]
+            for _ in range(self.dice.choices((0, 1, 2), (4, 92, 4))[0]):
+                wait = self.dice.expovariate(200) if self.dice.random() < 0.95 else self.dice.random()
+                asyncio.get_running_loop().call_later(wait, each.deliver, message)
+
+
+class FakeSubscription:
+    def __init__(self, client: FakeClient, subject: str, queue: str, heard: Callable[[Msg], Any]) -> None:
+        self._client = client
+        self.subject = subject
+        self.queue = queue
+        self._heard = heard
+
+    def deliver(self, message: Msg) -> None:
+        if self in self._client.subscriptions and not self._client.gone and not self._client.cut:
+            asyncio.get_running_loop().create_task(self._heard(message))
+
+    async def drain(self) -> None:
+        self._client.subscriptions.remove(self)
+
+
+class FakeClient:
+    max_payload = 1_000
+    is_closed = False
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        network.clients.append(self)
+        self.subscriptions: list[FakeSubscription] = []
+        self.gone = False
+        """Killed: it says and hears nothing any more."""
+        self.cut = False
+        """What it says, and what is said to it, is lost; it does not know."""
+        self.is_connected = True
+
+    async def subscribe(self, subject: str, queue: str = "", cb: Any = None) -> FakeSubscription:
+        self.subscriptions.append(FakeSubscription(self, subject, queue, cb))
+        return self.subscriptions[-1]
+
+    async def publish(self, subject: str, data: bytes, reply: str = "") -> None:
+        self._network.publish(self, subject, data, reply)
+
+    async def flush(self) -> None: ...
+
+    async def close(self) -> None:
+        self.gone = True
+
+
+class FakeLink(Link):
+    def __init__(self, network: Network, pace: Pace) -> None:
+        super().__init__("nats://nowhere", pace=pace, chance=network.dice.random)
+        self.client = FakeClient(network)
+
+    async def _connect(self) -> Client:
+        self._client: Any = self.client
+        self._assembler = Assembler(asyncio.get_running_loop().time)
+        await self.client.subscribe(f"{self.prefix}.*", cb=self._arrived)
+        self._signal.set()
+        return self._client
+
+    async def broken(self, seconds: float, *, noticed: bool) -> None:
+        """Nothing comes through for a while. Whoever notices connects again."""
+        self.client.cut = True
+        if noticed:
+            self.client.is_connected = False
+            await self._disconnected()
+        await asyncio.sleep(seconds)
+        self.client.cut, self.client.is_connected = False, True
+        if noticed:
+            await self._reconnected()
+
+
+def _matches(pattern: str, subject: str) -> bool:
+    return pattern == subject or (pattern.endswith(".*") and pattern[:-2] == subject.rpartition(".")[0])
