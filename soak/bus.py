@@ -108,6 +108,9 @@ class Town:
         self.server.start()
         await asyncio.to_thread(self.server.wait)
         await asyncio.gather(*(asyncio.to_thread(each.start) for each in (self.stays, self.dies)))
+        for each in (self.stays, self.dies):
+            if (words := each.last_words) is not None:
+                raise RuntimeError(f"a node does not start:\n{words}")
 
     async def kill_at_random(self) -> None:
         while True:

@@ -126,3 +126,13 @@ def test_whatever_another_node_says_of_an_error_is_one(said: dict[str, object]) 
     error = BusError.from_dict({"error": "timeout", "message": "late", **said})
     assert (error.code, error.message, error.outcome) == ("timeout", "late", "failed")
     assert error.details == {key: value for key, value in said.items() if key != "outcome"}
+
+
+def test_what_looks_like_a_secret_is_in_no_words_for_others() -> None:
+    key = "sk-0123456789abcdefABCDEF0123456789"
+
+    wrong = InvalidArguments([f"n: expected integer, got {key!r}"])
+    told = BusError("bad_request", f"got {key}", problems=[f"got {key}"]).to_dict()
+
+    assert key not in f"{wrong} {wrong.problems} {told}"
+    assert "n: expected integer" in str(wrong)

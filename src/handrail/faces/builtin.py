@@ -34,7 +34,9 @@ _ALL = (
         _object(
             {
                 "query": _text("What to look for, in words of the documents.", minLength=1),
-                "corpus": _text("The name of the corpus; list_corpora tells which there are."),
+                "corpus": _text(
+                    "The name of the corpus; list_corpora tells which there are.", pattern="^[a-z0-9][a-z0-9_.-]{0,99}$"
+                ),
                 "k": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "How many."},
                 "filter": _object(
                     {

@@ -29,7 +29,7 @@ class Instant(asyncio.SelectorEventLoop):
         class Skipping(selectors.DefaultSelector):
             def select(self, timeout: float | None = None) -> Any:
                 assert timeout is not None, "everybody waits, and for nothing"
-                loop._at += max(timeout, 0.0)
+                loop._at += max(timeout, 1e-6)  # whatever is done takes some time
                 return super().select(0)
 
         super().__init__(Skipping())
@@ -48,16 +48,15 @@ class Network:
             return
         found = [each for client in self.clients if not client.gone for each in client.subscriptions]
         found = [each for each in found if _matches(each.subject, subject)]
-        chosen = [each for each in found if not each.queue]
-        if queued := [each for each in found if each.queue]:
-            chosen.append(self.dice.choice(queued))
-        if not chosen and reply:
+        if not found and reply:
             nobody = Msg(_client=None, subject=reply, headers={"Status": "503"})  # type: ignore[arg-type]
             for each in (each for each in sender.subscriptions if _matches(each.subject, reply)):
                 each.deliver(nobody)
-        for each in chosen:
-            message = Msg(_client=None, subject=subject, reply=reply, data=data)  # type: ignore[arg-type]
-            for _ in range(self.dice.choices((0, 1, 2), (4, 92, 4))[0]):
+        message = Msg(_client=None, subject=subject, reply=reply, data=data)  # type: ignore[arg-type]
+        for _ in range(self.dice.choices((0, 1, 2), (4, 92, 4))[0]):
+            queued = [each for each in found if each.queue]
+            one = [self.dice.choice(queued)] if queued else []
+            for each in (*(each for each in found if not each.queue), *one):
                 wait = self.dice.expovariate(200) if self.dice.random() < 0.95 else self.dice.random()
                 asyncio.get_running_loop().call_later(wait, each.deliver, message)
 

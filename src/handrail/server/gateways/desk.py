@@ -77,6 +77,7 @@ class _Desk:
         try:
             asked = await _read(wire, await _body(request, bounds.body), request.headers, bounds.body)
             plan = await self._plan(wire, request, asked, caller, token, run)
+            self._gateway.life.check()
         except BaseException:
             self._under_way -= 1
             raise
