@@ -179,6 +179,21 @@ def test_a_worker_without_a_nats_server_says_what_to_write(folder: Path) -> None
     assert 'write nats = "nats://HOST:4222" under [node]' in out.stderr
 
 
+def test_a_node_whose_nats_server_is_not_there_serves_over_http_and_says_so_without_the_password(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        nats = f"nats://me:swordfish@127.0.0.1:{door.getsockname()[1]}"
+    with running(folder, "serve", "--listen", "127.0.0.1:0", "--nats", nats, "--tools", "tools.py") as (process, said):
+        url = said[-2].removeprefix("Serving at ")
+        token = said[-1].rpartition(" ")[2]
+        added = answered(folder, "call", "tool.add", '{"a": 1, "b": 2}', "--at", url, HANDRAIL_TOKEN=token)
+        ended = told_to_end(process)
+
+    assert any("NATS is not there" in line for line in said)
+    assert "swordfish" not in "\n".join(said)
+    assert added["output"] == {"content": 3}
+    assert ended == 0
+
+
 def test_a_program_reads_the_address_of_a_node_and_its_token_from_one_line_of_json(folder: Path) -> None:
     command = [sys.executable, "-m", "handrail", "serve", "--listen", "127.0.0.1:0", "--json"]
     with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True) as process:

@@ -24,6 +24,7 @@ from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.frames import Frame
 from handrail.bus.nats.bus import NatsBus
 from handrail.bus.nats.link import Link
+from handrail.bus.nats.served import ServedCall, Table
 from handrail.bus.nats.wire import Accepted, Chunk, Go, Heartbeat, Request, Result, Told, asked, encode, told
 from handrail.bus.request import RouteRequest
 from handrail.bus.tokens.identity import Identity
@@ -193,6 +194,42 @@ async def test_26_what_one_caller_did_is_not_told_to_another_who_knows_the_id(se
     assert found == again == [1, 2, 3]
 
 
+async def test_26_a_call_that_never_began_may_be_asked_for_again_by_its_id(server: NatsServer, home: str) -> None:
+    pay = Counted()
+    async with (
+        asyncio.timeout(PATIENCE),
+        node(server, community=home) as (bus, door),
+        raw(server) as (client, inbox, answer),
+    ):
+        bus.register(CapabilityDescriptor(name="bank.pay", side_effects=True), pay)
+        await door.refresh()
+        ends = []
+        for ref in ("r1", "r2"):
+            request = Request(ref=ref, call_id="c1", capability="bank.pay", version="1.0", body={}, community=home)
+            await client.publish(f"cap.{home}.bank.pay.1", encode(request), f"{inbox}.{ref}")
+            taken = await answer()
+            if ref == "r2":
+                await client.publish(f"cap.{home}._node.{taken.worker}", encode(Go(ref=ref)))
+            ends.append(await answer())
+
+    assert ends[0].error["begun"] is False
+    assert isinstance(ends[1], Result) and pay.runs == ["c1"]
+
+
+def test_26_a_worker_that_remembers_as_much_as_it_can_takes_side_effects_again_once_it_forgot_some() -> None:
+    now = 0.0
+    table = Table(lambda: now, keep=10.0, effects=1)
+    descriptor = CapabilityDescriptor(name="bank.pay", side_effects=True)
+    request = Request(ref="r1", call_id="c1", capability="bank.pay", version="1.0")
+    call = ServedCall(Link("nats://nowhere"), request, "", "w", now)
+    call.descriptor = descriptor
+    table.add(call)
+    table.settle(call)
+    before, now = table.full, 11.0
+
+    assert (before, table.full) == (True, False)
+
+
 # ── 27: the worker dies in mid-call ──────────────────────────────────────────────────────
 
 
@@ -334,6 +371,71 @@ async def test_27_a_caller_that_is_gone_does_not_keep_a_worker_busy(server: Nats
         await held.ended.wait()
         asking.cancel()
         await asyncio.wait({asking})
+
+
+async def test_27_a_caller_that_died_and_asks_again_by_the_id_is_still_waited_for(
+    server: NatsServer, home: str
+) -> None:
+    """The connection on which it was asked first is gone for good, and the other one is not."""
+    held, identity = Counted(), Identity.new()
+    body = {"input": {"hold": True}}
+    async with (
+        asyncio.timeout(PATIENCE),
+        node(server, community=home) as (bus, door),
+        caller(server, community=home, identity=identity) as again,
+    ):
+        bus.register(CapabilityDescriptor(name="bank.pay", side_effects=True, timeout_seconds=LONG), held)
+        await door.refresh()
+        died = NatsBus(server.url, community=home, pace=QUICK, identity=identity)
+        first = asyncio.create_task(died.call("bank.pay", (1, 0), body, call_id="c1"))
+        await held.begun.wait()
+        second = asyncio.create_task(again.call("bank.pay", (1, 0), body, call_id="c1"))
+        await until(lambda: len(next(iter(door._table.running.values())).refs) == 2)
+        await died.aclose()
+        gone = Counted()  # somebody else who died at the same time: when it is given up, the other one would be too
+        bus.register(CapabilityDescriptor(name="bank.look", timeout_seconds=LONG), gone)
+        other = NatsBus(server.url, community=home, pace=QUICK)
+        third = asyncio.create_task(other.call("bank.look", (1, 0), body))
+        await gone.begun.wait()
+        await other.aclose()
+        await gone.ended.wait()
+        held.release.set()
+        response = await second
+        for each in (first, third):
+            each.cancel()
+        await asyncio.wait({first, third})
+
+    assert response["output"] == {"runs": 1}
+
+
+async def test_27_a_stream_that_is_cancelled_ends_at_the_worker_though_nobody_reads_on(
+    server: NatsServer, home: str
+) -> None:
+    ended = asyncio.Event()
+
+    async def endless(request: RouteRequest) -> dict[str, Any]:
+        try:
+            await request.send("token", {})
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return {"output": {}}
+
+    async with (
+        asyncio.timeout(PATIENCE),
+        node(server, community=home) as (bus, door),
+        caller(server, community=home) as me,
+    ):
+        schema = {"token": {"type": "object"}}
+        bus.register(CapabilityDescriptor(name="text.endless", stream_schema=schema, timeout_seconds=LONG), endless)
+        await door.refresh()
+        async with me.stream("text.endless", (1, 0), {}) as stream:
+            await anext(stream)
+            await stream.cancel()
+            await asyncio.wait_for(ended.wait(), SOON)
+            last = [frame async for frame in stream][-1]
+
+    assert last.data["error"] == "cancelled"
 
 
 # ── 28: slow consumers, lost frames ──────────────────────────────────────────────────────
@@ -495,6 +597,30 @@ async def test_29_a_full_worker_sends_calls_to_another_and_all_full_is_said_so(
     assert [len(each.runs) for each in held] == [1, 1]
     assert (error.code, error.outcome != "in_doubt") == ("capacity_exceeded", True)
     assert error.retry_after_ms is not None
+
+
+async def test_29_of_many_payments_at_once_each_finds_a_place_if_there_is_one(server: NatsServer, home: str) -> None:
+    held = [Counted(), Counted()]
+    async with (
+        asyncio.timeout(PATIENCE),
+        node(server, community=home) as (one, first),
+        node(server, community=home) as (two, second),
+        caller(server, community=home) as me,
+    ):
+        for bus, handler in zip((one, two), held, strict=True):
+            descriptor = CapabilityDescriptor(
+                name="bank.pay", side_effects=True, max_concurrent=8, timeout_seconds=LONG
+            )
+            bus.register(descriptor, handler)
+        await first.refresh()
+        await second.refresh()
+        calls = [asyncio.create_task(me.call("bank.pay", (1, 0), {"input": {"hold": True}})) for _ in range(16)]
+        await until(lambda: sum(len(each.runs) for each in held) == 16 or any(each.done() for each in calls))
+        for each in held:
+            each.release.set()
+        await asyncio.gather(*calls)
+
+    assert [len(each.runs) for each in held] == [8, 8]
 
 
 async def test_29_work_for_which_nobody_waits_any_more_is_not_begun(server: NatsServer, home: str) -> None:
@@ -697,7 +823,7 @@ async def test_32_a_version_that_nobody_has_is_refused_with_those_that_there_are
     ):
         bus.register(CapabilityDescriptor(name="bank.look", version=(1, 2)), Counted())
         await door.refresh()
-        errors = [await failed(me.call("bank.look", version, {})) for version in ((2, 0), (1, 3))]
+        errors = [await failed(me.call("bank.look", version, {})) for version in ((1, 3), (2, 0))]
 
     assert [(error.code, error.details["available"]) for error in errors] == [("schema_mismatch", ["1.2"])] * 2
 

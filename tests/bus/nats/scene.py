@@ -70,12 +70,14 @@ class NatsServer:
 
     def stop(self) -> None:
         """Hold it, as a network does that loses everything."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        os.kill(self._process.pid, signal.SIGCONT)
+        os.kill(self._process.pid, number)
 
     def wait(self) -> None:
         """Until it takes connections."""

@@ -39,8 +39,10 @@ class Instant(asyncio.SelectorEventLoop):
 
 
 class Network:
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, dice: random.Random, strays: str) -> None:
+        """`strays`: of what is sent to such subjects, a double may reach another one of its queue."""
         self.dice = dice
+        self._strays = strays
         self.clients: list[FakeClient] = []
 
     def publish(self, sender: FakeClient, subject: str, data: bytes, reply: str) -> None:
@@ -53,9 +55,10 @@ class Network:
             for each in (each for each in sender.subscriptions if _matches(each.subject, reply)):
                 each.deliver(nobody)
         message = Msg(_client=None, subject=subject, reply=reply, data=data)  # type: ignore[arg-type]
-        for _ in range(self.dice.choices((0, 1, 2), (4, 92, 4))[0]):
-            queued = [each for each in found if each.queue]
-            one = [self.dice.choice(queued)] if queued else []
+        queued = [each for each in found if each.queue]
+        self.dice.shuffle(queued)
+        for copy in range(self.dice.choices((0, 1, 2), (4, 92, 4))[0]):
+            one = queued[copy if self._strays in subject else 0 :][:1]
             for each in (*(each for each in found if not each.queue), *one):
                 wait = self.dice.expovariate(200) if self.dice.random() < 0.95 else self.dice.random()
                 asyncio.get_running_loop().call_later(wait, each.deliver, message)
@@ -109,11 +112,12 @@ class FakeLink(Link):
         self.client = FakeClient(network)
 
     async def _connect(self) -> Client:
-        self._client: Any = self.client
+        client: Any = self.client
+        self._client = client
         self._assembler = Assembler(asyncio.get_running_loop().time)
         await self.client.subscribe(f"{self.prefix}.*", cb=self._arrived)
         self._signal.set()
-        return self._client
+        return client  # type: ignore[no-any-return]
 
     async def broken(self, seconds: float, *, noticed: bool) -> None:
         """Nothing comes through for a while. Whoever notices connects again."""

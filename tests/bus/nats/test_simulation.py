@@ -95,7 +95,7 @@ def untrue(capability: str, number: int, answer: Answer, times: int) -> str | No
 async def town(seed: int) -> list[str]:
     """What was not true."""
     dice, ledger = random.Random(seed), Counter[str]()
-    network = Network(dice)
+    network = Network(dice, strays=".bank.pay.")
     workers = [Worker(network, ledger, f"w{n}") for n in range(3)]
     for each in workers:
         await each.door.start()

@@ -48,6 +48,9 @@ def trouble(error: Exception) -> str:
 def unreachable(troubles: set[str]) -> BusError:
     if _REFUSED in troubles:
         return BusError("partition", "the NATS server does not let us in; check the user and password, or the key")
+    if any(each.startswith("SSLCert") for each in troubles):
+        why = "the certificate of the NATS server is signed by nobody that is known here"
+        return BusError("partition", f"{why}; name the file of its authority in SSL_CERT_FILE")
     return BusError("partition", f"no NATS server can be reached: {', '.join(sorted(troubles))}")
 
 

@@ -40,6 +40,9 @@ _ATTEMPTS = 8
 _REPAIRS = 5
 """So often is a worker asked for lost frames before the call is given up."""
 
+_From = Accepted | Busy | Unknown | Chunk | Result | Failure
+"""What says which worker it is from."""
+
 
 class GivenUp:
     """In the place of a message: our caller wants it to end."""
@@ -186,19 +189,27 @@ class Exchange:
             case GivenUp():
                 await self._give_up()
                 return None
+        if isinstance(message, _From) and message.worker and self.worker not in (None, message.worker):
+            await self._anothers(message)
+            return None
         self._lost_since = None
         word, self._at.state = self._at.state == "word", "running" if self._at.state == "word" else self._at.state
         match message:
             case Accepted():
                 await self._accepted(message, word)
-            case Busy(worker=worker) if self.worker in (None, worker):
+            case Busy():
                 self._finding.not_begun(self._ask.call_id)
-                await self._elsewhere(worker, BusError.from_dict(message.error))
+                await self._elsewhere(message.worker, BusError.from_dict(message.error))
             case Unknown():
                 await self._unknown()
             case Chunk() | Result() | Failure():
                 return await self._in_order(message)
         return None
+
+    async def _anothers(self, message: _From) -> None:
+        """Our question was doubled on the way, and two workers have it. The first is enough."""
+        if isinstance(message, Accepted):
+            await self._link.send(self._finding.worker(message.worker), Cancel(ref=self._ref))
 
     async def _in_order(self, message: Chunk | Result | Failure) -> Chunk | Result | None:
         if message.seq <= self._at.seq:
@@ -220,9 +231,6 @@ class Exchange:
         raise error if self._finding.pinned is not None else self._at.truly(error)
 
     async def _accepted(self, message: Accepted, word: bool) -> None:
-        if self.worker not in (None, message.worker):  # a message was doubled on the way: one of them is enough
-            await self._link.send(self._finding.worker(message.worker), Cancel(ref=self._ref))
-            return
         first, self._at.taken = self._at.taken is None, message
         self._lease = max(message.lease_ms / 1000, 0.01)
         if self._cancelled_at is not None and first:

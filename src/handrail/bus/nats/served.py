@@ -117,15 +117,15 @@ class ServedCall:
             self._credit = self._credit or asyncio.Event()
             self._credit.clear()
             await self._credit.wait()
-        await self._send(Chunk(seq=self.seq + 1, event=event, data=data))
+        await self._send(Chunk(seq=self.seq + 1, event=event, data=data, worker=self._worker))
 
     async def settle(self, end: Result | Failure) -> None:
         try:
-            await self._send(replace(end, seq=self.seq + 1))
+            await self._send(replace(end, seq=self.seq + 1, worker=self._worker))
         except BusError as error:  # too large to be sent at all
             outcome: Outcome = "in_doubt" if self.in_doubt else "failed"
             told = BusError("internal_error", f"its answer is {error.message}", outcome=outcome)
-            await self._send(Failure(seq=self.seq + 1, error=told.to_dict()))
+            await self._send(Failure(seq=self.seq + 1, error=told.to_dict(), worker=self._worker))
 
     async def _send(self, message: Chunk | Result | Failure) -> None:
         payload = encode(message)
@@ -163,7 +163,7 @@ class ServedCall:
         kept = [(seq, payload) for seq, payload in self._kept if seq > after]
         if not kept and self.settled_at is not None:
             lost = BusError("partition", "it has ended, and its answer is no longer kept", outcome="in_doubt")
-            kept = [(self.seq, encode(Failure(seq=self.seq, error=lost.to_dict())))]
+            kept = [(self.seq, encode(Failure(seq=self.seq, error=lost.to_dict(), worker=self._worker)))]
         if not kept:
             await self._link.send(reply, self.sign())
         for _, payload in kept:

@@ -126,6 +126,7 @@ class Chunk(_Message, frozen=True, tag="chunk"):
     seq: int
     event: str
     data: dict[str, Any]
+    worker: str = ""
 
 
 class Result(_Message, frozen=True, tag="result"):
@@ -133,11 +134,13 @@ class Result(_Message, frozen=True, tag="result"):
 
     seq: int
     body: dict[str, Any]
+    worker: str = ""
 
 
 class Failure(_Message, frozen=True, tag="error"):
     seq: int
     error: dict[str, Any]
+    worker: str = ""
 
 
 class Busy(_Message, frozen=True, tag="busy"):

@@ -1,0 +1,107 @@
+"""One connection to NATS: made in time or not at all, and made again whatever the server says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.nats.bus import NatsBus
+from handrail.bus.nats.door import NatsDoor
+from handrail.bus.nats.link import Link
+from handrail.bus.request import RouteRequest
+from handrail.core.errors import BusError, UsageError
+from handrail.faces.bus import CapabilityBus
+from tests.bus.nats.scene import HOME, QUICK, Welcome, nats_server, until
+
+PATIENCE = 30.0
+NOBODY_THERE = "nats://me:swordfish@127.0.0.1:9"
+
+
+async def echo(request: RouteRequest) -> dict[str, Any]:
+    return {"output": request.input}
+
+
+async def failed(asking: Any) -> BusError:
+    with pytest.raises(BusError) as raised:
+        await asking
+    return raised.value
+
+
+@pytest.mark.parametrize("address", ["", "nats://me:swordfish@", "http://me:swordfish@host:1", "me:swordfish@h:99999"])
+def test_an_address_that_is_none_is_refused_with_what_to_write_and_not_shown(address: str) -> None:
+    with pytest.raises(UsageError, match="nats://HOST:4222") as refused:
+        Link(address)
+    assert "swordfish" not in str(refused.value)
+
+
+async def test_calls_that_find_no_server_wait_together_and_no_longer_than_they_have_time() -> None:
+    bus = NatsBus(NOBODY_THERE, community=HOME, pace=replace(QUICK, connect=PATIENCE * 2))
+    async with asyncio.timeout(PATIENCE):
+        calls = (failed(bus.call("bank.pay", (1, 0), {}, timeout_seconds=0.1)) for _ in range(3))
+        errors = await asyncio.gather(*calls)
+        await bus.aclose()
+
+    assert {(error.code, error.outcome) for error in errors} == {("partition", "failed")}
+
+
+async def test_a_server_that_does_not_let_us_in_is_said_to_in_time_and_without_the_password(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """nats-py loses some cancellations in this case: of so many attempts, some would go on for ever."""
+    with nats_server("--user", "me", "--pass", "right") as server, caplog.at_level(logging.DEBUG):
+        url = server.url.replace("//", "//me:swordfish@")
+        links = [Link(url, pace=replace(QUICK, connect=0.2 + n / 200)) for n in range(60)]
+        async with asyncio.timeout(PATIENCE):
+            errors = await asyncio.gather(*(failed(link.open()) for link in links))
+
+    assert all("does not let us in; check the user and password" in error.message for error in errors)
+    assert "swordfish" not in caplog.text
+
+
+async def test_a_worker_that_was_shut_out_serves_again_once_it_is_let_in(tmp_path: Path) -> None:
+    conf = tmp_path / "nats.conf"
+
+    def let_in(password: str) -> None:
+        conf.write_text(f"authorization {{ users: [ {{user: me, password: {password}}} ] }}\n")
+
+    let_in("right")
+    with nats_server("-c", str(conf)) as server:
+        url = server.url.replace("//", "//me:right@")
+        async with (
+            asyncio.timeout(PATIENCE),
+            CapabilityBus(admission=Welcome()) as bus,
+            Link(url, pace=QUICK) as link,
+            NatsDoor(bus, link, community=HOME) as door,
+        ):
+            bus.register(CapabilityDescriptor(name="text.echo"), echo)
+            await door.refresh()
+            for password in ("wrong", "right"):
+                let_in(password)
+                server.signal(signal.SIGHUP)
+                await until(lambda up=password == "right": link.is_up == up)
+            async with NatsBus(url, community=HOME, pace=QUICK) as me:
+                response = await me.call("text.echo", (1, 0), {"input": {"a": 1}})
+
+    assert response["output"] == {"a": 1}
+
+
+async def test_a_server_that_says_nothing_does_not_hold_up_the_end_of_a_worker() -> None:
+    with nats_server() as server:
+        async with CapabilityBus(admission=Welcome()) as bus:
+            for n in range(5):
+                bus.register(CapabilityDescriptor(name=f"text.echo{n}"), echo)
+            link = Link(server.url, pace=QUICK)
+            door = NatsDoor(bus, link, community=HOME)
+            await door.start()
+            server.stop()
+            async with asyncio.timeout(5):  # nats-py alone waits ten seconds for each of twenty subjects
+                await door.aclose(1)
+                await link.aclose()
+            server.resume()
