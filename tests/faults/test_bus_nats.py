@@ -448,11 +448,11 @@ class Lossy(Link):
     share: float
     dropped = 0
 
-    async def _arrived(self, message: Msg) -> None:
+    def _arrived(self, message: Msg) -> None:
         if self.dice.random() < self.share:
             self.dropped += 1
         else:
-            await super()._arrived(message)
+            super()._arrived(message)
 
 
 async def lossy_stream(server: NatsServer, home: str, seed: int, share: float) -> tuple[list[Frame], int]:

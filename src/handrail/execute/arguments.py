@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import InvalidArguments
-from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.jsontext import JSONTextError, copied, parse_object
 from handrail.core.redact import has_masked
 from handrail.execute.repair import coerce, repair
 from handrail.tools.tool import Tool
@@ -28,7 +27,7 @@ def read_arguments(call: ToolCall, tool: Tool, *, lenient: bool) -> tuple[dict[s
     if problems:
         raise InvalidArguments(problems)
     if arguments is call.arguments:
-        arguments = copy.deepcopy(arguments)  # a handler may change what it is given; the call stays what was asked
+        arguments = copied(arguments)  # a handler may change what it is given; the call stays what was asked
     completed = tool.complete(arguments)
     # A default is a remark of the schema, and may not fit it: `"default": null` on a text is common.
     if completed is not arguments and tool.validator.problems(completed):

@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from handrail.bus.nats.link import Link
 from handrail.bus.nats.pace import Pace
 from handrail.bus.nats.parts import Assembler
+from handrail.bus.nats.quick import subscribe
 
 
 class Instant(asyncio.SelectorEventLoop):
@@ -93,7 +94,7 @@ class FakeClient:
         """What it says, and what is said to it, is lost; it does not know."""
         self.is_connected = True
 
-    async def subscribe(self, subject: str, queue: str = "", cb: Any = None) -> FakeSubscription:
+    async def subscribe(self, subject: str, queue: str = "", cb: Any = None, **_: Any) -> FakeSubscription:
         self.subscriptions.append(FakeSubscription(self, subject, queue, cb))
         return self.subscriptions[-1]
 
@@ -115,7 +116,7 @@ class FakeLink(Link):
         client: Any = self.client
         self._client = client
         self._assembler = Assembler(asyncio.get_running_loop().time)
-        await self.client.subscribe(f"{self.prefix}.*", cb=self._arrived)
+        await subscribe(client, f"{self.prefix}.*", self._arrived)
         self._signal.set()
         return client  # type: ignore[no-any-return]
 

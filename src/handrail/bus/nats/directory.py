@@ -130,7 +130,7 @@ class Directory:
         for worker in [each.worker for each in self._known.values() if each.seen < started]:
             self.forget(worker)
 
-    async def _news(self, message: Msg) -> None:
+    def _news(self, message: Msg) -> None:
         self._hear(message.data)
 
     def _hear(self, data: bytes) -> None:

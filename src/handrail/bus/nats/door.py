@@ -176,7 +176,7 @@ class NatsDoor:
 
     # ── what arrives ─────────────────────────────────────────────────────────────────────
 
-    async def _arrived(self, message: Msg) -> None:
+    def _arrived(self, message: Msg) -> None:
         """Only reads and hands on: what takes time is done elsewhere, or every other call would wait."""
         payload = self._assembler.feed(message.data)
         if payload is None:
@@ -248,7 +248,7 @@ class NatsDoor:
         shown = [{**each.descriptor.to_dict(), "in_flight": each.in_flight} for each in offers]
         return await self._link.send(reply, Described(node_id=self._bus.node_id, offers=shown))
 
-    async def _gone(self, message: Msg) -> None:
+    def _gone(self, message: Msg) -> None:
         """The server says that a caller's inbox is not there."""
         call = self._table.by_ref(message.subject.rpartition(".")[2])
         if call is not None and is_nobody(message):

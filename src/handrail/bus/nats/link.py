@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from handrail.bus.nats.client import checked, close, flush, stopped, trouble, unreachable
-from handrail.bus.nats.listening import Heard, Listening
+from handrail.bus.nats.listening import Listening
 from handrail.bus.nats.mailbox import Mailbox
 from handrail.bus.nats.pace import Pace
 from handrail.bus.nats.parts import Assembler, split
+from handrail.bus.nats.quick import Heard, publish, subscribe
 from handrail.bus.nats.wire import Asked, Told, encode, told
 from handrail.core.errors import BusError, MissingExtra
 
@@ -140,7 +141,7 @@ class Link:
     async def _greet(self, client: Client) -> None:
         await client.connect(**self._connecting())
         self._assembler = Assembler(asyncio.get_running_loop().time)
-        await client.subscribe(f"{self.prefix}.*", cb=self._arrived)
+        await subscribe(client, f"{self.prefix}.*", self._arrived)
         for each in list(self.listening):
             await each.begin(client)
         await flush(client)
@@ -215,7 +216,8 @@ class Link:
 
         try:
             if len(payload) <= client.max_payload:
-                await client.publish(subject, payload, reply)
+                if not publish(client, subject, payload, reply):
+                    await client.publish(subject, payload, reply)
             else:
                 for part in split(payload, client.max_payload):
                     await client.publish(subject, part, reply)
@@ -277,7 +279,7 @@ class Link:
         finally:
             self.forget(token)
 
-    async def _arrived(self, message: Msg) -> None:
+    def _arrived(self, message: Msg) -> None:
         receiver = self._receivers.get(message.subject[len(self.prefix) + 1 :])
         if receiver is None:
             return

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
+
+from handrail.bus.nats.quick import Heard, subscribe
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
     from handrail.bus.nats.link import Link
-
-Heard = Callable[["Msg"], Awaitable[None]]
 
 
 class Listening:
@@ -26,7 +24,7 @@ class Listening:
         self._subscription: Subscription | None = None
 
     async def begin(self, client: Client) -> None:
-        self._subscription = await client.subscribe(self._subject, queue=self._queue, cb=self._heard)
+        self._subscription = await subscribe(client, self._subject, self._heard, self._queue)
 
     async def leave(self) -> None:
         """Hear no more on it, once what is on the way was heard; a server that says nothing is not waited for."""

@@ -6,8 +6,9 @@ Written here, and not taken from nats-py: its services cannot take an endpoint a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -58,8 +59,12 @@ class Micro:
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
+            heard = partial(self._in_time, answer)
             for tail in ("", f".{self._subjects.service}", f".{self._subjects.service}.{self._worker}"):
-                self._listening.append(await self._link.listen(f"$SRV.{verb}{tail}", answer))
+                self._listening.append(await self._link.listen(f"$SRV.{verb}{tail}", heard))
+
+    def _in_time(self, answer: Callable[[Msg], Coroutine[Any, Any, None]], message: Msg) -> None:
+        self._link.later(answer(message))
 
     async def stop(self) -> None:
         await asyncio.gather(*(each.leave() for each in self._listening))
