@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from handrail.app.network import NetworkNode, open_node
+from handrail.app.opened import Wanted
 from handrail.app.person import Person
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.http.bus import HttpBus
@@ -301,3 +302,25 @@ async def test_a_session_token_may_do_everything_and_no_token_nothing(folder: Pa
                     assert seen.value.code == code
             finally:
                 await bus.aclose()
+
+
+async def test_what_a_rule_denies_is_denied_on_the_bus_too_also_one_that_comes_later(folder: Path) -> None:
+    (folder / "sums.toml").write_text(TOOL + "side_effects = true\n")
+    config = CONFIG.replace("ensembles = []", 'ensembles = ["sums.toml"]')
+    (folder / "handrail.toml").write_text(config)
+    stated = Wanted(rules=("deny add a=7",))
+    async with open_node(load_config(folder / "handrail.toml"), folder / "j" / "journal.db", stated, look=None) as node:
+
+        async def add(a: int) -> str:
+            try:
+                return str((await node.bus.call("sums.add", (1, 0), {"input": {"a": a, "b": 1}}))["output"]["content"])
+            except BusError as error:
+                return error.outcome
+
+        before = [await add(1), await add(7)]
+        (folder / "handrail.toml").write_text(
+            config.replace("default_model", 'rules = ["deny add a=1"]\ndefault_model')
+        )
+        await node.app.reload()
+        after = [await add(1), await add(2), await add(7)]
+    assert (before, after) == (["2", "denied"], ["denied", "3", "denied"])

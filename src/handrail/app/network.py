@@ -7,7 +7,6 @@ capabilities of the bus; whatever they call, they call with the rights of whoeve
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from handrail.app.builtin import OnBus
 from handrail.app.keeping import end, keep_up
 from handrail.app.offered import ForModels, Offered
 from handrail.app.opened import Adjust, AllowAll, App, Wanted, open_app
@@ -24,8 +24,8 @@ from handrail.app.person import Person
 from handrail.app.services import Makers, OpenModels
 from handrail.app.serving import LOOK
 from handrail.bus.descriptor import Trust
-from handrail.bus.port import Bus, Calling
-from handrail.bus.request import OWN, Caller
+from handrail.bus.port import Bus
+from handrail.bus.request import Caller
 from handrail.bus.tokens.admission import TokenAdmission
 from handrail.bus.tokens.identity import Identity
 from handrail.bus.tokens.relay import RelayBus
@@ -36,18 +36,12 @@ from handrail.bus.tokens.token import issue
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.values import Config
 from handrail.core.about import VERSION
-from handrail.core.context import LOCAL, Principal
+from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.errors import BusError, UsageError
-from handrail.core.invocation import Invocation
 from handrail.core.redact import Secret
 from handrail.execute.rules import Rules
-from handrail.faces.bound import BoundCapability
 from handrail.faces.builtin import BUILTIN
 from handrail.faces.bus import CapabilityBus
-from handrail.server.door import HERE
-from handrail.tools.definition import Binding, ToolDefinition
-from handrail.tools.registry import RegisteredTools
-from handrail.tools.tool import Tool
 
 if TYPE_CHECKING:
     from handrail.bus.nats.door import NatsDoor
@@ -55,19 +49,8 @@ if TYPE_CHECKING:
     from handrail.server.gateways.gateway import Gateway
     from handrail.server.node import NodeServer
 
-logger = logging.getLogger(__name__)
-
 KEY, TOKENS = "identity.key", "tokens.db"
 """Beside the journal."""
-_SERVICE = {
-    # the first part of a capability's name, and the service that has it
-    "rag": "rag",
-    "trans": "trans",
-    "market": "market",
-    "chat": "chat",
-    "img": "img",
-    "stt": "stt",
-}
 SESSION_TTL = 24 * 3_600
 """Seconds that the token of whoever starts a node is good for."""
 
@@ -187,25 +170,16 @@ async def open_node(
         JournalError: The journal cannot be opened.
     """
     person = person or Person()
-    settings, held = config.node, _Held()
+    on_bus = OnBus()
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(
-            open_app(config, journal, wanted, person=person, beside=held.builtin(config), adjust=adjust)
+            open_app(config, journal, wanted, person=person, beside=on_bus.beside(config), adjust=adjust)
         )
-        identity = Identity.load_or_create(settings.identity or journal.parent / KEY)
+        identity = Identity.load_or_create(config.node.identity or journal.parent / KEY)
         store = TokenStore(journal.parent / TOKENS)
         stack.callback(store.close)
-        admission = admission_of(settings, identity.node_id, store)
-        bus = CapabilityBus(
-            node_id=identity.node_id,
-            admission=admission,
-            journal=app.journal,
-            policy=config.policy,
-            approver=Rules(config.rules, AllowAll("the scope of the caller")),
-            tracer=app.executor.tracer,
-            max_depth=min(config.policy.max_depth, config.limits.iterations),
-        )
-        held.bus = bus
+        admission = admission_of(config.node, identity.node_id, store)
+        bus = on_bus.bus = _bus(config, app, identity, admission)
         models = OpenModels(config)
         stack.push_async_callback(models.aclose)
         await stack.enter_async_context(bus)
@@ -226,11 +200,33 @@ async def open_node(
             identity=identity,
             tokens=store,
             admission=admission,
-            authenticator=Authenticator(community=settings.community),
+            authenticator=Authenticator(community=config.node.community),
             models=models,
             offered=offered,
             link=link,
         )
+
+
+def _bus(config: Config, app: App, identity: Identity, admission: TokenAdmission) -> CapabilityBus:
+    return CapabilityBus(
+        node_id=identity.node_id,
+        admission=admission,
+        journal=app.journal,
+        policy=config.policy,
+        approver=_ByScope(app),
+        tracer=app.executor.tracer,
+        max_depth=min(config.policy.max_depth, config.limits.iterations),
+    )
+
+
+class _ByScope:
+    """On the bus a side effect needs no word of its own, but what a rule denies is denied there too."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def decide(self, question: Confirmation) -> Decision:
+        return await Rules(self._app.rules, AllowAll("the scope of the caller")).decide(question)
 
 
 def admission_of(settings: NodeSettings, node_id: str, store: TokenStore) -> TokenAdmission:
@@ -292,55 +288,6 @@ async def _connect(
     await asyncio.gather(*(join(name, remote) for name, remote in remotes.items()))
     for joined in remotes.values():
         stack.push_async_callback(bus.disconnect, joined)
-
-
-class _Held:
-    """The bus, for tools that are made before it is."""
-
-    bus: CapabilityBus
-
-    def builtin(self, config: Config) -> Any:
-        """The built-in tools of the default set whose services there are, where no tool of the node has their name."""
-        names = config.llm.tools_default_set if config.llm.tools_enabled else ()
-
-        def beside(others: RegisteredTools) -> tuple[Tool, ...]:
-            wanted = (BUILTIN[name] for name in names if name in BUILTIN and name not in others)
-            return tuple(self._bound(each, each.binding) for each in wanted if _is_served(config, each.binding))
-
-        return beside
-
-    def _bound(self, definition: ToolDefinition, binding: Binding | None) -> Tool:
-        assert binding is not None  # every built-in tool has one
-
-        async def run(invocation: Invocation) -> Any:
-            return await BoundCapability(self.bus, binding, _for_caller(invocation, binding)).run(invocation)
-
-        return Tool(definition, run, style="invocation")
-
-
-def _is_served(config: Config, binding: Binding | None) -> bool:
-    service = None if binding is None else _SERVICE.get(binding.capability.partition(".")[0])
-    return service is None or config.services.has(service)
-
-
-def _for_caller(invocation: Invocation, binding: Binding) -> Calling:
-    """The rights of whoever called the tool. What let the tool be called lets its capability be."""
-    context = invocation.context
-    above = (*context.within, *(() if context.scopes is None else (context.scopes,)))
-    return {
-        "caller": _caller(context.principal),
-        "token": context.token,
-        "deadline": context.deadline,
-        "depth": context.depth + 1,
-        "within": tuple((*scopes, binding.scope) for scopes in above),
-    }
-
-
-def _caller(principal: Principal) -> Caller:
-    """How the bus knows whoever an executor knows by this principal; of most, it finds out itself."""
-    if principal == LOCAL:
-        return OWN
-    return HERE if principal == HERE.principal else Caller(principal=principal)
 
 
 def telemetry_of(journal: Path) -> Any:

@@ -70,6 +70,10 @@ class _Approving:
         self._executor: Executor | None = None
         self._known: dict[int, tuple[RegisteredTools, Approver]] = {}
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self._rules
+
     def begin(self, executor: Executor) -> None:
         """From now on there is somebody to ask."""
         self._executor = executor
@@ -125,6 +129,11 @@ class App:
     def tools(self) -> RegisteredTools:
         """Those of runs that begin now."""
         return self.executor.tools
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Those of now: of the files, and those that were stated at the start."""
+        return self._approving.rules
 
     @property
     def servers(self) -> Mapping[str, Server]:
