@@ -39,6 +39,7 @@ def test_every_module_of_the_source_is_in_the_wheel(wheel: zipfile.ZipFile) -> N
 def test_the_wheel_names_its_extras_its_python_and_its_command(wheel: zipfile.ZipFile) -> None:
     metadata = Parser().parsestr(wheel.read("handrail-0.1.0.dist-info/METADATA").decode())
 
-    assert set(metadata.get_all("Provides-Extra") or ()) == {"all", "bedrock", "cli", "local", "mcp", "semantic"}
+    extras = ["all", "bedrock", "bus", "cli", "img", "local", "mcp", "nats", "otel", "rag", "semantic", "server", "stt"]
+    assert sorted(metadata.get_all("Provides-Extra") or ()) == extras
     assert metadata["Requires-Python"] == ">=3.11"
     assert b"handrail = handrail.cli:main" in wheel.read("handrail-0.1.0.dist-info/entry_points.txt")
