@@ -22,11 +22,10 @@ from handrail.bus.nats.listening import Listening
 from handrail.bus.nats.micro import Counts, Micro
 from handrail.bus.nats.parts import Assembler
 from handrail.bus.nats.served import ServedCall, Table
-from handrail.bus.nats.serving import Authenticates, Serving
+from handrail.bus.nats.serving import SHORT, Authenticates, Serving
 from handrail.bus.nats.wire import (
     QUEUE,
     Answered,
-    Asked,
     Busy,
     Cancel,
     Credit,
@@ -187,12 +186,13 @@ class NatsDoor:
             error = BusError("bad_request", "the message cannot be read; its form is described in docs/nats.md")
             self._spawn(self._link.send(message.reply, Failure(seq=1, error=error.to_dict())), message.reply)
             return
-        self._take(said, message.reply)
+        if isinstance(said, Request):
+            self._requested(said, message.reply, payload)
+        else:
+            self._take(said, message.reply)
 
-    def _take(self, said: Asked, reply: str) -> None:
+    def _take(self, said: Describe | Status | Go | Credit | Cancel | ToolAnswer, reply: str) -> None:
         match said:
-            case Request():
-                self._requested(said, reply)
             case Describe():
                 self._spawn(self._describe(reply), reply)
             case Status():
@@ -204,7 +204,7 @@ class NatsDoor:
             case _ if (call := self._table.by_ref(said.ref)) is not None:
                 self._steer(call, said, reply)
 
-    def _requested(self, request: Request, reply: str) -> None:
+    def _requested(self, request: Request, reply: str, written: bytes) -> None:
         if not reply:
             return  # nobody would hear what became of it
         known = self._table.by_ref(request.ref)
@@ -217,6 +217,8 @@ class NatsDoor:
             return
         loop = asyncio.get_running_loop()
         call = ServedCall(self._link, request, reply, self.worker, loop.time())
+        if len(written) <= SHORT:
+            call.what = written
         self._table.add(call)
         call.task = loop.create_task(self._serving.serve(call, request))
 

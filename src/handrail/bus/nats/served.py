@@ -34,7 +34,6 @@ class ServedCall:
         "cancelled",
         "deadline",
         "descriptor",
-        "digest",
         "go",
         "gone",
         "gone_since",
@@ -50,6 +49,7 @@ class ServedCall:
         "task",
         "told",
         "waiting",
+        "what",
     )
 
     def __init__(self, link: Link, request: Request, reply: str, worker: str, now: float) -> None:
@@ -60,7 +60,8 @@ class ServedCall:
         self.refs = [request.ref]
         self.descriptor: CapabilityDescriptor | None = None
         self.key: Key | None = None
-        self.digest = b""
+        self.what = b""
+        """What was asked: the request itself where it is short, else a hash of the call."""
         self.task: asyncio.Task[None] | None = None
         self.go: asyncio.Future[Go] | None = None
         """Where our caller's word is waited for."""

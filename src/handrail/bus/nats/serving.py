@@ -17,7 +17,7 @@ from handrail.bus.frames import DONE, ERROR
 from handrail.bus.nats.link import Link
 from handrail.bus.nats.micro import Counts
 from handrail.bus.nats.served import ServedCall, Table
-from handrail.bus.nats.wire import Accepted, Busy, Failure, Go, Request, Result
+from handrail.bus.nats.wire import Accepted, Busy, Failure, Go, Request, Result, asked
 from handrail.bus.port import Bus, Stream
 from handrail.bus.request import Caller
 from handrail.bus.versions import Version, version_of
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 0.01
 """Seconds: an answer that takes no longer is its own sign of life."""
 _LONGEST_ID = 200
+SHORT = 2_048
+"""Bytes of a request that is kept as it came, so that nothing need be made of it unless its id comes again."""
 
 
 class Elsewhere(Exception):
@@ -212,13 +214,13 @@ class Serving:
     async def _join_or_name(self, call: ServedCall, request: Request, caller: Caller, body: dict[str, Any]) -> None:
         # Who does not sign has no name: what one of them did is kept for the same connection only.
         owner = caller.id if request.signature else f"{caller.id} {call.replies[0].rpartition('.')[0]}"
-        what = msgspec.json.encode((request.capability, request.version, request.stream, body), order="deterministic")
-        call.digest = hashlib.sha256(what).digest()
+        if request.body is None or not call.what:
+            call.what = _hashed(request, body)
         first = self._table.by_key((owner, request.call_id))
         if first is None:
             self._table.name(call, (owner, request.call_id))
             return
-        if first.digest != call.digest:
+        if _same(first.what) != _same(call.what):
             raise BusError(
                 "bad_request", f"the call id {request.call_id[:40]!r} was used for another call; take a new one"
             )
@@ -239,6 +241,20 @@ class Serving:
         if max(promised, *taken, 0) >= descriptor.max_concurrent:
             raise Elsewhere(BusError("capacity_exceeded", f"{descriptor.full_name} is busy", retry_after_ms=100))
         call.promised = True
+
+
+def _hashed(request: Request, body: dict[str, Any]) -> bytes:
+    what = msgspec.json.encode((request.capability, request.version, request.stream, body), order="deterministic")
+    return hashlib.sha256(what).digest()
+
+
+def _same(what: bytes) -> bytes:
+    """Equal for two requests of one call. It is made only where an id comes twice: it costs as much as a small call."""
+    if len(what) == hashlib.sha256().digest_size:
+        return what
+    request = asked(what)
+    assert isinstance(request, Request)  # the door keeps nothing else
+    return _hashed(request, request.body or {})
 
 
 def signed_fields(request: Request) -> dict[str, str]:
