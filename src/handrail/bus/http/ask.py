@@ -5,32 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from handrail.bus.descriptor import NAME
+from handrail.bus.behalf import Signing, behalf, encoded, timeout_ms
 from handrail.bus.port import Calling
-from handrail.bus.request import Caller
-from handrail.bus.tokens.identity import Identity
 from handrail.bus.tokens.signatures import as_headers, sign_call
 from handrail.bus.versions import VersionReq, version_of, written
 from handrail.core.canonical import canonical
-from handrail.core.errors import BusError
 from handrail.core.ids import NewId
-from handrail.core.ports import Clock
 from handrail.core.redact import Secret
-
-_JSON = msgspec.json.Encoder()
-
-
-class Signing(NamedTuple):
-    """Who signs, and for which community the call is."""
-
-    identity: Identity
-    community: str
-    clock: Clock
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -64,7 +49,7 @@ class Ask(Struct, frozen=True, kw_only=True):
             "content-type": "application/json",
             **as_headers(self._fields(self.payload)),
             "authorization": None if self.token is None else f"Bearer {self.token}",
-            "x-hearthnet-timeout-ms": _text(self._timeout_ms()),
+            "x-hearthnet-timeout-ms": _text(timeout_ms(self.deadline)),
             "x-hearthnet-depth": _text(self.depth or None),
             "x-hearthnet-within": json.dumps(self.within) if self.within else None,
             "x-hearthnet-session-id": self.session_id,
@@ -83,7 +68,7 @@ class Ask(Struct, frozen=True, kw_only=True):
             "body": self.body,
             "interactive": self.interactive,
             **_stated("token", None if self.token is None else str(self.token)),
-            **_stated("timeout_ms", self._timeout_ms()),
+            **_stated("timeout_ms", timeout_ms(self.deadline)),
             **_stated("depth", self.depth or None),
             **_stated("within", self.within or None),
             **_stated("session_id", self.session_id),
@@ -93,11 +78,7 @@ class Ask(Struct, frozen=True, kw_only=True):
         first: dict[str, Any] = {"type": "call", "envelope": envelope, **_stated("signature", signature)}
         if attempt > 1:
             first |= {"type": "resume", "request_id": self.request_id, "after": after}
-        return _JSON.encode(first)
-
-    def _timeout_ms(self) -> int | None:
-        remaining = self.remaining
-        return None if remaining is None else max(0, round(remaining * 1000))
+        return encoded(first)
 
     def _fields(self, body: bytes) -> dict[str, str]:
         """What every envelope has, signed anew for each attempt."""
@@ -119,56 +100,28 @@ def ask_for(
     new_id: NewId,
     interactive: bool = False,
 ) -> Ask:
-    """A call as its caller made it. Our own token and signature speak for this program alone, never for its callers.
+    """A call as its caller made it.
 
     Raises:
         BusError: The version is none, the name cannot be one, or the body is no JSON (`bad_request`, `not_found`).
     """
-    if not NAME.fullmatch(capability):
-        raise BusError("not_found", f"there is no capability {capability[:100]!r}; names are namespace.verb")
-    caller = how.get("caller")
-    ours = caller is None or caller.trust == "self"
-    given = how.get("token") or (None if caller is None else caller.token)
+    for_whom = behalf(capability, how, token=token, signing=signing)
     return Ask(
         capability=capability,
         version=written(version_of(version_req)),
         body=body,
         payload=encoded(body),
         request_id=how.get("call_id") or new_id("call"),
-        signing=signing if ours else None,
-        token=Secret(given) if given else (token if ours else None),
-        deadline=_until(how),
+        signing=for_whom.signing,
+        token=for_whom.token,
+        deadline=for_whom.deadline,
         depth=how.get("depth", 0),
-        within=(*how.get("within", ()), *_narrowed(caller)),
+        within=for_whom.within,
         trace=how.get("trace"),
         session_id=how.get("session_id"),
         schema_hash=how.get("schema_hash"),
         interactive=interactive,
     )
-
-
-def encoded(body: Any) -> bytes:
-    """Raises:
-    BusError: It has no JSON form (`bad_request`).
-    """
-    try:
-        return _JSON.encode(body)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BusError("bad_request", f"the body has no JSON form: {error}") from error
-
-
-def _until(how: Calling) -> float | None:
-    seconds, deadline = how.get("timeout_seconds"), how.get("deadline")
-    if seconds is None:
-        return deadline
-    ends = asyncio.get_running_loop().time() + seconds
-    return ends if deadline is None else min(ends, deadline)
-
-
-def _narrowed(caller: Caller | None) -> tuple[tuple[str, ...], ...]:
-    """What a caller may do goes along as a bound, whatever its token says over there."""
-    scopes = None if caller is None else caller.principal.scopes
-    return () if scopes is None else (scopes,)
 
 
 def _text(value: int | None) -> str | None:

@@ -14,9 +14,10 @@ from typing import Any, Literal, Self, Unpack
 
 import msgspec
 
+from handrail.bus.behalf import Signing
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.http.answers import PROXIES, doubted, error_of, is_about_now
-from handrail.bus.http.ask import Ask, Signing, ask_for
+from handrail.bus.http.ask import Ask, ask_for
 from handrail.bus.http.backoff import Backoff
 from handrail.bus.http.link import Link, Lost
 from handrail.bus.http.socket import ALIVE, Opening, SocketLink

@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, Self
 
+from handrail.bus.behalf import encoded
 from handrail.bus.frames import ERROR, Frame
-from handrail.bus.http.ask import Ask, encoded
+from handrail.bus.http.ask import Ask
 from handrail.bus.http.backoff import Backoff
 from handrail.bus.http.link import Elsewhere, Link, Lost
 from handrail.core.errors import BusError

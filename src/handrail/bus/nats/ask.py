@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from handrail.bus.descriptor import NAME
+from handrail.bus.behalf import Signing, behalf, timeout_ms
 from handrail.bus.nats.wire import Request
 from handrail.bus.port import Calling
-from handrail.bus.tokens.identity import Identity
 from handrail.bus.tokens.signatures import sign_call
 from handrail.bus.versions import Version, VersionReq, version_of, written
 from handrail.core.canonical import canonical
-from handrail.core.errors import BusError
-from handrail.core.ports import Clock
 from handrail.core.redact import Secret
-
-
-class Signing(Struct, frozen=True):
-    identity: Identity
-    community: str
-    clock: Clock
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -82,9 +71,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
     @property
     def timeout_ms(self) -> int | None:
-        if self.deadline is None:
-            return None
-        return max(0, round((self.deadline - asyncio.get_running_loop().time()) * 1000))
+        return timeout_ms(self.deadline)
 
 
 def ask_for(
@@ -100,27 +87,22 @@ def ask_for(
     stream: bool,
     interactive: bool = False,
 ) -> Ask:
-    """Our own token and signature speak for this program alone, never for those whom it calls for.
+    """A call as its caller made it.
 
     Raises:
         BusError: The version is none, or no capability can be called that (`bad_request`, `not_found`).
     """
-    if not NAME.fullmatch(capability):
-        raise BusError("not_found", f"there is no capability {capability[:100]!r}; names are namespace.verb")
-    caller = how.get("caller")
-    ours = caller is None or caller.trust == "self"
-    given = how.get("token") or (None if caller is None else caller.token)
-    scopes = None if caller is None else caller.principal.scopes
+    for_whom = behalf(capability, how, token=token, signing=signing)
     return Ask(
         capability=capability,
         version=version_of(version_req),
         body=dict(body),
         call_id=call_id,
-        signing=signing if ours else None,
-        token=Secret(given) if given else (token if ours else None),
-        deadline=_until(how),
+        signing=for_whom.signing,
+        token=for_whom.token,
+        deadline=for_whom.deadline,
         depth=how.get("depth", 0),
-        within=(*how.get("within", ()), *(() if scopes is None else (scopes,))),
+        within=for_whom.within,
         trace=how.get("trace") or "",
         session_id=how.get("session_id"),
         schema_hash=how.get("schema_hash"),
@@ -128,18 +110,3 @@ def ask_for(
         stream=stream,
         interactive=interactive,
     )
-
-
-def encoded(message: msgspec.Struct) -> bytes:
-    try:
-        return msgspec.json.encode(message)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BusError("bad_request", f"the body has no JSON form: {error}") from error
-
-
-def _until(how: Calling) -> float | None:
-    seconds, deadline = how.get("timeout_seconds"), how.get("deadline")
-    if seconds is None:
-        return deadline
-    ends = asyncio.get_running_loop().time() + seconds
-    return ends if deadline is None else min(ends, deadline)

@@ -7,8 +7,9 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
+from handrail.bus.behalf import Signing
 from handrail.bus.frames import DONE, ERROR, Frame
-from handrail.bus.nats.ask import Signing, ask_for
+from handrail.bus.nats.ask import ask_for
 from handrail.bus.nats.directory import Directory
 from handrail.bus.nats.exchange import Exchange
 from handrail.bus.nats.finding import Begun, Finding

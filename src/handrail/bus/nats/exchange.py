@@ -12,7 +12,8 @@ import secrets
 
 from msgspec.structs import replace
 
-from handrail.bus.nats.ask import Ask, encoded
+from handrail.bus.behalf import encoded
+from handrail.bus.nats.ask import Ask
 from handrail.bus.nats.finding import Finding
 from handrail.bus.nats.late import cancel_when_taken
 from handrail.bus.nats.link import Arrived, Link, Nobody, Reconnected, read
