@@ -292,5 +292,5 @@ class NatsDoor:
         for call in list(self._table.running.values()):
             if call.abandoned_for(now) >= self._link.pace.grace:
                 self._spawn(call.cancel(), "-")
-            elif self._link.is_up:
+            elif self._link.is_up and call.descriptor is not None:  # else it has not even been looked at
                 await call.beat(f"{self._direct}.gone")

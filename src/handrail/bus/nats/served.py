@@ -102,12 +102,13 @@ class ServedCall:
         return self.begun and self.descriptor is not None and self.descriptor.side_effects
 
     def sign(self, kind: type[Accepted] = Heartbeat) -> Accepted:
-        """That it is here, and how it stands."""
+        """That it is here, and how it stands. Of what is not known yet the worst is said: its caller may act on it."""
+        known = self.descriptor
         return kind(
             worker=self._worker,
             lease_ms=round(self._link.pace.lease * 1000),
-            retriable=self.retriable,
-            side_effects=self.descriptor is not None and self.descriptor.side_effects,
+            retriable=known is not None and known.retriable,
+            side_effects=known is None or known.side_effects,
             waits=self.waiting,
             seq=self.seq,
         )
