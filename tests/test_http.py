@@ -64,7 +64,10 @@ def pieces(whole_answer: bytes, cut: int) -> list[bytes]:
         (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", b"hi"),
         (b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", b"hi"),
-        (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"hi" * 3_000_000), b"hi" * 3_000_000),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"hi" * 3_000_000, mtime=0),
+            b"hi" * 3_000_000,
+        ),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 0\r\n\r\n", b""),
     ],
 )
@@ -118,7 +121,7 @@ async def test_a_head_without_an_end_is_given_up(endless: bytes) -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\nhi",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhi\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\nnot gzip",
-        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"hi" * 99)[:-9],
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"hi" * 99, mtime=0)[:-9],
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 50_000,
     ],
