@@ -144,6 +144,10 @@ class MissingExtra(UsageError):
         self.extra = extra
 
 
+class SandboxUnavailable(UsageError):
+    """This machine cannot have the sandbox that was asked for. Nothing weaker is taken in its place."""
+
+
 class JournalError(HandrailError):
     """The record could not be written or read. Nothing with a side effect runs after this."""
 

@@ -11,7 +11,7 @@ from handrail.core.context import Context
 
 Report = Callable[[float | None, float | None, str], None]
 Hold = Callable[[int], None]
-Nested = Callable[[str, dict[str, Any], tuple[str, ...] | None], Awaitable[ToolResult]]
+Nested = Callable[[str, dict[str, Any], tuple[str, ...] | None, str], Awaitable[ToolResult]]
 
 
 class Invocation:
@@ -77,11 +77,17 @@ class Invocation:
         """Who measures the time of this call, if somebody does."""
         self._hold = hold
 
-    async def invoke(self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None) -> ToolResult:
-        """Call another tool on behalf of the same caller, with the same rights or, by `scopes`, fewer."""
+    async def invoke(
+        self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
+    ) -> ToolResult:
+        """Call another tool on behalf of the same caller, with the same rights or, by `scopes`, fewer.
+
+        A `key` names this call among those that this invocation makes. Asked again under it, also when the
+        process died in between, it is the same call: it has its one answer and does not run twice.
+        """
         if self._nested is None:
             raise RuntimeError("other tools cannot be called from here: this invocation was made without an executor")
-        return await self._nested(name, arguments, scopes)
+        return await self._nested(name, arguments, scopes, key)
 
 
 def _nothing_to_hold(by: int) -> None:

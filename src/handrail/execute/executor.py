@@ -24,7 +24,7 @@ from handrail.core.events import (
     ToolsOffered,
     ignore,
 )
-from handrail.core.ids import NewId, new_id
+from handrail.core.ids import NewId, nested_id, new_id
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
 from handrail.execute.arguments import check_secrets, read_arguments
 from handrail.execute.attempt import Attempt, refused
@@ -214,7 +214,7 @@ class Executor:
             arguments=attempt.arguments,
             resource=attempt.resource,
             reads=tool.reads,
-            may_reuse=tool.reusable,
+            may_reuse=tool.reusable and not tool.replays,
             share=tool.share,
             execute=lambda: self._performer.perform(attempt),
         )
@@ -268,12 +268,13 @@ class Executor:
         )
 
     async def _nested(
-        self, attempt: Attempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None
+        self, attempt: Attempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str
     ) -> ToolResult:
         """A call made by a running tool: the same caller, the same run, no more rights."""
-        call = ToolCall(self._new_id("call"), name, arguments)
+        call = ToolCall(nested_id(attempt.call.id, key) if key else self._new_id("call"), name, arguments)
         context = attempt.context.nested(scopes, attempt.tool, attempt.resource)
-        if (refusal := _unrepeatable(attempt.tool, name, attempt.recorder.ledger.tools)) is not None:
+        refusal = _unrepeatable(attempt.tool, name, attempt.recorder.ledger.tools, key)
+        if refusal is not None:
             return await self.refuse(call, refusal, context, attempt.recorder.emit)
         return await self.invoke(call, context, attempt.recorder.emit)
 
@@ -400,9 +401,11 @@ def _discreet(call: ToolCall, tools: RegisteredTools) -> ToolCall:
     return msgspec.structs.replace(call, arguments=tools.find(call.name).masked(call.arguments))
 
 
-def _unrepeatable(caller: Tool | None, name: str, tools: RegisteredTools) -> Forbidden | None:
+def _unrepeatable(caller: Tool | None, name: str, tools: RegisteredTools, key: str) -> Forbidden | None:
     """Why a tool that may run again, or be answered from memory, must not make a call that may not."""
     if caller is None or not caller.reusable or name not in tools or tools.find(name).reusable:
+        return None
+    if caller.replays and key:
         return None
     what = "declared without side effects" if caller.reads else "declared idempotent"
     return Forbidden(

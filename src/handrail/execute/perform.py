@@ -26,7 +26,7 @@ from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
 from handrail.tools.tool import Tool
 
-Nested = Callable[[Attempt, str, dict[str, Any], tuple[str, ...] | None], Coroutine[Any, Any, ToolResult]]
+Nested = Callable[[Attempt, str, dict[str, Any], tuple[str, ...] | None, str], Coroutine[Any, Any, ToolResult]]
 Amend = Callable[[Attempt, ToolResult], Awaitable[None]]
 
 
@@ -90,7 +90,7 @@ class Performer:
     async def _try(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
         """Once; again only by a policy, and only what may run again."""
         retry = tool.retry or self._policy.retry
-        tries = retry.attempts if retry is not None and tool.reusable else 1
+        tries = retry.attempts if retry is not None and tool.reusable and not tool.replays else 1
         delay = retry.first_delay if retry is not None else 0.0
         for left in range(tries - 1, -1, -1):
             try:
@@ -225,9 +225,10 @@ async def _from_thread(
     name: str,
     arguments: dict[str, Any],
     scopes: tuple[str, ...] | None,
+    key: str,
 ) -> ToolResult:
     """A tool in a thread has a loop of its own there. What it calls is settled here, where the executor is."""
-    call = nested(attempt, name, arguments, scopes)
+    call = nested(attempt, name, arguments, scopes, key)
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
 
 

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.errors import BrokenProof, UsageError
-from handrail.proof.keys import sync_folder
+from handrail.core.keyfile import sync_folder
 from handrail.proof.note import Checkpoint, split_note
 from handrail.proof.verifier import INLINE, Bad, Records, attachment_name, header, parse_object, run_extension
 

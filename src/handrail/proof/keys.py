@@ -10,20 +10,19 @@ import base64
 import binascii
 import hashlib
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handrail.core.errors import JournalError, UsageError
+from handrail.core.keyfile import CarelessFile, create_key, read_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _ED25519 = b"\x01"
 _PRIVATE = "PRIVATE+KEY+"
-_LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,10 @@ class Signer:
         try:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _create(path, _private_text(cls.from_seed(name, random(32))))
-            text = _read(path)
+                create_key(path, _private_text(cls.from_seed(name, random(32))))
+            text = read_key(path)
+        except CarelessFile as error:
+            raise JournalError(str(error)) from error
         except OSError as error:
             raise JournalError(f"cannot use the key file {str(path)!r}: {error.strerror}") from error
         return _from_private_text(text, path, name)
@@ -163,43 +164,3 @@ def _from_private_text(text: str, path: Path, name: str) -> Signer:
             f"the key in {str(path)!r} belongs to {signer.name!r}, not {name!r}; use that name or another file"
         )
     return signer
-
-
-def _read(path: Path) -> str:
-    # Without O_NONBLOCK a pipe in the place of the file would hang the caller.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            raise JournalError(f"{str(path)!r} is not a file; give the path of a key file")
-        if mode & 0o077:
-            shown = f"{str(path)!r} (mode {stat.S_IMODE(mode):04o})"
-            raise JournalError(f"others can use the signing key in {shown}; run: chmod 600 {path}")
-        return file.read(_LONGEST).decode("ascii", "replace")
-
-
-def _create(path: Path, text: str) -> None:
-    """Make the file whole or not at all. If another process was faster, its key stands."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(handle, "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return
-    finally:
-        temporary.unlink()
-        sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from handrail.core.errors import HandrailError
+from handrail.core.keyfile import sync_folder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = ".part"
@@ -85,12 +86,3 @@ def make_folder(folder: Path, mode: int = 0o700) -> None:
     make_folder(folder.parent, 0o777)
     folder.mkdir(mode, exist_ok=True)
     sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """A new name is on disk once its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

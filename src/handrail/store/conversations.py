@@ -25,10 +25,11 @@ from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
+from handrail.core.keyfile import sync_folder
 from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage, UserMessage
 from handrail.core.ports import Clock, SystemClock
 from handrail.store import metadata
-from handrail.store.content import ContentError, ContentFolder, make_folder, sync_folder, write_whole
+from handrail.store.content import ContentError, ContentFolder, make_folder, write_whole
 from handrail.store.metadata import Metadata
 from handrail.store.packing import digests, pack, unpack
 

@@ -61,6 +61,7 @@ class Options(TypedDict, total=False):
     deduplicator: Any
     share: bool
     reconcile: Callable[[Invocation], Any] | None
+    replays: bool
 
 
 _OF_DEFINITION = frozenset(ToolDefinition.__struct_fields__)
@@ -90,6 +91,9 @@ class Tool:
     """Identical read-only calls in flight share one execution. Say False where each call must differ, as for dice."""
     reconcile: Callable[[Invocation], Any] | None = None
     """Finds out what became of a call that was under way when the process died: its result, or None if it never ran."""
+    replays: bool = False
+    """Whatever it does, it does by calls of other tools, each under a key: then it may run again from its beginning,
+    and each of those calls is answered from the record. Its own answers are never reused."""
     ensemble: str | None = None
     shape: FunctionShape | None = field(default=None, repr=False)
 

@@ -10,13 +10,13 @@ import base64
 import binascii
 import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from handrail.core.errors import MissingExtra, UsageError
+from handrail.core.keyfile import CarelessFile, create_key, read_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -57,7 +57,7 @@ class Identity:
         identity = cls.new(random)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            made = _write(path, f"{_PRIVATE}{to_base64(identity.seed)}\n")
+            made = create_key(path, f"{_PRIVATE}{to_base64(identity.seed)}\n")
         except OSError as error:
             raise UsageError(f"cannot make the key file {str(path)!r}: {error.strerror}") from error
         if not made:
@@ -72,7 +72,9 @@ class Identity:
         UsageError: The file cannot be used, with what to do about it.
         """
         try:
-            text = _read(path)
+            text = read_key(path)
+        except CarelessFile as error:
+            raise UsageError(str(error)) from error
         except FileNotFoundError as error:
             raise UsageError(f"there is no key at {str(path)!r}; make one with: handrail identity new") from error
         except OSError as error:
@@ -147,33 +149,3 @@ def _keys() -> Any:
     except ImportError as error:
         raise MissingExtra("signing calls and tokens", "bus") from error
     return ed25519
-
-
-def _read(path: Path) -> str:
-    # Without O_NONBLOCK a pipe in the place of the file would hang the caller.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            raise UsageError(f"{str(path)!r} is not a file; give the path of a key file")
-        if mode & 0o077:
-            shown = f"{str(path)!r} (mode {stat.S_IMODE(mode):04o})"
-            raise UsageError(f"others can use the key in {shown}; run: chmod 600 {path}")
-        return file.read(4096).decode("ascii", "replace")
-
-
-def _write(path: Path, text: str) -> bool:
-    """Make the file whole or not at all, and never in the place of another: then it is not made."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(handle, "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink()
-    return True

@@ -163,7 +163,7 @@ async def _value_of(value: Awaitable[Any]) -> Any:
     return await value
 
 
-async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None) -> ToolResult:
+async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str) -> ToolResult:
     raise ToolError(
         "not_available", f"{name!r} cannot be called from a tool with isolation='process'; use isolation='thread'"
     )
