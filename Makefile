@@ -17,6 +17,7 @@ suite: .venv/.dev
 	@$(PY) scripts/setup_local.py
 	@$(PY) scripts/setup_node.py
 	@scripts/setup_rust.sh
+	@scripts/setup_sandbox.sh
 
 demo: .venv/.runtime  ## a real model on this machine, real tools, from question to verified proof
 	@$(PY) scripts/setup_local.py

@@ -14,6 +14,7 @@ from fuzz import (
     probability,
     records,
     servers,
+    sockets,
     spoken,
     texts,
     wires,
@@ -21,6 +22,6 @@ from fuzz import (
 
 _MODULES = (
     *(wires, texts, records, files, nodes, servers, spoken, clients, io_tools, probability),
-    *(doors, frames, asked, media),
+    *(doors, frames, asked, media, sockets),
 )
 TARGETS = {target.name: target for module in _MODULES for target in module.TARGETS}

@@ -27,6 +27,7 @@ def test_the_public_names_are_these() -> None:
             "Output",
             "Policy",
             "Principal",
+            "RLM",
             "RegisteredTools",
             "Runner",
             "Secret",

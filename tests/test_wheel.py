@@ -39,7 +39,8 @@ def test_every_module_of_the_source_is_in_the_wheel(wheel: zipfile.ZipFile) -> N
 def test_the_wheel_names_its_extras_its_python_and_its_command(wheel: zipfile.ZipFile) -> None:
     metadata = Parser().parsestr(wheel.read("handrail-0.1.0.dist-info/METADATA").decode())
 
-    extras = ["all", "bedrock", "bus", "cli", "img", "local", "mcp", "nats", "otel", "rag", "semantic", "server", "stt"]
+    extras = ["all", "bedrock", "bus", "cli", "img", "local", "mcp", "nats", "otel", "rag", "rlm", "sandbox"]
+    extras += ["semantic", "server", "stt"]
     assert sorted(metadata.get_all("Provides-Extra") or ()) == extras
     assert metadata["Requires-Python"] == ">=3.11"
     assert b"handrail = handrail.cli:main" in wheel.read("handrail-0.1.0.dist-info/entry_points.txt")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from handrail.faces.requests import ToolCallRequest, execute_tools
     from handrail.faces.session import Session
     from handrail.faces.tool_executor import ToolExecutor
+    from handrail.rlm.rlm import RLM
     from handrail.run.limits import Limits
     from handrail.run.runner import Runner
     from handrail.tools.definition import ToolDefinition
@@ -49,6 +50,7 @@ _HOMES = {
     "Output": "handrail.core.calls",
     "Policy": "handrail.execute.policy",
     "Principal": "handrail.core.context",
+    "RLM": "handrail.rlm.rlm",
     "RegisteredTools": "handrail.tools.registry",
     "Runner": "handrail.run.runner",
     "Secret": "handrail.core.redact",
@@ -67,6 +69,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "RLM",
     "Attachment",
     "CapabilityBus",
     "Context",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.config import load, mcp, network, standard
+from handrail.config import load, mcp, network, rlm, standard
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 
@@ -27,6 +27,7 @@ def keys(heading: str) -> set[str]:
         ("key of `serve.converse`", {"model", "name", "description", "system", "tools"}),
         ("key of `node`", set(network._NODE)),
         ("key of `services`", {*network.SERVICES, "folder"}),
+        ("key of `rlm`", set(rlm.KEYS)),
         ("key of `standard.io`", set(standard._IO)),
         ("key of `standard.summarization`", {"model", *standard._SUMMARIZATION}),
     ],

@@ -29,7 +29,7 @@ from handrail.core.calls import ToolResult
 from handrail.core.errors import InvalidDefinition, InvalidSchema, UsageError
 from handrail.core.events import CallAmended, Event
 from handrail.core.messages import ResultMessage
-from handrail.execute.isolation.process import ProcessLimits
+from handrail.execute.isolation.limits import ProcessLimits
 from handrail.execute.spill import read_output_tool
 from handrail.proof.journal import SqliteJournal
 from handrail.store.spill import DirectorySpill

@@ -131,6 +131,11 @@ class App:
         return self.executor.tools
 
     @property
+    def approver(self) -> Approver:
+        """Who is asked: the rules of now, then a person."""
+        return self._approving
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """Those of now: of the files, and those that were stated at the start."""
         return self._approving.rules

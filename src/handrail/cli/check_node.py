@@ -25,6 +25,7 @@ from handrail.config.tools import importable, load_tools
 from handrail.config.values import STANDARD_SET, Config
 from handrail.core.errors import ConfigError, DuplicateTool, HandrailError
 from handrail.execute.confirm import DeferAll
+from handrail.execute.isolation.check import check_place
 from handrail.faces.create import service_names
 from handrail.mcp.values import Stdio
 from handrail.tools.ensemble import Ensemble
@@ -89,7 +90,10 @@ def _files(config: Config, ensembles: list[Ensemble]) -> Iterator[Finding]:
                 yield from (Finding.of(file.name, error) for error in mistakes)
                 continue
             loaded = load_tools(str(file), folder)
-            yield Finding(what=file.name, tools=len(registered(*loaded)))
+            tools = registered(*loaded)
+            for tool in tools:
+                check_place(tool)
+            yield Finding(what=file.name, tools=len(tools))
             ensembles += loaded
         except HandrailError as error:
             yield Finding.of(file.name, error)

@@ -23,6 +23,7 @@ from handrail.cli.view import answer, answer_json
 from handrail.config.tools import load_tools
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import HandrailError
+from handrail.execute.isolation.check import check_place
 from handrail.tools.registry import registered
 
 State = Literal["ok", "warn", "fail"]
@@ -52,6 +53,8 @@ _EXTRAS = {
     "joserfc": ("bus", "tokens of nodes"),
     "starlette": ("server", "serving a node over HTTP"),
     "nats": ("nats", "nodes across machines"),
+    "pydantic_monty": ("rlm", "the interpreter for code of models"),
+    "pyseccomp": ("sandbox", "tools in the sandbox"),
 }
 
 
@@ -95,9 +98,20 @@ def check_tools(config: Config) -> Iterator[Check]:
     for path in config.ensembles:
         try:
             tools = registered(*load_tools(str(path), config.file.absolute().parent if config.file else None))
+            for tool in tools:
+                check_place(tool)
             yield Check("ok", f"tools {path.name}", count(len(tools), "tool"))
         except HandrailError as error:
             yield Check("fail", f"tools {path.name}", one_line(error), f"run: handrail tools check {path}")
+
+
+def check_sandbox() -> Iterator[Check]:
+    from handrail.sandbox.jail import unavailable
+
+    if (why := unavailable()) is None:
+        yield Check("ok", "sandbox", "there is one, for tools with isolation='sandbox' and code of models")
+    else:
+        yield Check("warn", "sandbox", f"there is none: {why}")
 
 
 def check_servers(config: Config) -> Iterator[Check]:

@@ -15,6 +15,7 @@ from handrail.cli.checks import (
     check_local,
     check_models,
     check_python,
+    check_sandbox,
     check_servers,
     check_tools,
     print_checks,
@@ -46,6 +47,7 @@ def command(view: View, config: Path | None) -> None:
 def _all(view: View, named: Path | None) -> Iterator[Check]:
     yield from check_python()
     yield from check_extras()
+    yield from check_sandbox()
     config = Config()
     try:
         found = find_config(named, Path.cwd())

@@ -15,6 +15,7 @@ _COMMANDS = {
     "chat": ("handrail.cli.chat", "Talk with a model, with tools."),
     "resume": ("handrail.cli.resume", "Take up a run that was cut off, or that waited for a person."),
     "replay": ("handrail.cli.replay", "Tell a run again from its record, without model or tools."),
+    "rlm": ("handrail.cli.rlm", "Ask questions over contexts that no window holds."),
     "tools": ("handrail.cli.tools", "Look at tools, check them, and call them by hand."),
     "mcp": ("handrail.cli.mcp", "Use servers of tools that speak MCP, and be one."),
     "serve": ("handrail.cli.serve", "Serve this node: its tools and models, over HTTP."),

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Control, format (bidi, zero width), surrogate, private, unassigned, and line breaks by another name."""
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""Letters and marks that show nothing."""
+from handrail.core.visible import block as block
+from handrail.core.visible import visible as visible
+
 _WRITABLE = 10**4_000
 """Python writes no integers of more than 4,300 digits as decimals."""
-
-
-def visible(text: str, keep: str = "") -> str:
-    """The text with everything that could deceive a reader or steer a terminal written as an escape."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(letter if letter in keep or _is_plain(letter) else _escaped(letter) for letter in text)
-
-
-def block(text: str) -> str:
-    """Text of several lines, made safe line by line."""
-    return visible(text.replace("\r\n", "\n"), keep="\n\t")
 
 
 def short(text: str, most: int = 60) -> str:
@@ -107,22 +92,6 @@ def _value(value: Any, most: int) -> str:
     # A long text is cut first: an argument may be a whole file.
     value = short(value, 4 * most) if isinstance(value, str) else value
     return visible(short(json.dumps(builtins(value), ensure_ascii=False), most))
-
-
-def _is_plain(letter: str) -> bool:
-    return unicodedata.category(letter) not in _UNSEEN and not _BLANK.match(letter)
-
-
-def _escaped(letter: str) -> str:
-    code = ord(letter)
-    match letter:
-        case "\n" | "\r" | "\t":
-            return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[letter]
-        case _ if code < 0x100:
-            return f"\\x{code:02x}"
-        case _ if code < 0x10000:
-            return f"\\u{code:04x}"
-    return f"\\U{code:08x}"
 
 
 def _finite(value: Any) -> Any:

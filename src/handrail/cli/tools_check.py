@@ -13,6 +13,7 @@ from handrail.cli.view import Column, View, answer_json, common, table, tell
 from handrail.config.load import find_config
 from handrail.config.tools import importable, load_tools
 from handrail.core.errors import ConfigError, HandrailError
+from handrail.execute.isolation.check import check_place
 from handrail.tools.files.mistakes import ensemble_mistakes, tool_mistakes
 from handrail.tools.files.table import read_file
 from handrail.tools.registry import registered
@@ -68,10 +69,12 @@ def command(view: View, files: tuple[str, ...], connect: bool, config: Path | No
 
 def _checked(file: str) -> list[Finding]:
     try:
-        found = _mistakes(Path(file))
-        return [Finding.of(file, error) for error in found] or [
-            Finding(what=file, tools=len(registered(*load_tools(file))))
-        ]
+        if found := _mistakes(Path(file)):
+            return [Finding.of(file, error) for error in found]
+        tools = registered(*load_tools(file))
+        for tool in tools:
+            check_place(tool)
+        return [Finding(what=file, tools=len(tools))]
     except HandrailError as error:
         return [Finding.of(file, error)]
 

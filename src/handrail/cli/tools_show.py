@@ -50,7 +50,12 @@ def command(setup: Setup, name: str, tools: tuple[str, ...]) -> None:
         print_body("result", tool.definition.output_schema)
 
 
-_WHERE = {"loop": "the event loop", "thread": "a thread", "process": "a process of its own"}
+_WHERE = {
+    "loop": "the event loop",
+    "thread": "a thread",
+    "process": "a process of its own",
+    "sandbox": "the sandbox",
+}
 
 
 def find(tools: RegisteredTools, name: str) -> Tool:

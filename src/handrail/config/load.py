@@ -10,6 +10,7 @@ from typing import Any, get_args
 from handrail.config.mcp import read_serve, read_servers, refuse_secrets
 from handrail.config.network import read_node, read_services
 from handrail.config.nodes import McpSettings, ServeSettings
+from handrail.config.rlm import read_rlm
 from handrail.config.standard import read_standard
 from handrail.config.text import KEY, filled
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
@@ -28,7 +29,7 @@ VARIABLE = "HANDRAIL_CONFIG"
 
 _TOP = (
     *("default_model", "models", "llm", "policy", "limits", "offering", "rules", "ensembles", "mcp", "standard"),
-    *("serve", "node", "services", "proof"),
+    *("serve", "node", "services", "rlm", "proof"),
 )
 _MODEL = ("provider", "model", "key", "base_url", "options", "fallback", "tools")
 
@@ -152,6 +153,7 @@ def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ)
         serve=_served(top, models),
         node=read_node(top, path.parent),
         services=read_services(top, path.parent, lambda name: _is_model(name, models)),
+        rlm=read_rlm(top, lambda name: _is_model(name, models)),
         journal=_journal(top, path.parent),
     )
 

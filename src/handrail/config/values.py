@@ -11,6 +11,7 @@ from typing import Any
 
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.nodes import McpSettings, ServeSettings, StandardSettings
+from handrail.config.rlm import RlmSettings
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits
@@ -80,6 +81,8 @@ class Config:
     """What this node is to others on the bus."""
     services: ServiceSettings = field(default_factory=ServiceSettings)
     """What it does for them."""
+    rlm: RlmSettings = field(default_factory=RlmSettings)
+    """How a context that no window holds is explored."""
     journal: Path | None = None
 
     @property

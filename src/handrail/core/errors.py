@@ -9,6 +9,7 @@ HandrailError
         RegistryFrozen
         ConfigError
         MissingExtra
+        SandboxUnavailable
     JournalError
         BrokenProof
         LeaseHeld

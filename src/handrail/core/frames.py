@@ -6,19 +6,20 @@ Nothing here opens or reads a socket or a pipe. Code, pickles and live objects n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 FRAME_LIMIT = 64 * 2**20
-_HEADER = 4
+HEADER = 4
 
 
 class FrameError(Exception):
     """Bytes that are no frame, or a frame that is too large."""
 
 
-def frame(message: Struct, limit: int = FRAME_LIMIT) -> bytes:
+def frame(message: Struct | dict[str, Any], limit: int = FRAME_LIMIT) -> bytes:
     """A message as bytes.
 
     Raises:
@@ -30,7 +31,7 @@ def frame(message: Struct, limit: int = FRAME_LIMIT) -> bytes:
         raise FrameError(f"it is not JSON: {error}") from error
     if len(body) > limit:
         raise FrameError(f"it is {len(body)} bytes long, and at most {limit} can cross between processes")
-    return len(body).to_bytes(_HEADER, "big") + body
+    return len(body).to_bytes(HEADER, "big") + body
 
 
 class Frames:
@@ -47,12 +48,12 @@ class Frames:
             FrameError: A frame says that it is larger than the limit. Its body is not waited for.
         """
         self._buffer += data
-        while len(self._buffer) >= _HEADER:
-            length = int.from_bytes(self._buffer[:_HEADER], "big")
+        while len(self._buffer) >= HEADER:
+            length = int.from_bytes(self._buffer[:HEADER], "big")
             if length > self._limit:
                 raise FrameError(f"a frame of {length} bytes was announced, and at most {self._limit} can cross")
-            if len(self._buffer) < _HEADER + length:
+            if len(self._buffer) < HEADER + length:
                 return
-            body = bytes(self._buffer[_HEADER : _HEADER + length])
-            del self._buffer[: _HEADER + length]
+            body = bytes(self._buffer[HEADER : HEADER + length])
+            del self._buffer[: HEADER + length]
             yield body

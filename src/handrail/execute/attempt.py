@@ -70,7 +70,8 @@ class Attempt:
         if self.tool is None:
             raise AssertionError("a call is resolved before its arguments are read")
         self.arguments = arguments
-        self.converted = self.tool.convert(arguments)
+        # What is not trusted here has its types made where it runs: they are its own code.
+        self.converted = arguments if self.tool.isolation == "sandbox" else self.tool.convert(arguments)
         if self.tool.resource is not None:
             try:
                 self.resource = self.tool.resource(arguments)

@@ -34,7 +34,7 @@ from handrail.execute.dedupe.base import Deduplicator
 from handrail.execute.dedupe.create import create
 from handrail.execute.dedupe.memory import Reuse
 from handrail.execute.doubt import check_same, honest, reconciled
-from handrail.execute.isolation.target import check_importable
+from handrail.execute.isolation.check import check_place
 from handrail.execute.ledger import Ledger
 from handrail.execute.perform import Performer
 from handrail.execute.policy import Policy
@@ -120,8 +120,7 @@ class Executor:
 
     def _take_in(self, tools: Iterable[Tool]) -> None:
         for tool in tools:
-            if tool.isolation == "process":
-                check_importable(tool)
+            check_place(tool)
             if tool not in self._deduplicators:
                 kind = tool.deduplicator or self.policy.deduplicator
                 self._deduplicators[tool] = create(kind, embedder=self._embedder, clock=self._clock)

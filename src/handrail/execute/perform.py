@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,8 +26,14 @@ from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
 from handrail.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from handrail.execute.isolation.sandboxed import SandboxPool
+
 Nested = Callable[[Attempt, str, dict[str, Any], tuple[str, ...] | None, str], Coroutine[Any, Any, ToolResult]]
 Amend = Callable[[Attempt, ToolResult], Awaitable[None]]
+
+_KILLABLE = ("process", "sandbox")
+"""Where work ends when its time is up, whatever it does; whoever runs it there keeps the time."""
 
 
 class Performer:
@@ -42,6 +48,7 @@ class Performer:
         self._gate = Gate(policy.concurrency)
         self._threads = Threads()
         self._processes: ProcessPool | None = None
+        self._sandboxes: SandboxPool | None = None
         self._stragglers = Stragglers(policy.max_left_running)
         self._amendments: set[asyncio.Task[None]] = set()
 
@@ -62,7 +69,7 @@ class Performer:
             return attempt.refused(error)
 
     async def _intend(self, attempt: Attempt, tool: Tool) -> None:
-        if tool.isolation != "process":
+        if tool.isolation not in _KILLABLE:
             self._stragglers.check(tool.name)
         attempt.key = attempt.key or attempt.recorder.new_id("key")
         if not attempt.recorder.instant:
@@ -119,7 +126,7 @@ class Performer:
         if tool.isolation == "loop":
             invocation.held_by(partial(_hold, work, entry))
         ending = await work.watch(
-            None if tool.isolation == "process" else timeout, self._policy.cancel_grace, attempt.context.deadline
+            None if tool.isolation in _KILLABLE else timeout, self._policy.cancel_grace, attempt.context.deadline
         )
         try:
             await progress.drain()
@@ -141,11 +148,21 @@ class Performer:
             case "process":
                 if self._processes is None:
                     self._processes = ProcessPool(self._policy.process)
-                pool = self._processes
-                return Work.of(lambda: pool.run(tool, invocation, invocation.arguments, timeout))
+                processes = self._processes
+                return Work.of(lambda: processes.run(tool, invocation, invocation.arguments, timeout))
+            case "sandbox":
+                sandboxes = self._sandboxed()
+                return Work.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout))
             case "thread":
                 return self._threads.start(partial(_in_thread, tool, invocation, arguments))
         return Work.of(lambda: tool.start(invocation, arguments))
+
+    def _sandboxed(self) -> SandboxPool:
+        from handrail.execute.isolation.sandboxed import SandboxPool  # few programs have such tools
+
+        if self._sandboxes is None:
+            self._sandboxes = SandboxPool(self._policy.sandbox)
+        return self._sandboxes
 
     def _time_left(self, attempt: Attempt, tool: Tool) -> float:
         timeout = tool.definition.timeout or self._policy.timeout
@@ -196,6 +213,8 @@ class Performer:
         self._threads.close()
         if self._processes is not None:
             await self._processes.aclose()
+        if self._sandboxes is not None:
+            await self._sandboxes.aclose()
         if self._amendments:
             await asyncio.wait(self._amendments)
 

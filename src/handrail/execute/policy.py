@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from handrail.core.errors import UsageError
 from handrail.execute.bound import SMALLEST
-from handrail.execute.isolation.process import ProcessLimits
+from handrail.execute.isolation.limits import ProcessLimits, SandboxLimits
 from handrail.tools.tool import Retry
 
 AfterUntrusted = Literal["allow", "confirm", "deny"]
@@ -39,6 +39,7 @@ class Policy:
     cancel_grace: float = 0.5
     """Seconds that a cancelled call gets to end, so that its real result is known."""
     process: ProcessLimits = field(default_factory=ProcessLimits)
+    sandbox: SandboxLimits = field(default_factory=SandboxLimits)
 
     def __post_init__(self) -> None:
         if self.after_untrusted not in get_args(AfterUntrusted):

@@ -22,7 +22,7 @@ from handrail.core.events import CallProgress, Emit, Event, ignore
 from handrail.core.ids import NewId
 from handrail.core.ports import Approver, Clock, Journal, Tracer
 from handrail.execute.executor import Executor
-from handrail.execute.isolation.target import check_importable
+from handrail.execute.isolation.check import check_place
 from handrail.execute.policy import Policy
 from handrail.faces.asked import Asked
 from handrail.faces.bus_checks import checked_reach, is_fault
@@ -89,8 +89,7 @@ class Local:
         registry.add(provider)
         try:
             check_free(tool, self._tools)
-            if tool.isolation == "process":
-                check_importable(tool)
+            check_place(tool)
         except UsageError:
             registry.remove(provider.descriptor.name, provider.descriptor.version)
             raise

@@ -38,7 +38,7 @@ class Calls:
         """A read may begin as soon as its last byte has arrived, while the model still speaks."""
         self._arrived += 1
         over = self._arrived > self._limits.calls_per_turn
-        if over or not self._reads(call) or self._repeats.refusal(call) is not None:
+        if over or not self._takes_back(call) or self._repeats.refusal(call) is not None:
             return None
         return asyncio.create_task(self._executor.invoke(call, self._context, self._emit))
 
@@ -82,6 +82,10 @@ class Calls:
         if refusal is not None:
             return await self._executor.refuse(call, refusal, self._context, self._emit)
         return await self._executor.invoke(call, self._context, self._emit)
+
+    def _takes_back(self, call: ToolCall) -> bool:
+        """Whether nothing came of it, were it begun and then not asked for: not so if it may call what has effects."""
+        return self._reads(call) and not self._executor.tools_of(self._context.run).find(call.name).replays
 
     def _reads(self, call: ToolCall) -> bool:
         try:

@@ -44,4 +44,4 @@ class RecordedTools:
                 raise answer
             return normal(answer, tool.style or "arguments")
 
-        return tool.changed(handler=handler, style="invocation", isolation="loop")
+        return tool.changed(handler=handler, style="invocation", isolation="loop", sandbox=None)

@@ -15,12 +15,13 @@ from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.redact import MASK, mask_fields, secret_fields
+from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, is_async, style_of, unwrapped
 from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
 
-Isolation = Literal["loop", "thread", "process"]
+Isolation = Literal["loop", "thread", "process", "sandbox"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Options(TypedDict, total=False):
     untrusted: bool
     style: Style | None
     isolation: Isolation | None
+    sandbox: SandboxAccess | None
     concurrency: int | None
     resource: Callable[[Mapping[str, Any]], Hashable] | None
     retry: Retry | None
@@ -77,6 +79,8 @@ class Tool:
     """How the handler is called; found from its signature unless given."""
     isolation: Isolation | None = None
     """Where it runs. By default async handlers in the loop and plain ones in a thread."""
+    sandbox: SandboxAccess | None = None
+    """What it may see and use in the sandbox; None is nothing but its own code."""
     concurrency: int | None = None
     """At most so many calls of this tool at once."""
     resource: Callable[[Mapping[str, Any]], Hashable] | None = None
@@ -124,6 +128,10 @@ class Tool:
             raise InvalidDefinition(
                 f"{self.name!r} is a plain function and would stop the event loop; make it async, or use "
                 "isolation='thread' or 'process'"
+            )
+        if self.sandbox is not None and self.isolation != "sandbox":
+            raise InvalidDefinition(
+                f"{self.name!r} says what it may use in a sandbox, but runs in none; give it isolation='sandbox' too"
             )
 
     @classmethod

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from handrail.core.calls import Attachment, Output, ToolCall
-from handrail.core.context import Context, Principal
-from handrail.core.errors import Forbidden, InvalidArguments, InvalidDefinition, TimedOut, ToolError, UsageError
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context
+from handrail.core.errors import InvalidDefinition, TimedOut, ToolError, UsageError
 from handrail.core.invocation import Invocation, Report
-from handrail.execute.isolation.process import ProcessLimits, ProcessPool
+from handrail.execute.isolation.limits import ProcessLimits
+from handrail.execute.isolation.process import ProcessPool
+from handrail.execute.isolation.sandboxed import SandboxPool
 from handrail.execute.isolation.target import check_importable
 from handrail.tools.tool import Tool, tool
 from tests.execute.isolation import light_tools
@@ -36,7 +38,7 @@ async def pool() -> AsyncIterator[ProcessPool]:
 
 
 async def call(
-    pool: ProcessPool,
+    pool: ProcessPool | SandboxPool,
     tool: Tool,
     arguments: dict[str, Any] | None = None,
     *,
@@ -133,135 +135,7 @@ def open_files() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
 
 
-# What a tool is given and what comes back.
-
-
-async def test_a_plain_tool_runs_in_another_process(pool: ProcessPool) -> None:
-    assert await call(pool, tools.add, {"a": 1, "b": 2}) == 3
-    assert (await call(pool, tools.whereabouts))["pid"] != os.getpid()
-
-
-async def test_an_async_tool_runs_in_a_loop_of_its_own(pool: ProcessPool) -> None:
-    assert await call(pool, tools.add_later, {"a": 1, "b": 2}) == 3
-
-
-async def test_arguments_become_the_types_of_the_signature(pool: ProcessPool) -> None:
-    assert await call(pool, tools.norm, {"point": {"x": 3, "y": 4}}) == 25
-
-
-async def test_arguments_that_a_type_refuses_are_invalid_arguments(pool: ProcessPool) -> None:
-    with pytest.raises(InvalidArguments) as caught:
-        await call(pool, tools.norm, {"point": {"x": "three"}})
-    assert len(caught.value.problems) == 1
-    assert caught.value.problems[0].startswith("point: ")
-
-
-@pytest.mark.parametrize(
-    ("handler", "expected"),
-    [(tools.with_context, ["call-1", {"a": 1}]), (tools.by_name, ["by_name", {"a": 1}])],
-)
-async def test_every_style_of_handler_works(pool: ProcessPool, handler: Callable[..., Any], expected: Any) -> None:
-    untyped = Tool.from_function(handler, schema={"type": "object"})
-    assert await call(pool, untyped, {"a": 1}) == expected
-
-
-async def test_the_invocation_arrives_but_for_the_token(pool: ProcessPool) -> None:
-    untyped = Tool.from_function(tools.describe_call, schema={"type": "object"}, name="describe")
-    context = Context(
-        run="run-1",
-        principal=Principal("ann", ("describe",)),
-        token="a secret",
-        depth=2,
-        auxdata={"a": [1]},
-        namespace={"b": None},
-    )
-    assert await call(pool, untyped, {"x": 1}, context=context) == {
-        "id": "call-1",
-        "name": "describe",
-        "input": {"x": 1},
-        "run": "run-1",
-        "principal": "ann",
-        "may": False,
-        "token": None,
-        "depth": 2,
-        "key": "key-1",
-        "auxdata": {"a": [1]},
-        "namespace": {"b": None},
-    }
-
-
-async def test_what_is_not_json_does_not_cross_and_is_named(pool: ProcessPool) -> None:
-    with pytest.raises(ToolError, match=r"auxdata\.db is a object") as caught:
-        await call(pool, tools.add, {"a": 1}, context=Context(auxdata={"db": object()}))
-    assert caught.value.code == "cannot_cross"
-
-
-async def test_warnings_attachments_and_large_numbers_come_back(pool: ProcessPool) -> None:
-    invocation = Invocation(ToolCall("c", "with_attachment"), {}, Context())
-    assert await pool.run(tools.with_attachment, invocation, {}) == Output(
-        {"n": 10**30}, ("careful",), (Attachment("a.bin", "application/octet-stream", b"\x00\xff"),)
-    )
-
-
-async def test_progress_arrives_in_order_and_before_the_answer(pool: ProcessPool) -> None:
-    seen: list[tuple[float | None, float | None, str]] = []
-    answer = await call(pool, tools.count_to, {"n": 200}, report=lambda *step: seen.append(step))
-    assert answer == "counted"
-    assert seen == [(number, 200, f"step {number}") for number in range(200)]
-
-
-async def test_an_error_of_the_progress_callback_reaches_the_caller_and_stops_the_work(pool: ProcessPool) -> None:
-    def refuse(current: float | None, total: float | None, stage: str) -> None:
-        raise LookupError(stage)
-
-    with pytest.raises(LookupError, match="step 0"):
-        await call(pool, tools.count_to, {"n": 3}, report=refuse)
-    assert await call(pool, tools.add, {"a": 1}) == 2
-
-
-async def test_another_tool_cannot_be_called_from_a_worker(pool: ProcessPool) -> None:
-    with pytest.raises(ToolError, match="use isolation='thread'"):
-        await call(pool, tools.call_another)
-
-
-@pytest.mark.parametrize("sort", [tools.raise_that, tools.raise_that_later])
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("RuntimeError", "RuntimeError: kaput"),
-        ("SystemExit", "SystemExit: 3"),
-        ("KeyboardInterrupt", "KeyboardInterrupt"),
-        ("CancelledError", "CancelledError"),
-        ("GeneratorExit", "GeneratorExit"),
-    ],
-)
-async def test_whatever_a_tool_raises_is_an_answer_and_the_worker_goes_on(
-    pool: ProcessPool, sort: Tool, kind: str, text: str
-) -> None:
-    before = await call(pool, tools.whereabouts)
-    with pytest.raises(ToolError) as caught:
-        await call(pool, sort, {"kind": kind})
-    assert (caught.value.code, caught.value.message) == ("failed", text)
-    assert (await call(pool, tools.whereabouts))["pid"] == before["pid"]
-
-
-async def test_a_crash_carries_the_trace_of_the_worker_as_a_note(pool: ProcessPool) -> None:
-    with pytest.raises(ToolError) as caught:
-        await call(pool, tools.raise_that, {"kind": "RuntimeError"})
-    assert "in raise_that" in caught.value.__notes__[0]
-
-
-async def test_a_tool_error_keeps_its_code_and_its_outcome(pool: ProcessPool) -> None:
-    with pytest.raises(ToolError, match="no such city") as caught:
-        await call(pool, tools.raise_that, {"kind": "ToolError"})
-    assert caught.value.code == "NOT_FOUND"
-    with pytest.raises(Forbidden, match="not for you"):
-        await call(pool, tools.raise_that, {"kind": "Forbidden"})
-
-
-async def test_endless_recursion_is_an_answer(pool: ProcessPool) -> None:
-    with pytest.raises(ToolError, match="RecursionError"):
-        await call(pool, tools.recurse)
+# What comes out beside the answer; the rest of what crosses is in `test_pools`.
 
 
 async def test_what_a_tool_prints_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
@@ -282,11 +156,6 @@ async def test_an_output_over_the_limit_is_refused_with_both_sizes() -> None:
         with pytest.raises(ToolError, match="at most 20000") as caught:
             await call(pool, tools.echo, {"text": "x" * 30_000})
         assert caught.value.code == "cannot_cross"
-
-
-async def test_megabytes_cross_both_ways(pool: ProcessPool) -> None:
-    text = "é" * 2**22
-    assert await call(pool, tools.echo, {"text": text}) == text
 
 
 # Warm workers.

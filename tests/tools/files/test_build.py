@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from handrail.core.invocation import Invocation
+from handrail.tools.access import SandboxAccess
 from handrail.tools.ensemble import Defaults
 from handrail.tools.files.build import build_tool, read_defaults
 from handrail.tools.tool import Retry
@@ -52,6 +54,15 @@ def test_every_fact_of_a_descriptor_reaches_the_tool() -> None:
     assert tool.resource is not None
     assert tool.resource({"path": "a"}) == tool.resource({"path": "a"}) == "a"
     assert hash(tool.resource({"path": ["a"]})) != hash(tool.resource({"path": ["b"]}))
+
+
+def test_what_a_sandboxed_tool_may_use_is_read_and_its_paths_begin_at_the_file(tmp_path: Path) -> None:
+    descriptor = {"name": "shout", "python": f"{SAMPLES}:shout", "isolation": "sandbox"}
+    access = {"read": ["data"], "memory_bytes": 1000, "cpu_seconds": 2, "disk_bytes": 10, "reuse": False}
+    assert build_tool(descriptor, base=tmp_path).sandbox is None
+    assert build_tool({**descriptor, "sandbox": access}, base=tmp_path).sandbox == SandboxAccess(
+        read=(tmp_path / "data",), memory_bytes=1000, cpu_seconds=2.0, disk_bytes=10, reuse=False
+    )
 
 
 def test_defaults_are_read_and_kept_as_given() -> None:

@@ -14,6 +14,8 @@ from tests.tools.files.helpers import texts, written
 
 HEAD = '[ensemble]\nname = "io"\n'
 TOOL = HEAD + '[[invokers]]\nname = "one"\n'
+PYTHON = TOOL + 'python = "tests.tools.files.samples:shout"\n'
+IN_SANDBOX = PYTHON + 'isolation = "sandbox"\n'
 WITH_ARGUMENT = TOOL + 'arguments = { type = "object", properties = { path = {} }, required = ["path"] }\n'
 
 MISTAKES: list[tuple[str, str, str | None, int | None]] = [
@@ -54,6 +56,11 @@ MISTAKES: list[tuple[str, str, str | None, int | None]] = [
     ("a chosen program", WITH_ARGUMENT + 'command = ["{path}"]\n', "invokers[0].command[0]", 6),
     ("an unknown placeholder", TOOL + 'command = [\n"cat",\n"{path}"]\n', "invokers[0].command[1]", 7),
     ("an isolated command", TOOL + 'command = ["true"]\nisolation = "process"\n', "invokers[0].isolation", 6),
+    ("a sandboxed command", TOOL + 'command = ["true"]\nisolation = "sandbox"\n', "invokers[0].isolation", 6),
+    ("an unknown sandbox key", IN_SANDBOX + "sandbox = { write = [] }\n", "invokers[0].sandbox.write", 7),
+    ("a sandbox without limits", IN_SANDBOX + "sandbox = { cpu_seconds = 0 }\n", "invokers[0].sandbox.cpu_seconds", 7),
+    ("a sandbox that sees all", IN_SANDBOX + 'sandbox = { read = ["/"] }\n', "invokers[0].sandbox", 7),
+    ("a sandbox for nobody", PYTHON + "sandbox = {}\n", "invokers[0].python", 5),
     ("an unknown command key", TOOL + '[invokers.command]\nrun = ["x"]\nenvv = []\n', "invokers[0].command.envv", 7),
     (
         "wrong exit codes",

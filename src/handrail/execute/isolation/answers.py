@@ -23,13 +23,13 @@ from handrail.execute.isolation.frames import Answer, Crashed, Done, Failed
 WORKER_LOST = "worker_lost"
 """The code of a call whose worker ended under it."""
 
-_AFTER = "what it had done by then may have taken effect"
+MAY_HAVE = "what it had done by then may have taken effect"
 _REFUSALS: dict[Outcome, Callable[[str], ToolError]] = {
     kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)
 }
 
 
-def output_of(answer: Answer, tool: str, memory_bytes: int | None) -> Output:
+def output_of(answer: Answer, tool: str, memory_bytes: int | None, after: str = MAY_HAVE) -> Output:
     """
     Raises:
         ToolError: The answer is not a value.
@@ -41,7 +41,7 @@ def output_of(answer: Answer, tool: str, memory_bytes: int | None) -> Output:
             raise _raised(answer)
         case Crashed() if answer.out_of_memory and memory_bytes is not None:
             allowed = f"{memory_bytes / 2**20:g} MiB"
-            raise ToolError(WORKER_LOST, f"{tool!r} needed more than its limit of {allowed} of memory; {_AFTER}")
+            raise ToolError(WORKER_LOST, f"{tool!r} needed more than its limit of {allowed} of memory; {after}")
         case Crashed():
             error = ToolError("failed", answer.text)
             error.add_note(answer.trace)
@@ -49,8 +49,11 @@ def output_of(answer: Answer, tool: str, memory_bytes: int | None) -> Output:
     assert_never(answer)
 
 
-def lost(tool: str, why: str) -> ToolError:
-    return ToolError(WORKER_LOST, f"the worker process of {tool!r} {why}; {_AFTER}")
+def lost(tool: str, why: str, after: str = MAY_HAVE, last_words: str = "") -> ToolError:
+    error = ToolError(WORKER_LOST, f"the worker process of {tool!r} {why}; {after}")
+    if last_words:
+        error.add_note(last_words)
+    return error
 
 
 def cause(code: int | None, cpu_seconds: float | None) -> str:
@@ -67,14 +70,14 @@ def cause(code: int | None, cpu_seconds: float | None) -> str:
     return f"was killed by {_name(-code)}"
 
 
-def timed_out(tool: str, timeout: float, *, started: bool, ended: bool) -> TimedOut:
+def timed_out(tool: str, timeout: float, after: str = MAY_HAVE, *, started: bool, ended: bool) -> TimedOut:
     if not started:
         return TimedOut(f"{tool!r} did not start: no worker process was ready within {timeout:g} s")
     if not ended:
         return TimedOut(
             f"{tool!r} took longer than {timeout:g} s; it was killed but has not ended, and may take effect"
         )
-    return TimedOut(f"{tool!r} took longer than {timeout:g} s and was stopped; {_AFTER}")
+    return TimedOut(f"{tool!r} took longer than {timeout:g} s and was stopped; {after}")
 
 
 def _raised(failed: Failed) -> ToolError:

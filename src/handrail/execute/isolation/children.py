@@ -13,15 +13,12 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from handrail.core.frames import FrameError, Frames
-from handrail.execute.isolation.frames import CHUNK, Answer, Progress, read_reply
+from handrail.execute.isolation.connection import Worker
+from handrail.execute.isolation.frames import CHUNK
 from handrail.execute.isolation.records import EXITED, FORK, FORKED, RECORD, SIGNAL
-
-Report = Callable[[float | None, float | None, str], None]
 
 _START = (
     "import sys; sys.path.append(sys.argv[2]); import handrail.execute.isolation.zygote as z; z.main(int(sys.argv[1]))"
@@ -30,123 +27,38 @@ _HOME = str(Path(__file__).parents[3])
 _SECONDS_TO_END = 2.0
 
 
-class WorkerLost(Exception):
-    """The worker's end of the socket has closed."""
-
-
-class Worker:
-    """One worker process: send it a job, get its answer."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
-        self.pid = 0
-        self.gone: asyncio.Future[int | None] = loop.create_future()
-        """Its exit code; of a signal, the number negated; None if nobody can say any more."""
-        self._loop = loop
-        self._sock = sock
-        self._frames = Frames()
-        self._unsent = memoryview(b"")
-        self._number = 0
-        self._answer: asyncio.Future[Answer] | None = None
-        self._report: Report | None = None
-        sock.setblocking(False)
-        loop.add_reader(sock, self._read)
-
-    def is_there(self) -> bool:
-        """Whether it has not hung up, as far as the kernel knows by now."""
-        self._read()
-        return self._sock.fileno() >= 0
-
-    async def ask(self, number: int, job: bytes, report: Report) -> Answer:
-        """
-        Raises:
-            WorkerLost: It ended without an answer.
-            FrameError: It sent something that is no answer.
-        """
-        self._number, self._report, self._unsent = number, report, memoryview(job)
-        answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._answer = answer
-        self._write()
-        try:
-            return await answer
-        finally:
-            self._answer = self._report = None
-
-    def ended(self, code: int | None) -> None:
-        """Its parent has reaped it: take what it still had to say, then let go."""
-        while self._read():
-            continue
-        self.close()
-        if not self.gone.done():
-            self.gone.set_result(code)
-
-    def close(self, error: Exception | None = None) -> None:
-        if self._sock.fileno() >= 0:
-            self._loop.remove_reader(self._sock)
-            self._loop.remove_writer(self._sock)
-            self._sock.close()
-        self._fail(error or WorkerLost())
-
-    def _read(self) -> bool:
-        """Take in what has come; False when there is no more for now."""
-        if self._sock.fileno() < 0:
-            return False
-        try:
-            data = self._sock.recv(CHUNK)
-        except (BlockingIOError, InterruptedError):
-            return False
-        except OSError:
-            data = b""
-        if not data:
-            self.close()
-            return False
-        try:
-            for body in self._frames.feed(data):
-                self._take(read_reply(body))
-        except FrameError as error:
-            self.close(error)
-        return True
-
-    def _write(self) -> None:
-        try:
-            self._unsent = self._unsent[self._sock.send(self._unsent) :]
-        except (BlockingIOError, InterruptedError):
-            self._loop.add_writer(self._sock, self._write)
-            return
-        except OSError as error:
-            self.close(WorkerLost(str(error)))
-            return
-        if self._unsent:
-            self._loop.add_writer(self._sock, self._write)
-        else:
-            self._loop.remove_writer(self._sock)
-
-    def _take(self, reply: Progress | Answer) -> None:
-        if self._answer is None or self._answer.done() or reply.number != self._number:
-            return  # a thread that an earlier call left behind still speaks
-        if not isinstance(reply, Progress):
-            self._answer.set_result(reply)
-        elif self._report is not None:
-            try:
-                self._report(reply.current, reply.total, reply.stage)
-            except Exception as error:
-                self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
-
-
 class Owner(Protocol):
     """Who is told what becomes of the children."""
 
     def forked(self, worker: Worker) -> None: ...
 
-    def not_forked(self, error: OSError) -> None: ...
+    def not_forked(self, why: str) -> None: ...
 
     def exited(self, worker: Worker) -> None: ...
 
-    def died(self, zygote: Zygote) -> None:
-        """The fork server has ended unasked, and its workers were killed."""
+    def died(self, server: Server) -> None:
+        """The server has ended unasked, and its workers were killed."""
+        ...
+
+
+class Server(Protocol):
+    """Who starts workers, and ends them."""
+
+    @property
+    def forking(self) -> int:
+        """How many workers were asked for and are not there yet."""
+        ...
+
+    def fork(self) -> None:
+        """Ask for one more worker; the owner is told when it is there."""
+        ...
+
+    def signal(self, worker: Worker, number: int) -> None:
+        """Send a signal to a worker and all that it has started. One that has ended is left alone."""
+        ...
+
+    async def aclose(self) -> None:
+        """End every worker, and wait for it."""
         ...
 
 
@@ -257,7 +169,7 @@ class Zygote:
         worker = self._tickets.pop(first)
         if second < 0:
             worker.ended(None)
-            self._owner.not_forked(OSError(-second, os.strerror(-second)))
+            self._owner.not_forked(os.strerror(-second))
         else:
             worker.pid = second
             self._workers[second] = worker

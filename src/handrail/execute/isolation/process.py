@@ -9,26 +9,25 @@ the rights of its user; the sandbox is the place for code that is not trusted.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
 from handrail.core.calls import Output
-from handrail.core.context import Live
 from handrail.core.errors import ToolError, UsageError
-from handrail.core.frames import FRAME_LIMIT, FrameError, frame
+from handrail.core.frames import FrameError
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.answers import WORKER_LOST, cause, lost, output_of, timed_out
-from handrail.execute.isolation.children import Worker, WorkerLost, Zygote
-from handrail.execute.isolation.frames import Answer, Crashed, Job, foreign
-from handrail.execute.isolation.target import MAIN, target_of
+from handrail.execute.isolation.answers import MAY_HAVE, WORKER_LOST, cause, lost, output_of, timed_out
+from handrail.execute.isolation.children import Owner, Server, Zygote
+from handrail.execute.isolation.connection import Worker, WorkerLost
+from handrail.execute.isolation.frames import Answer, Crashed
+from handrail.execute.isolation.jobs import Around, around_here, job_of
+from handrail.execute.isolation.limits import ProcessLimits
+from handrail.execute.isolation.target import check_guarded
 from handrail.tools.tool import Tool
 
 _SECONDS_TO_DIE = 1.0
@@ -36,29 +35,30 @@ _SECONDS_TO_DIE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessLimits:
-    memory_bytes: int | None = 2**30
-    """Address space that a worker may add to what it starts with. Kept on Linux; elsewhere there is no limit."""
-    cpu_seconds: float | None = None
-    """Processor time for one call, rounded up to whole seconds. What the tool starts has the same again."""
-    grace_seconds: float = 0.05
-    """Between SIGTERM, which lets a tool's `finally` blocks run, and SIGKILL."""
-    frame_bytes: int = FRAME_LIMIT
-    """The largest arguments and the largest result that may cross."""
+class Place:
+    """Where the workers of a pool are."""
+
+    start: Callable[[asyncio.AbstractEventLoop, Owner], Server] = Zygote
+    around: Callable[[], Around] = around_here
+    after: str = MAY_HAVE
+    """What is to be said of the effects of work that was cut off."""
+    calls: int | None = None
+    """That one worker answers before another takes its place."""
 
 
 class ProcessPool:
     """Runs handlers in worker processes, as many at once as it is asked to; belongs to one event loop."""
 
-    def __init__(self, limits: ProcessLimits = ProcessLimits(), idle: int = 2) -> None:
+    def __init__(self, limits: ProcessLimits = ProcessLimits(), idle: int = 2, place: Place = Place()) -> None:
         self._limits = limits
+        self._place = place
         self._keep = idle
         self._idle: deque[Worker] = deque()
         self._waiting: deque[asyncio.Future[Worker]] = deque()
         self._numbers = count(1)
         self._stops: set[asyncio.Task[bool]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._zygote: Zygote | None = None
+        self._server: Server | None = None
         self._closed = False
 
     async def run(
@@ -76,7 +76,7 @@ class ProcessPool:
             UsageError: The pool is closed, or belongs to another event loop.
         """
         number = next(self._numbers)
-        job = self._job(number, tool, invocation, arguments)
+        job = job_of(number, tool, invocation, arguments, self._limits, self._place.around())
         worker: Worker | None = None
         try:
             async with asyncio.timeout(timeout) as scope:
@@ -86,8 +86,8 @@ class ProcessPool:
             if timeout is None or not scope.expired():
                 raise
             started, ended = worker is not None, worker is None or worker.gone.done()
-            raise timed_out(tool.name, timeout, started=started, ended=ended) from None
-        return output_of(answer, tool.name, self._limits.memory_bytes)
+            raise timed_out(tool.name, timeout, self._place.after, started=started, ended=ended) from None
+        return output_of(answer, tool.name, self._limits.memory_bytes, self._place.after)
 
     async def warm(self, workers: int | None = None) -> None:
         """Have workers ready, at most as many as are kept idle."""
@@ -105,9 +105,9 @@ class ProcessPool:
         self._closed = True
         self._idle.clear()
         self._fail_waiting(ToolError(WORKER_LOST, "the process pool was closed before the tool could start"))
-        if self._zygote is not None:
-            await self._zygote.aclose()
-            self._zygote = None
+        if self._server is not None:
+            await self._server.aclose()
+            self._server = None
         if self._stops:
             await asyncio.wait(self._stops)
 
@@ -133,72 +133,36 @@ class ProcessPool:
         else:
             self._retire(worker)
 
-    def not_forked(self, error: OSError) -> None:
+    def not_forked(self, why: str) -> None:
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
-                waiter.set_exception(ToolError(WORKER_LOST, f"no worker process could be started: {error.strerror}"))
+                waiter.set_exception(ToolError(WORKER_LOST, f"no worker process could be started: {why}"))
                 return
 
     def exited(self, worker: Worker) -> None:
         if worker in self._idle:
             self._idle.remove(worker)
 
-    def died(self, zygote: Zygote) -> None:
-        if self._zygote is zygote:
-            self._zygote = None
+    def died(self, server: Server) -> None:
+        if self._server is server:
+            self._server = None
         self._idle.clear()
         self._fail_waiting(WorkerLost())
 
     # One call.
 
-    def _job(self, number: int, tool: Tool, invocation: Invocation, arguments: dict[str, Any]) -> bytes:
-        context = msgspec.structs.replace(
-            invocation.context,
-            token=None,
-            held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
-            auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, Live)},
-            namespace=dict(invocation.context.namespace),
-        )
-        job = Job(
-            number=number,
-            target=target_of(tool),
-            style=tool.style or "arguments",
-            typed=tool.shape is not None,
-            call_id=invocation.id,
-            tool_name=invocation.tool_name,
-            arguments=arguments,
-            context=context,
-            idempotency_key=invocation.idempotency_key,
-            path=tuple(sys.path),
-            directory=_directory(),
-            memory_bytes=self._limits.memory_bytes,
-            cpu_seconds=self._limits.cpu_seconds,
-            frame_limit=self._limits.frame_bytes,
-        )
-        try:
-            for name, value in (
-                ("arguments", arguments),
-                ("auxdata", context.auxdata),
-                ("namespace", context.namespace),
-            ):
-                if (odd := foreign(value, name)) is not None:
-                    raise FrameError(f"only JSON can cross, and {odd}")
-            return frame(job, self._limits.frame_bytes)
-        except (FrameError, RecursionError) as error:
-            raise ToolError("cannot_cross", f"{tool.name!r} runs in another process: {error}") from error
-
     async def _take(self) -> Worker:
         """An idle worker, or a new one. If the fork server dies over it, another is tried, once."""
         for _ in range(2):
-            zygote = self._started()
+            server = self._started()
             while self._idle:
                 if (worker := self._idle.pop()).is_there():
                     return worker
             waiter: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
-            if zygote.forking < len(self._waiting):
-                zygote.fork()
+            if server.forking < len(self._waiting):
+                server.fork()
             try:
                 return await waiter
             except WorkerLost:
@@ -220,36 +184,37 @@ class ProcessPool:
             await self._stop(worker, patient=True)
             code = worker.gone.result() if worker.gone.done() else None
             why = "ended: the pool was closed" if self._closed else cause(code, self._limits.cpu_seconds)
-            raise lost(invocation.tool_name, why) from None
+            raise lost(invocation.tool_name, why, self._place.after, worker.last_words) from None
         except FrameError as error:
             await self._stop(worker)
-            raise lost(invocation.tool_name, f"answered with something unreadable ({error})") from error
+            why = f"answered with something unreadable ({error})"
+            raise lost(invocation.tool_name, why, self._place.after) from error
         except BaseException:
             await self._stop(worker)
             raise
-        if isinstance(answer, Crashed) and answer.out_of_memory:
+        if self._is_spent(worker, answer):
             self._retire(worker)
         else:
             self.forked(worker)
         return answer
 
+    def _is_spent(self, worker: Worker, answer: Answer) -> bool:
+        calls = self._place.calls
+        return (calls is not None and worker.asked >= calls) or (isinstance(answer, Crashed) and answer.out_of_memory)
+
     # Starting and stopping.
 
-    def _started(self) -> Zygote:
+    def _started(self) -> Server:
         loop = asyncio.get_running_loop()
         if self._closed:
             raise UsageError("the process pool is closed; make a new one")
-        if MAIN in sys.modules:
-            raise UsageError(
-                "a worker process tried to start workers of its own while loading the program's main file; put what "
-                "the program does under: if __name__ == '__main__'"
-            )
+        check_guarded()
         if self._loop not in (None, loop):
             raise UsageError("the process pool belongs to another event loop; close it there and make one per loop")
         self._loop = loop
-        if self._zygote is None:
-            self._zygote = Zygote(loop, self)
-        return self._zygote
+        if self._server is None:
+            self._server = self._place.start(loop, self)
+        return self._server
 
     async def _stop(self, worker: Worker, *, patient: bool = False) -> None:
         """See a worker off. A caller that is cancelled meanwhile goes; the stopping goes on."""
@@ -273,8 +238,8 @@ class ProcessPool:
         worker.close()
 
     def _signal(self, worker: Worker, number: int) -> None:
-        if self._zygote is not None and not worker.gone.done():
-            self._zygote.signal(worker, number)
+        if self._server is not None and not worker.gone.done():
+            self._server.signal(worker, number)
 
     def _fail_waiting(self, error: Exception) -> None:
         while self._waiting:
@@ -286,10 +251,3 @@ class ProcessPool:
 async def _within(gone: asyncio.Future[int | None], seconds: float) -> bool:
     done, _ = await asyncio.wait({gone}, timeout=seconds)
     return bool(done)
-
-
-def _directory() -> str | None:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return None  # it was removed; the worker keeps its own

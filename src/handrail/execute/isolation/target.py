@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from handrail.core.errors import InvalidDefinition
+from handrail.core.errors import InvalidDefinition, UsageError
 from handrail.tools.tool import Tool
 
 MAIN = "__handrail_main__"
@@ -31,6 +31,18 @@ class Target(Struct, frozen=True):
     qualname: str
     file: str | None = None
     """The main file of the program, if the handler is defined there."""
+
+
+def check_guarded() -> None:
+    """
+    Raises:
+        UsageError: This is a worker that loads the program's main file, which is about to start workers of its own.
+    """
+    if MAIN in sys.modules:
+        raise UsageError(
+            "a worker process tried to start workers of its own while loading the program's main file; put what "
+            "the program does under: if __name__ == '__main__'"
+        )
 
 
 def check_importable(tool: Tool) -> None:

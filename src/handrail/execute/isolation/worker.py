@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from handrail.core.calls import Output, ToolCall, ToolResult
@@ -39,9 +39,14 @@ class Stopped(SystemExit):
     """SIGTERM came: unwind, so that the tool's own clean-up runs. A `SystemExit`, since asyncio lets that through."""
 
 
-def serve(sock: socket.socket) -> NoReturn:
+def die_when_spent() -> None:
+    """Let the signal for processor time end the process, whatever an earlier tool has made of it."""
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+
+
+def serve(sock: socket.socket, heed_cpu: Callable[[], None] = die_when_spent) -> NoReturn:
     """Run the jobs that come over a socket until it closes."""
-    worker = Worker(sock)
+    worker = Worker(sock, heed_cpu)
     threading.Thread(target=_watch, args=(sock.fileno(),), name="handrail-watch", daemon=True).start()
     try:
         signal.signal(signal.SIGTERM, worker.stop)
@@ -52,8 +57,9 @@ def serve(sock: socket.socket) -> NoReturn:
 
 
 class Worker:
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, heed_cpu: Callable[[], None]) -> None:
         self._sock = sock
+        self._heed_cpu = heed_cpu
         self._sending = threading.Lock()
         self._pid = os.getpid()
         self._tools: dict[tuple[Target, str, Style, bool], Tool] = {}
@@ -104,6 +110,7 @@ class Worker:
             _limit_memory(job.memory_bytes)
         self._bounded = True
         if job.cpu_seconds is not None:
+            self._heed_cpu()
             _limit_cpu(job.cpu_seconds)
 
     def _run(self, job: Job) -> Output:
@@ -165,23 +172,31 @@ async def _value_of(value: Awaitable[Any]) -> Any:
 
 async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str) -> ToolResult:
     raise ToolError(
-        "not_available", f"{name!r} cannot be called from a tool with isolation='process'; use isolation='thread'"
+        "not_available",
+        f"{name!r} cannot be called from a tool in another process; where it is trusted, use isolation='thread'",
     )
 
 
 def _limit_memory(allowed: int) -> None:
     """Let the address space grow by so much over what the bare worker has; without /proc there is no limit."""
     try:
-        with open("/proc/self/statm", "rb") as statm:
-            now = int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        _lower(resource.RLIMIT_AS, address_space() + allowed)
     except FileNotFoundError:
         return
-    _lower(resource.RLIMIT_AS, now + allowed)
+
+
+def address_space() -> int:
+    """How much of it this process has, in bytes.
+
+    Raises:
+        FileNotFoundError: There is no /proc.
+    """
+    with open("/proc/self/statm", "rb") as statm:
+        return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _limit_cpu(allowed: float) -> None:
     """Only the soft limit: it can be moved on for the next job. Linux counts whole seconds."""
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     _lower(resource.RLIMIT_CPU, math.ceil(time.process_time() + allowed))
 
 

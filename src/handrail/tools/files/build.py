@@ -11,6 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from handrail.core.errors import InvalidDefinition, InvalidSchema
+from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import NAME, ToolDefinition, unusable
 from handrail.tools.ensemble import Defaults
 from handrail.tools.files.bodies import BODIES, Body, read_body
@@ -35,6 +36,7 @@ _KEYS = (
     "untrusted",
     *_DEFAULTS,
     "isolation",
+    "sandbox",
     "concurrency",
     "repair",
     "tags",
@@ -42,6 +44,7 @@ _KEYS = (
     "resource",
     *BODIES,
 )
+_ACCESS = ("read", "memory_bytes", "cpu_seconds", "disk_bytes", "reuse")
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -144,6 +147,7 @@ def _facts(table: Table, body: Body) -> dict[str, Any]:
         "deduplicator": _deduplicator(table),
         "max_output": table.count("max_output", 1),
         "isolation": _isolation(table, body),
+        "sandbox": _sandbox(table),
         "concurrency": table.count("concurrency", 1),
         "repair": table.flag("repair"),
         "resource": None if resource is None else ByArgument(resource),
@@ -185,6 +189,26 @@ def _isolation(table: Table, body: Body) -> str | None:
     if isolation not in (None, "loop") and not body.from_signature:
         raise table.error("isolation", "only a python body can be isolated; a command is a process of its own already")
     return isolation
+
+
+def _sandbox(table: Table) -> SandboxAccess | None:
+    """What may be read is relative to the file, as every path in it is."""
+    inner = table.table("sandbox")
+    if inner is None:
+        return None
+    inner.only(_ACCESS)
+    folder = table.place.folder or Path.cwd()
+    stated: dict[str, Any] = {
+        "read": tuple(folder / path for path in inner.texts("read") or ()),
+        "memory_bytes": inner.count("memory_bytes", 1),
+        "cpu_seconds": inner.seconds("cpu_seconds"),
+        "disk_bytes": inner.count("disk_bytes", 1),
+        "reuse": inner.flag("reuse"),
+    }
+    try:
+        return SandboxAccess(**{key: value for key, value in stated.items() if value is not None})
+    except InvalidDefinition as error:
+        raise table.error("sandbox", str(error)) from error
 
 
 def _deduplicator(table: Table) -> Any:

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# What the os sandbox needs of the system: what is there, or Debian's. Without it the tests of that sandbox are skipped, and say so.
+set -euo pipefail
+missing=()
+command -v bwrap >/dev/null || missing+=(bubblewrap)
+{ /sbin/ldconfig -p 2>/dev/null || ldconfig -p; } | grep -q 'libseccomp\.so\.2' || missing+=(libseccomp2)
+[ ${#missing[@]} = 0 ] && exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  echo "· installing ${missing[*]}"
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null && exit 0
+fi
+echo "there is no ${missing[*]}, and it could not be installed: the os sandbox is not tested" >&2

@@ -1,0 +1,86 @@
+"""What `handrail rlm ask` and `resume` share: who writes the code, who is asked by it, where it runs and how far."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from handrail.cli.setup import Chosen, Setup, configured, with_model, with_tools, with_word
+from handrail.config.rlm import RlmSettings
+from handrail.sandbox.port import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Exploring:
+    """What a person asks for beside `[rlm]`."""
+
+    model: str | None = None
+    sub: tuple[str, ...] = ()
+    environment: str | None = None
+    max_depth: int | None = None
+    max_iterations: int | None = None
+    max_budget: float | None = None
+    max_tokens: int | None = None
+    max_timeout: float | None = None
+    tools: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    yes: bool = False
+    log: Path | None = None
+    report: Path | None = None
+    code: bool = False
+
+    def settings(self, configured: RlmSettings) -> RlmSettings:
+        """The configured ones, and over them what was asked for."""
+        asked = {name: getattr(self, name) for name in _OF_SETTINGS if getattr(self, name) is not None}
+        return replace(configured, **asked)
+
+    @property
+    def chosen(self) -> Chosen:
+        return Chosen(model=self.model, tools=self.tools, rules=self.rules, yes=self.yes)
+
+    def words(self) -> list[str]:
+        """The options as they were written, for a line that goes on with the same."""
+        said: list[str] = ["-m", self.model] if self.model else []
+        for name in ("environment", "max_depth", "max_iterations", "max_budget", "max_tokens", "max_timeout"):
+            if (value := getattr(self, name)) is not None:
+                said += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
+        for option, values in (("--sub", self.sub), ("--tools", self.tools), ("--rule", self.rules)):
+            said += [word for value in values for word in (option, value)]
+        return said
+
+
+_OF_SETTINGS = ("environment", "max_depth", "max_iterations", "max_budget", "max_tokens", "max_timeout")
+_POSITIVE = click.FloatRange(0, min_open=True)
+
+_OPTIONS = (
+    click.option("--sub", multiple=True, metavar="MODEL", help="Whom the code asks; can be given several times."),
+    click.option("--environment", type=click.Choice(get_args(Kind)), help="Where the code runs. Default: monty."),
+    click.option("--max-depth", type=click.IntRange(1), metavar="N", help="How deep rlm_query goes. Default: 1."),
+    click.option("--max-iterations", type=click.IntRange(1), metavar="N", help="Turns of the model. Default: 30."),
+    click.option("--max-budget", type=_POSITIVE, metavar="USD", help="US dollars for everything together."),
+    click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens for everything together."),
+    click.option("--max-timeout", type=_POSITIVE, metavar="SECONDS", help="Seconds for everything together."),
+    click.option("--log", type=click.Path(path_type=Path), metavar="DIR", help="Write a trajectory (JSONL) there."),
+    click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the run as a page there."),
+    click.option("--code", is_flag=True, help="Show the code as it runs."),
+)
+
+
+def exploring(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command these options as an `Exploring`, after its `Setup`."""
+
+    def with_exploring(setup: Setup, **options: Any) -> None:
+        asked = Exploring(**{each.name: options.pop(each.name) for each in fields(Exploring)})
+        function(setup, asked, **options)
+
+    functools.update_wrapper(with_exploring, function)
+    made = configured(with_exploring)
+    options: list[Callable[[Any], Any]] = [with_word, with_tools, *reversed(_OPTIONS), with_model]
+    for option in options:
+        made = option(made)
+    return made

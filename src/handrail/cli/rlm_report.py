@@ -1,0 +1,47 @@
+"""`handrail rlm report`: a run as a page to look at and to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from handrail.cli import complete
+from handrail.cli.groups import examples
+from handrail.cli.ids import resolve
+from handrail.cli.rlm_page import page_of_run, page_of_trajectory, save
+from handrail.cli.text import visible
+from handrail.cli.view import View, answer, answer_json, common
+
+
+@click.command(
+    "report",
+    epilog=examples(
+        "handrail rlm report run_0193 -o run.html",
+        "handrail rlm report logs/rlm_2026-11-15_12-00-00_1a2b3c4d.jsonl -o run.html",
+    ),
+)
+@click.argument("run", shell_complete=complete.runs)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page there.")
+@common
+def command(view: View, run: str, output: Path | None) -> None:
+    """Write a run as a page to look at and to show.
+
+    RUN is a run of the journal, which is verified first, or a trajectory that handrail or rlms wrote. The page is one
+    file without scripts: turns, code, output, queries, tokens, cost and time.
+    """
+    path = Path(run)
+    if path.suffix == ".jsonl" and path.is_file():
+        page = page_of_trajectory(path)
+    else:
+        with view.reader() as reader:
+            run = resolve(run, (each.run for each in reader.runs()), "run")
+        page = page_of_run(view, run)
+    if output is None:
+        click.echo(page)
+        return
+    save(page, output)
+    if view.as_json:
+        answer_json({"run": run, "file": str(output)})
+        return
+    answer(f"the page of {visible(run)} is written to {visible(str(output))}")

@@ -1,0 +1,77 @@
+"""The table `[rlm]` of a file: how `handrail rlm` explores a context that no window holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from handrail.sandbox.port import Kind, ReplLimits
+from handrail.tools.files.table import Table
+
+Read = Callable[[Table, str], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RlmSettings:
+    model: str | None = None
+    """The one that writes the code; None is the default model."""
+    sub_models: tuple[str, ...] = ()
+    """Those that its code asks, the first unless it names one; without any, the one that writes the code."""
+    environment: str = "monty"
+    max_depth: int = 1
+    max_iterations: int = 30
+    max_budget: float | None = None
+    """In US dollars, sub-queries included."""
+    max_timeout: float | None = None
+    max_tokens: int | None = None
+    max_errors: int | None = None
+    """Turns in a row whose code failed."""
+    concurrency: int = 16
+    """Sub-queries at once."""
+    limits: ReplLimits = field(default_factory=ReplLimits)
+
+
+def _amount(table: Table, key: str) -> float:
+    value = table.values[key]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise table.error(key, f"must be a number above 0, not {value!r}")
+    return float(value)
+
+
+_MIB = 2**20
+KEYS: Mapping[str, Read] = {
+    "model": Table.text,
+    "sub_models": Table.texts,
+    "environment": lambda table, key: table.choice(key, get_args(Kind)),
+    "max_depth": lambda table, key: table.count(key, 1),
+    "max_iterations": lambda table, key: table.count(key, 1),
+    "max_budget": _amount,
+    "max_timeout": Table.seconds,
+    "max_tokens": lambda table, key: table.count(key, 1),
+    "max_errors": lambda table, key: table.count(key, 1),
+    "concurrency": lambda table, key: table.count(key, 1),
+    "memory_mb": lambda table, key: (table.count(key, 16) or 0) * _MIB,
+    "cell_seconds": Table.seconds,
+}
+_OF_THE_REPL = {"memory_mb": "memory_bytes", "cell_seconds": "cell_seconds"}
+
+
+def read_rlm(top: Table, is_model: Callable[[str], bool]) -> RlmSettings:
+    """What a file says under `[rlm]`.
+
+    Raises:
+        ConfigError: Something in it is wrong.
+    """
+    table = top.table("rlm")
+    if table is None:
+        return RlmSettings()
+    table.only(KEYS)
+    said = {key: KEYS[key](table, key) for key in table.values}
+    for key in ("model", "sub_models"):
+        for name in (said[key],) if isinstance(said.get(key), str) else said.get(key, ()):
+            if not is_model(name):
+                raise table.error(key, f"there is no [models.{name}]; write it there, or as PROVIDER:MODEL")
+    repl = {field: said.pop(key) for key, field in _OF_THE_REPL.items() if key in said}
+    return RlmSettings(**said, limits=dataclasses.replace(ReplLimits(), **repl))

@@ -1,0 +1,71 @@
+"""A call as the job of a worker: what crosses to the other process, and what must not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import msgspec
+
+from handrail.core.context import Live
+from handrail.core.errors import ToolError
+from handrail.core.frames import FrameError, frame
+from handrail.core.invocation import Invocation
+from handrail.execute.isolation.frames import Job, foreign
+from handrail.execute.isolation.limits import ProcessLimits
+from handrail.execute.isolation.target import target_of
+from handrail.tools.tool import Tool
+
+Around = tuple[tuple[str, ...], str | None]
+"""The import path and the working directory of a job; None leaves the worker where it is."""
+
+
+def around_here() -> Around:
+    """As they are in this process now."""
+    try:
+        return tuple(sys.path), os.getcwd()
+    except FileNotFoundError:
+        return tuple(sys.path), None  # it was removed; the worker keeps its own
+
+
+def job_of(
+    number: int, tool: Tool, invocation: Invocation, arguments: dict[str, Any], limits: ProcessLimits, around: Around
+) -> bytes:
+    """The job in a frame. The token and live objects stay here.
+
+    Raises:
+        ToolError: Something in it is not JSON, or it is too large (code `cannot_cross`).
+        InvalidDefinition: The handler cannot be imported by name.
+    """
+    context = msgspec.structs.replace(
+        invocation.context,
+        token=None,
+        held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
+        auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, Live)},
+        namespace=dict(invocation.context.namespace),
+    )
+    path, directory = around
+    job = Job(
+        number=number,
+        target=target_of(tool),
+        style=tool.style or "arguments",
+        typed=tool.shape is not None,
+        call_id=invocation.id,
+        tool_name=invocation.tool_name,
+        arguments=arguments,
+        context=context,
+        idempotency_key=invocation.idempotency_key,
+        path=path,
+        directory=directory,
+        memory_bytes=limits.memory_bytes,
+        cpu_seconds=limits.cpu_seconds,
+        frame_limit=limits.frame_bytes,
+    )
+    try:
+        for name, value in (("arguments", arguments), ("auxdata", context.auxdata), ("namespace", context.namespace)):
+            if (odd := foreign(value, name)) is not None:
+                raise FrameError(f"only JSON can cross, and {odd}")
+        return frame(job, limits.frame_bytes)
+    except (FrameError, RecursionError) as error:
+        raise ToolError("cannot_cross", f"{tool.name!r} runs in another process: {error}") from error

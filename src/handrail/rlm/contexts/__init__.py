@@ -1,0 +1,8 @@
+"""What a run is asked about: text, JSON values, files and directories of any size, read by a REPL piece by piece."""
+
+from __future__ import annotations
+
+from handrail.rlm.contexts.held import Held
+from handrail.rlm.contexts.load import Context, Files, load
+
+__all__ = ["Context", "Files", "Held", "load"]

@@ -1,0 +1,217 @@
+"""The texts that are held for a run, by name, and what a cell may ask of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.errors import BusError
+from handrail.rlm.contexts.scan import Changed
+from handrail.rlm.contexts.searcher import SECONDS, scan
+from handrail.rlm.contexts.stored import Spilled, Stored, encoded, from_utf16, spill
+from handrail.rlm.contexts.text import Text, index
+from handrail.sandbox.port import JSON, HostError
+
+MOST = 4_000_000
+"""Characters that cross at once."""
+MOST_HITS = 1_000
+MOST_AROUND = 2_000
+MOST_PDF = 256 * 2**20
+"""Bytes."""
+PAGE_BREAK = "\n\f\n"
+MOST_TEXT = 100_000
+"""Characters of a pattern, or of a text to count."""
+
+
+class Open(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+
+
+class Read(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    start: int
+    length: int
+
+
+class Lines(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    first: int
+    count: int
+
+
+class Count(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    text: str
+
+
+class Search(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str | None
+    """None: all whose names fit `names`."""
+    pattern: str
+    limit: int
+    around: int
+    start: int
+    names: str = "*"
+
+
+class Library:
+    """Answers a cell. What it is asked comes from code that nobody vouches for. Belongs to one event loop."""
+
+    def __init__(self, stored: dict[str, Stored], *, seconds: float = SECONDS) -> None:
+        self._stored = stored
+        self._seconds = seconds
+        self._texts: dict[str, Text] = {}
+        self._converted: dict[str, Spilled] = {}
+        self._one = asyncio.Lock()
+        """Around reading a file for the first time, so that it is done once."""
+        self._searches = asyncio.Semaphore(2)
+        self._answers: dict[str, tuple[type[Struct], Callable[[Any], Awaitable[JSON]]]] = {
+            "open": (Open, self._open),
+            "read": (Read, self._read),
+            "lines": (Lines, self._lines),
+            "count": (Count, self._count),
+            "search": (Search, self._search),
+        }
+
+    async def answer(self, what: str, value: JSON) -> JSON:
+        """Raises:
+        HostError: In words for the one who wrote the code.
+        """
+        if what not in self._answers:
+            raise HostError(f"a context has no {what!r}; it has {', '.join(self._answers)}", "NameError")
+        shape, method = self._answers[what]
+        try:
+            asked = msgspec.convert(value, shape)
+        except msgspec.ValidationError as error:
+            raise HostError(f"{what}: {error}", "TypeError") from error
+        try:
+            return await method(asked)
+        except Changed as error:
+            name = getattr(asked, "name", None) or "a file"
+            raise HostError(f"{name!r} changed since it was listed: {error}; begin a new run", "OSError") from error
+
+    async def text(self, name: str) -> Text:
+        """Raises:
+        HostError: There is none of that name, or it cannot be read.
+        Changed: The file is not the same any more.
+        """
+        async with self._one:
+            if name not in self._texts:
+                stored = await self._plain(name)
+                self._texts[name] = await asyncio.to_thread(index, stored)
+            return self._texts[name]
+
+    def digest(self) -> str:
+        """Changes when a text does; of a file its name, its size and its time are looked at, not what it says."""
+        parts = [[name, stored.fingerprint()] for name, stored in sorted(self._stored.items())]
+        return sha256(msgspec.json.encode(parts)).hexdigest()
+
+    def close(self) -> None:
+        for stored in (*self._stored.values(), *self._converted.values()):
+            stored.close()
+
+    async def _open(self, asked: Open) -> JSON:
+        text = await self.text(asked.name)
+        return {"size": text.size, "lines": text.breaks + 1}
+
+    async def _read(self, asked: Read) -> JSON:
+        text = await self.text(asked.name)
+        _bounded(min(asked.start + asked.length, text.size) - max(asked.start, 0))
+        return await asyncio.to_thread(text.read, asked.start, asked.length)
+
+    async def _lines(self, asked: Lines) -> JSON:
+        text = await self.text(asked.name)
+        first, end = max(asked.first, 0), min(asked.first + asked.count, text.breaks + 1)
+        if first < end:
+            start, stop = await asyncio.to_thread(text.span, first, end)
+            _bounded(stop - start)
+        return await asyncio.to_thread(text.lines, asked.first, asked.count)
+
+    async def _count(self, asked: Count) -> JSON:
+        if not 0 < len(asked.text) <= MOST_TEXT:
+            raise HostError(f"count: give a text of 1 to {MOST_TEXT:,} characters", "ValueError")
+        return await self._scanned({"text": asked.text, "texts": [await self._for_scan(asked.name)]})
+
+    async def _search(self, asked: Search) -> JSON:
+        if not 0 < len(asked.pattern) <= MOST_TEXT:
+            raise HostError(f"search: give a pattern of 1 to {MOST_TEXT:,} characters", "ValueError")
+        if not (1 <= asked.limit <= MOST_HITS and 0 <= asked.around <= MOST_AROUND):
+            raise HostError(
+                f"search: limit is 1 to {MOST_HITS:,} and around 0 to {MOST_AROUND:,}; "
+                "begin the next search with start= where the last one ended",
+                "ValueError",
+            )
+        names = [asked.name] if asked.name is not None else self._named(asked.names)
+        return await self._scanned(
+            {
+                "pattern": asked.pattern,
+                "limit": asked.limit,
+                "around": asked.around,
+                "start": asked.start,
+                "named": asked.name is None,
+                "texts": [each for name in names if (each := await self._for_scan(name, asked.name is None))],
+            }
+        )
+
+    async def _scanned(self, asked: dict[str, Any]) -> JSON:
+        async with self._searches:
+            return await scan(asked, self._seconds)
+
+    def _named(self, pattern: str) -> list[str]:
+        return [name for name in self._stored if pattern == "*" or fnmatchcase(name, pattern)]
+
+    async def _for_scan(self, name: str, among_others: bool = False) -> dict[str, Any]:
+        """Where the searcher finds it; nothing, if it is one of many and cannot be read."""
+        try:
+            async with self._one:
+                stored = await self._plain(name)
+        except HostError:
+            if among_others:
+                return {}
+            raise
+        return {"name": name, **stored.for_scan()}
+
+    async def _plain(self, name: str) -> Stored:
+        """The file as UTF-8: itself, or what was made of it."""
+        if name not in self._stored:
+            raise HostError(f"there is no file {name!r}; `files` lists them all", "FileNotFoundError")
+        stored = self._stored[name]
+        if stored.form == "utf-8":
+            return stored
+        if name not in self._converted:
+            made = await _from_pdf(name, stored) if stored.form == "pdf" else await asyncio.to_thread(_utf8, stored)
+            self._converted[name] = made
+        return self._converted[name]
+
+
+def _utf8(stored: Stored) -> Spilled:
+    return spill(from_utf16(stored))
+
+
+async def _from_pdf(name: str, stored: Stored) -> Spilled:
+    from handrail.services.rag.documents import PDF, read_document
+
+    if stored.end > MOST_PDF:
+        raise HostError(f"{name!r}: a PDF of more than {MOST_PDF:,} bytes is not read", "OSError")
+    try:
+        document = await read_document(await asyncio.to_thread(_whole, stored), PDF)
+    except BusError as error:
+        raise HostError(f"{name!r}: {error.message}", "OSError") from error
+    return await asyncio.to_thread(spill, encoded(PAGE_BREAK.join(document.pages)))
+
+
+def _whole(stored: Stored) -> bytes:
+    with os.fdopen(stored.open(), "rb") as file:
+        return file.read()
+
+
+def _bounded(length: int) -> None:
+    if length > MOST:
+        raise HostError(f"{length:,} characters at once are too many; read at most {MOST:,}", "ValueError")

@@ -1,0 +1,181 @@
+"""Any context, held: small values go into the REPL, what is large stays here and is read from there piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from handrail.core.errors import UsageError
+from handrail.rlm.contexts import describe, prelude
+from handrail.rlm.contexts.held import Held
+from handrail.rlm.contexts.library import Library
+from handrail.rlm.contexts.scan import Changed
+from handrail.rlm.contexts.stored import Stored, encoded, spill, spill_all, streamed
+from handrail.rlm.contexts.walk import Listing, listed
+from handrail.sandbox.port import HostError
+
+HELD_OUTSIDE = 4_000_000
+"""Characters, or bytes of JSON, from which a context is held outside of the REPL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files and directories as a context. Nothing is read of a directory's files but their first bytes until asked."""
+
+    paths: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, *paths: str | Path) -> Files:
+        return cls(tuple(map(Path, paths)))
+
+
+Context = Any
+"""str, bytes, a list or dict of JSON values, Path, `Files`, a list of paths, or a stream of bytes such as stdin."""
+
+
+async def load(context: Context, *, variable: str = "context", most: int = HELD_OUTSIDE) -> Held:
+    """Hold a context until `aclose`.
+
+    Raises:
+        UsageError: It is none of those, or a path cannot be read, or it is no text.
+        MissingExtra: It is a PDF, and nothing here reads it.
+    """
+    if not variable.isidentifier():
+        raise UsageError(f"a context needs the name of a variable, not {variable!r}")
+    match context:
+        case Path():
+            return await _files(variable, (context,), most)
+        case Files(paths):
+            return await _files(variable, paths, most)
+        case [Path(), *_]:
+            return await _files(variable, _paths(context), most)
+        case str() if len(context) <= most:
+            return _bound(variable, context.encode("utf-8", "replace").decode())
+        case str():
+            return await _text(variable, encoded(context), "a text", most)
+        case bytes() | bytearray():
+            return await _text(variable, streamed(io.BytesIO(context)), "a text", most)
+        case list() | dict():
+            return _value(variable, context, most) or await _large(variable, context)
+        case _ if hasattr(context, "read"):
+            return await _text(variable, streamed(context), "a text that was piped in", most)
+    raise UsageError(
+        f"a context of type {type(context).__name__!r} cannot be held; give text, a list or dict of JSON values, "
+        "a Path, Files.of(…), or a stream of bytes"
+    )
+
+
+def _bound(variable: str, text: str) -> Held:
+    return Held(
+        variable=variable,
+        bind={variable: text},
+        description=describe.of_str(variable, "a text", len(text), text.count("\n") + 1, is_broken=False),
+        fingerprint=sha256(text.encode()).hexdigest(),
+    )
+
+
+def _value(variable: str, value: Any, most: int) -> Held | None:
+    """Bound as it is; None if it is too much for that."""
+    data = _json(value)
+    if len(data) > most:
+        return None
+    return Held(
+        variable=variable,
+        bind={variable: msgspec.json.decode(data)},
+        description=describe.of_value(variable, value, len(data)),
+        fingerprint=sha256(data).hexdigest(),
+    )
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"a context must be text or JSON values: {error}") from error
+
+
+async def _large(variable: str, value: list[Any] | dict[Any, Any]) -> Held:
+    """Texts by their numbers or keys; whatever else as the text of its JSON."""
+    named = {str(key): item for key, item in (value.items() if isinstance(value, dict) else enumerate(value))}
+    what = f"a {type(value).__name__} of {len(value):,}"
+    if len(named) < len(value) or not all(isinstance(item, str) for item in named.values()):
+        return await _text(variable, _lined(value), f"the JSON of {what} items", 0)
+    written = await asyncio.to_thread(spill_all, map(encoded, named.values()))
+    sizes = [len(text) for text in named.values()]
+    return _held(variable, Listing(dict(zip(named, written, strict=True))), f"{what} texts", sizes, "characters")
+
+
+def _lined(value: Any) -> Iterator[bytes]:
+    yield msgspec.json.format(_json(value), indent=1)
+
+
+async def _files(variable: str, paths: tuple[Path, ...], most: int) -> Held:
+    if not paths:
+        raise UsageError("there is no file to read; name at least one")
+    found = await asyncio.to_thread(listed, paths, find_spec("pypdf") is not None)
+    if len(paths) == 1 and not paths[0].is_dir():
+        ((name, stored),) = found.texts.items()
+        return await _one(variable, name, stored, f"the text of the file {describe.quoted(name)}", most)
+    what = f"the directory {describe.quoted(paths[0].name)}" if len(paths) == 1 else f"what is in {len(paths)} paths"
+    sizes = [stored.end - stored.start for stored in found.texts.values()]
+    return _held(variable, found, what, sizes, "bytes")
+
+
+async def _text(variable: str, pieces: Iterator[bytes], what: str, most: int) -> Held:
+    return await _one(variable, "", await asyncio.to_thread(spill, pieces), what, most)
+
+
+async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -> Held:
+    library = Library({name: stored})
+    try:
+        text = await library.text(name)
+        whole = await asyncio.to_thread(text.read, 0, text.size) if text.size <= most else None
+    except (HostError, Changed) as error:
+        library.close()
+        raise UsageError(f"the context cannot be read: {error}") from error
+    except BaseException:
+        library.close()
+        raise
+    facts = (what, text.size, text.breaks + 1, text.is_broken)
+    if whole is not None:
+        library.close()
+        return Held(
+            variable=variable,
+            bind={variable: whole},
+            description=describe.of_str(variable, *facts),
+            fingerprint=library.digest(),
+        )
+    return Held(
+        variable=variable,
+        prelude=prelude.of_text(variable, name, text.size, text.breaks + 1),
+        description=describe.of_text(variable, *facts),
+        fingerprint=library.digest(),
+        library=library,
+    )
+
+
+def _held(variable: str, found: Listing, what: str, sizes: list[int], unit: str) -> Held:
+    library = Library(found.texts)
+    files = [{"name": name, "size": size} for name, size in zip(found.texts, sizes, strict=True)]
+    return Held(
+        variable=variable,
+        bind={f"_{variable}_files": files},
+        prelude=prelude.of_files(variable, f"_{variable}_files"),
+        description=describe.of_files(variable, what, sizes, unit, found.left_out),
+        fingerprint=library.digest(),
+        library=library,
+    )
+
+
+def _paths(items: list[Any]) -> tuple[Path, ...]:
+    if not all(isinstance(item, Path) for item in items):
+        raise UsageError("a list of paths must have nothing else in it; for texts and files together, give two runs")
+    return tuple(items)

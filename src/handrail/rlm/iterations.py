@@ -1,0 +1,113 @@
+"""The turns of a run as they are told: to the caller's `on_iteration`, to the trajectory, and to whoever watches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from handrail.core.messages import AssistantMessage, Message, ResultMessage, SupervisorMessage, UserMessage
+from handrail.core.ports import Clock
+from handrail.rlm.progress import IterationStarted, Progress
+from handrail.rlm.record.trajectory import RLMLogger
+from handrail.rlm.repl.turns import Block, Turn, turns_of
+from handrail.rlm.values import CodeBlock, REPLResult, RLMIteration
+
+OnIteration = Callable[[RLMIteration, int], Awaitable[object] | object]
+"""Called after each turn with the turn and its number, from 1; plain or async. What it raises ends the run."""
+
+
+class Iterations:
+    """Tells each turn once. Those that were told before a run was taken up again are not told again."""
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        told: int,
+        of: int,
+        depth: int,
+        clock: Clock,
+        tell: Callable[[Progress], Awaitable[None]],
+        on_iteration: OnIteration | None,
+        logger: RLMLogger | None,
+    ) -> None:
+        self._run = run
+        self._told = told
+        self._read = 0
+        """Messages whose turns were told."""
+        self._skip = told
+        """Turns after them that were, too."""
+        self._of = of
+        self._depth = depth
+        self._clock = clock
+        self._tell = tell
+        self._on_iteration = on_iteration
+        self._logger = logger
+        self._prompt: tuple[Message, ...] = ()
+        self._started = clock.monotonic()
+
+    async def before(self, messages: tuple[Message, ...], shown: tuple[Message, ...] | None) -> None:
+        """The model is about to be asked with `shown`; None says that it is not asked any more."""
+        await self.after(messages)
+        if shown is not None:
+            self._prompt = shown
+            self._started = self._clock.monotonic()
+            await self._tell(IterationStarted(run=self._run, index=self._told + 1, of=self._of, depth=self._depth))
+
+    async def after(self, messages: tuple[Message, ...]) -> None:
+        """Tell the turns that have ended since."""
+        turns = turns_of(messages[self._read :])[self._skip :]
+        self._skip += len(turns)
+        if isinstance(messages[-1], ResultMessage):
+            self._read, self._skip = len(messages), 0
+        for turn in turns:
+            self._told += 1
+            if self._logger is None and self._on_iteration is None:
+                continue
+            iteration = iteration_of(turn, self._prompt, self._clock.monotonic() - self._started)
+            if self._logger is not None:
+                self._logger.log(iteration)
+            if self._on_iteration is not None:
+                awaited = self._on_iteration(iteration, self._told)
+                if inspect.isawaitable(awaited):
+                    await awaited
+
+
+def iteration_of(turn: Turn, prompt: tuple[Message, ...], seconds: float | None = None) -> RLMIteration:
+    """One turn in the shape that `rlms` and its tools read."""
+    asked, ran = turn.asked, turn.ran
+    final = None if ran.final is None else ran.final.text
+    blocks = [
+        CodeBlock(code=code, result=_result(block, final if number == len(ran.blocks) else None))
+        for number, (code, block) in enumerate(zip(asked.blocks, ran.blocks, strict=False), 1)
+    ]
+    return RLMIteration(
+        prompt=[said for message in prompt if (said := _said(message)) is not None],
+        response=turn.said.text,
+        code_blocks=blocks,
+        final_answer=final,
+        iteration_time=seconds,
+    )
+
+
+def _result(block: Block, final: str | None) -> REPLResult:
+    return REPLResult(
+        stdout=block.stdout,
+        stderr="\n".join(part for part in (block.stderr, block.error) if part),
+        locals=dict(block.names),
+        execution_time=block.seconds,
+        rlm_calls=[query.completion() for query in block.queries],
+        final_answer=final,
+    )
+
+
+def _said(message: Message) -> dict[str, Any] | None:
+    match message:
+        case SupervisorMessage(text=text):
+            return {"role": "system", "content": text}
+        case UserMessage():
+            return {"role": "user", "content": message.text}
+        case AssistantMessage(text=text):
+            return {"role": "assistant", "content": text}
+    return None

@@ -1,0 +1,1 @@
+"""Asking models from code: one query, many, with tools and handlers; what they cost."""

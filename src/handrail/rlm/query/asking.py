@@ -1,0 +1,183 @@
+"""One query, from its words to its completion: a run of the runner.
+
+It has an answer whatever becomes of it: that a model failed, or that a limit was reached, is in the
+completion. An answer that merely looks like an error is an answer: the origin of these functions guessed
+from words such as "[rate_limited]", and so lost texts about such errors.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.bus.chat.messages import object_or_text
+from handrail.core.context import Context
+from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError, describe
+from handrail.core.ids import NewId
+from handrail.core.messages import Conversation
+from handrail.core.model import ModelRequest, ToolChoice, ToolOffer
+from handrail.core.ports import Clock, Journal, Model
+from handrail.core.redact import redact_text
+from handrail.execute.executor import Executor
+from handrail.execute.policy import Policy
+from handrail.execute.whole import to_the_end
+from handrail.rlm.query.meter import Meter, Metered
+from handrail.rlm.query.spending import Spending
+from handrail.rlm.values import LMRequest, RLMChatCompletion
+from handrail.run import history
+from handrail.run.limits import Limits
+from handrail.run.runner import Runner
+from handrail.tools.registry import RegisteredTools
+
+logger = logging.getLogger(__name__)
+
+NO_TOOLS = RegisteredTools(())
+_NOWHERE = Context()
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """What is asked, read and checked."""
+
+    request: LMRequest
+    conversation: Conversation
+    schema: dict[str, Any] | None = None
+    tools: RegisteredTools = NO_TOOLS
+    external: tuple[ToolOffer, ...] = ()
+    """Tools whose calls are left to the asker."""
+    choice: ToolChoice = "auto"
+    iterations: int
+    run: str = ""
+    """Where it is on record, if it was asked before."""
+
+
+class Asker:
+    """Keeps what queries share: an executor without tools, and a runner for each model."""
+
+    def __init__(
+        self, spend: Spending, journal: Journal | None, policy: Policy, iterations: int, clock: Clock, new_id: NewId
+    ) -> None:
+        self._spend = spend
+        self._journal = journal
+        self._policy = replace(policy, concurrency=1, confirm_side_effects=False)
+        self._iterations = iterations
+        self._clock = clock
+        self._new_id = new_id
+        self._executor: Executor | None = None
+        self._plain: dict[int, tuple[Model, Runner]] = {}
+        """For what most queries are: no tools, and nothing else of their own."""
+
+    async def answer(self, query: Query, model: Model) -> RLMChatCompletion:
+        """
+        Raises:
+            JournalError: The record cannot be kept.
+        """
+        run = query.run or self._run_of(query)
+        meter = Meter(self._spend, model.name, len(query.conversation))
+        completion = RLMChatCompletion(
+            root_model=model.name, prompt=query.request.prompt, response="", usage_summary=meter.summary, run=run
+        )
+        self._spend.begin(run)
+        try:
+            if query.tools:
+                conversation = await self._with_tools(query, model, run, meter)
+            else:
+                executor = self._without_tools()
+                conversation = await self._run(executor, self._runner(executor, model, query), query, run, meter)
+        except JournalError:
+            raise
+        except LimitExceeded as error:
+            if error.limit != "iterations":
+                return failed(completion, "limit_exceeded", str(error))
+            return failed(completion, "tool_loop_error", f"Maximum tool iterations ({query.iterations}) exceeded")
+        except ModelError as error:
+            return failed(completion, error.code, str(error), error.status)
+        except HandrailError as error:
+            return failed(completion, "query_error", str(error))
+        except Exception as error:  # a model is anybody's code, and the other queries of a batch go on
+            logger.exception("a query failed in a way that is not known")
+            return failed(completion, "query_error", describe(error))
+        finally:
+            self._spend.end()
+        completion.response = conversation.text
+        if query.external:
+            _leave_calls(completion, conversation)
+        return completion
+
+    def _run_of(self, query: Query) -> str:
+        """A query that nobody writes down and that makes no calls needs no run of its own."""
+        calls = query.tools or query.external
+        plain = self._journal is None and not calls and isinstance(query.request.prompt, str)
+        return "" if plain else self._new_id("run")
+
+    def _without_tools(self) -> Executor:
+        if self._executor is None:
+            self._executor = Executor(NO_TOOLS, journal=self._journal, clock=self._clock)
+        return self._executor
+
+    async def _with_tools(self, query: Query, model: Model, run: str, meter: Meter) -> Conversation:
+        async with Executor(query.tools, policy=self._policy, journal=self._journal, clock=self._clock) as executor:
+            return await self._run(executor, self._runner(executor, model, query), query, run, meter)
+
+    def _runner(self, executor: Executor, model: Model, query: Query) -> Runner:
+        own = bool(query.tools) or query.schema is not None or query.iterations != self._iterations
+        if not own and id(model) in self._plain:
+            return self._plain[id(model)][1]
+        defaults = ModelRequest(messages=(), response_schema=query.schema)
+        limits = Limits(
+            iterations=query.iterations,
+            on_limit="error",
+            # What a query is limited by is its iterations, and nothing ends it before.
+            same_answer=query.iterations * 1_000,
+            wrong_calls=query.iterations * 1_000,
+        )
+        runner = Runner(Metered(model, self._spend), executor, limits, defaults=defaults)
+        if not own:
+            self._plain[id(model)] = model, runner
+        return runner
+
+    async def _run(self, executor: Executor, runner: Runner, query: Query, run: str, meter: Meter) -> Conversation:
+        context = Context(run=run) if run else _NOWHERE
+        reason = "failed"
+        try:
+            conversation = query.conversation
+            if self._journal is not None and query.run:
+                conversation = await self._begun(executor, query, context)
+            conversation = await runner.run(
+                conversation, context, tool_choice=query.choice, follow=meter.take, external=query.external
+            )
+            meter.take(conversation)
+            reason = "done"
+            return conversation
+        finally:
+            if self._journal is not None:
+                await to_the_end(executor.finish(run, reason))
+            elif run:
+                await executor.finish(run, reason)
+
+    async def _begun(self, executor: Executor, query: Query, context: Context) -> Conversation:
+        """What is said, or what was said before when this is taken up again."""
+        await executor.calls(context)  # from here on nobody else works on the run
+        events = await executor.history(context.run)
+        recorded = history.conversation_of(events)
+        return recorded if len(recorded) >= len(query.conversation) else query.conversation
+
+    async def aclose(self) -> None:
+        if self._executor is not None:
+            await self._executor.aclose()
+
+
+def failed(completion: RLMChatCompletion, kind: str, message: str, status: int | None = None) -> RLMChatCompletion:
+    """The completion with the reason why it has no answer."""
+    completion.error, completion.error_type, completion.status_code = redact_text(message), kind, status
+    return completion
+
+
+def _leave_calls(completion: RLMChatCompletion, conversation: Conversation) -> None:
+    calls = [each.call for each in history.unanswered(conversation)]
+    if calls:
+        completion.tool_calls = [
+            {"id": call.id, "name": call.name, "arguments": object_or_text(call.arguments)} for call in calls
+        ]

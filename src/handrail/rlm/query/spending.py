@@ -1,0 +1,122 @@
+"""What a run has used of its budget, all queries below it included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from handrail.core.errors import LimitExceeded, UsageError
+from handrail.core.messages import Usage
+from handrail.core.ports import Clock, SystemClock
+from handrail.rlm.values import RLMChatCompletion, UsageSummary
+
+NOTHING = Usage()
+
+
+class Spending:
+    """Counts every reply of every model, and says when there is nothing left. A parent counts for its children too."""
+
+    def __init__(
+        self,
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
+        deadline: float | None = None,
+        *,
+        clock: Clock = SystemClock(),
+        above: Spending | None = None,
+    ) -> None:
+        """`max_cost` is in US dollars, as far as prices are known; `deadline` is on the clock's monotonic time."""
+        for name, value in (("max_cost", max_cost), ("max_tokens", max_tokens)):
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be more than 0, not {value!r}")
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
+        self.deadline = deadline
+        self._clock = clock
+        self._above = above
+        self._seconds = 0.0 if deadline is None else deadline - clock.monotonic()
+        self._summary = UsageSummary()
+        self._runs: set[str] = set()
+        """Whose replies are counted as they come."""
+        self.calls = 0
+        self.tokens = 0
+        self.cost = 0.0
+        self.in_flight = 0
+        """Queries that are being answered now."""
+        self.queries = 0
+        """Queries so far, those in flight included."""
+
+    def below(self) -> Spending:
+        """For a run that this one has begun: it counts its own, and is held to what is left here."""
+        return Spending(clock=self._clock, above=self)
+
+    @property
+    def whole(self) -> Spending:
+        """That of the run which nobody began."""
+        return self if self._above is None else self._above.whole
+
+    def add(self, model: str, usage: Usage | None, calls: int = 1) -> None:
+        """Count what a model has said."""
+        self._summary.count(model, usage or NOTHING, calls)
+        self.calls += calls
+        if usage is not None:
+            self.tokens += usage.input_tokens + usage.output_tokens
+            self.cost += usage.cost or 0.0
+        if self._above is not None:
+            self._above.add(model, usage, calls)
+
+    def heard(self, completion: RLMChatCompletion) -> None:
+        """Count an answer out of the record. One that was given in this process is counted already."""
+        if completion.run in self._runs:
+            return
+        self._runs.add(completion.run)
+        used = completion.usage_summary
+        self._summary.add(used)
+        self.calls += used.total_calls
+        self.tokens += used.total_input_tokens + used.total_output_tokens
+        self.cost += used.total_cost or 0.0
+        if self._above is not None:
+            self._above.heard(completion)
+
+    def begin(self, run: str) -> None:
+        """A query is asked. Its replies are counted as they come, and `end` must follow."""
+        if run:
+            self._runs.add(run)
+        self.queries += 1
+        self.in_flight += 1
+        if self._above is not None:
+            self._above.begin(run)
+
+    def end(self) -> None:
+        self.in_flight -= 1
+        if self._above is not None:
+            self._above.end()
+
+    @contextmanager
+    def asking(self, run: str) -> Iterator[None]:
+        """Between `begin` and `end`."""
+        self.begin(run)
+        try:
+            yield
+        finally:
+            self.end()
+
+    def summary(self) -> UsageSummary:
+        """By model. A copy: it does not go on counting."""
+        copy = UsageSummary()
+        copy.add(self._summary)
+        return copy
+
+    def check(self) -> None:
+        """
+        Raises:
+            LimitExceeded: Nothing more may be asked.
+        """
+        if self._above is not None:
+            self._above.check()
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            raise LimitExceeded("US dollars", self.max_cost)
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            raise LimitExceeded("tokens", self.max_tokens)
+        if self.deadline is not None and self._clock.monotonic() >= self.deadline:
+            raise LimitExceeded("seconds", round(self._seconds, 3))

@@ -1,0 +1,1 @@
+"""Trajectories: a run as lines of JSON, as `rlms` and its viewer read them."""

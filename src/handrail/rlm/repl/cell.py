@@ -1,0 +1,182 @@
+"""The tool `repl`: runs the code of one reply, block by block, and says whether there is a final answer.
+
+It changes nothing by itself. Whatever its code does to the world, it does by calls of other tools, each under a key; so
+after a crash it runs again from its beginning, and what was done is answered from the record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from handrail.core.calls import ToolResult
+from handrail.core.errors import UsageError
+from handrail.core.invocation import Invocation
+from handrail.rlm import prompts
+from handrail.rlm.progress import CellRan, CellRunning, Progress, Rebuilt
+from handrail.rlm.repl import finals
+from handrail.rlm.repl.bridge import Bridge
+from handrail.rlm.repl.calling import Live
+from handrail.rlm.repl.notebook import Done, Notebook
+from handrail.rlm.repl.turns import REPL, Asked, Block, Final, Query, Ran
+from handrail.sandbox.port import Cell
+from handrail.tools.definition import ToolDefinition
+from handrail.tools.tool import Tool
+
+DAY = 86_400.0
+_MOST = 2**30
+"""Characters of a result: the limits of the sandbox are what counts."""
+_NAME = re.compile(r"[^\W\d]\w*")
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "blocks": {"type": "array", "items": {"type": "string"}},
+        "final": {"type": ["string", "null"]},
+        "final_var": {"type": ["string", "null"]},
+        "cut": {"type": "boolean"},
+        "unclosed": {"type": "boolean"},
+        "contexts": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["blocks"],
+    "additionalProperties": False,
+}
+
+Tell = Callable[[Progress], Awaitable[None]]
+
+
+class Cells:
+    """The handler of the tool, with the notebook of its run."""
+
+    def __init__(self, notebook: Notebook, tell: Tell, *, depth: int = 0) -> None:
+        self._notebook = notebook
+        self._tell = tell
+        self._depth = depth
+
+    def tool(self) -> Tool:
+        definition = ToolDefinition(
+            REPL, "Run Python in the REPL of this run.", _SCHEMA, timeout=DAY, untrusted=True, tags=("rlm",)
+        )
+        return Tool(
+            definition,
+            self.perform,
+            style="invocation",
+            isolation="loop",
+            concurrency=1,
+            max_output=_MOST,
+            share=False,
+            replays=True,
+        )
+
+    async def perform(self, invocation: Invocation) -> dict[str, Any]:
+        asked = Asked.read(invocation.arguments)
+        ran = await self._run(asked, invocation)
+        if ran.lost:  # by its own doing or not: nothing is done twice, so it may be tried once more
+            ran = await self._run(asked, invocation)
+        await self._notebook.settled(Done(invocation.id, asked, ran))
+        return {"output": ran.to_dict()}
+
+    async def _run(self, asked: Asked, invocation: Invocation) -> Ran:
+        notebook = self._notebook
+        notices = list(await notebook.ready())
+        if notebook.rebuilt:
+            whole = not notices
+            told = Rebuilt(run=invocation.context.run, calls=notebook.rebuilt, whole=whole, depth=self._depth)
+            await self._tell(told)
+        async with notebook.bridge(Live(invocation), invocation.id) as bridge:
+            blocks, seen = await self._blocks(asked.blocks, bridge, invocation.context.run)
+        final, more = await self._final(asked, blocks, seen)
+        if final is None and seen.keys() & {"text", "name"}:  # it was not taken, and must not be the next time either
+            await notebook.read(finals.UNREADY, *finals.SEEN)
+        return Ran(
+            blocks=tuple(blocks),
+            skipped=len(asked.blocks) - len(blocks),
+            final=final,
+            draft=seen.get("draft", ""),
+            notices=(*notices, *more),
+        )
+
+    async def _blocks(self, codes: tuple[str, ...], bridge: Bridge, run: str) -> tuple[list[Block], dict[str, str]]:
+        """Each block until one fails or answers, and what the last has answered."""
+        blocks: list[Block] = []
+        seen: dict[str, str] = {}
+        for number, code in enumerate(codes, 1):
+            await self._tell(CellRunning(run=run, block=number, of=len(codes), code=code, depth=self._depth))
+            asked = len(bridge.completions)
+            cell = await self._notebook.run(code, bridge, peek=finals.PEEK)
+            queries = tuple(map(Query.of, bridge.completions[asked:]))
+            blocks.append(Block.of(cell, self._notebook.names, queries))
+            ran = CellRan(run=run, block=number, ending=cell.ending, seconds=cell.seconds, depth=self._depth)
+            await self._tell(ran)
+            seen = await self._seen(cell)
+            if cell.ending != "ok" or seen.keys() & {"text", "name"}:
+                break
+        return blocks, seen
+
+    async def _seen(self, cell: Cell) -> dict[str, str]:
+        """What the code has answered: `text` or `name` of a final answer, or the `draft` of one."""
+        answer, said = cell.values.get("answer"), cell.values.get("_final")
+        if cell.state == "gone":
+            return {}
+        if isinstance(answer, dict) and not answer.get("ready") and said == {}:
+            content = answer.get("content")
+            if not content or isinstance(content, str):
+                return {"draft": content} if content else {}
+        found = await self._notebook.read(finals.LOOK, *finals.SEEN)
+        if cell.ending != "ok" and isinstance(found, dict) and found.keys() & {"text", "name"}:
+            await self._notebook.read(finals.UNREADY, *finals.SEEN)
+            return {"failed": "", "draft": found.get("text", "")}
+        return found if isinstance(found, dict) else {}
+
+    async def _final(self, asked: Asked, blocks: list[Block], seen: dict[str, str]) -> tuple[Final | None, list[str]]:
+        """The final answer, or what to tell the model about why there is none."""
+        if blocks and blocks[-1].ending != "ok":
+            wanted = "failed" in seen or asked.final is not None or asked.final_var is not None
+            return None, [*([prompts.AFTER_FAILURE] if wanted else []), *_cut(asked)]
+        if "text" in seen:
+            return self._taken(seen["text"])
+        if (name := seen.get("name")) is not None:
+            # Code that says FINAL_VAR(result) where it should say "result" has given the value itself.
+            return await self._variable(name) if _NAME.fullmatch(name) else self._taken(name)
+        if asked.final is None and asked.final_var is None:
+            return None, _cut(asked) or ([] if blocks or asked.contexts else [prompts.NO_CODE])
+        if not blocks and not self._notebook.has_run:
+            return None, [prompts.TOO_EARLY]
+        if asked.final_var is not None:
+            return await self._variable(asked.final_var)
+        return await self._variable(asked.final) if asked.final in self._notebook.names else self._taken(asked.final)
+
+    async def _variable(self, name: str | None) -> tuple[Final | None, list[str]]:
+        found = await self._notebook.read(finals.as_text(name or ""), *finals.SEEN) if name else None
+        if not isinstance(found, dict):
+            return None, [prompts.missing(name or "", self._notebook.names)]
+        return self._taken(found["text"])
+
+    def _taken(self, text: str | None) -> tuple[Final | None, list[str]]:
+        return (Final(text), []) if text and text.strip() else (None, [prompts.EMPTY])
+
+
+def _cut(asked: Asked) -> list[str]:
+    return [*([prompts.CUT] if asked.cut else []), *([prompts.UNCLOSED] if asked.unclosed else [])]
+
+
+def check_setup(run: str, result: ToolResult) -> None:
+    """Of the call that makes the REPL ready.
+
+    Raises:
+        UsageError: It could not, for a reason that is the user's to mend.
+    """
+    if result.error is not None and result.error.code == "duplicate_id":
+        raise UsageError(
+            f"run {run!r} was begun with another context, or other setup code; give what it was begun with, or begin "
+            "another run"
+        )
+    if result.is_error:
+        raise UsageError(f"the REPL could not be made ready: {result.text}")
+    ran = msgspec.convert(result.content, Ran)
+    failed = next((block for block in ran.blocks if block.ending != "ok"), None)
+    if failed is not None:
+        raise UsageError(f"setup_code failed ({failed.ending}): {failed.error or failed.stderr}")

@@ -1,0 +1,79 @@
+"""Handlers that live in a REPL: calls wait here until the code there has answered them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from handrail.core.errors import ToolError
+from handrail.core.invocation import Invocation
+from handrail.sandbox.port import JSON
+
+Channels = dict[str, "Channel"]
+"""By the id of the call whose query uses the handlers. The bridge of a cell puts them here, and the tools find them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call that waits for code in a REPL."""
+
+    ticket: str
+    """The same whenever the same call of the same query is to be answered again."""
+    index: int
+    """Of the prompt, in a batch."""
+    name: str
+    arguments: dict[str, Any]
+    answer: asyncio.Future[JSON]
+
+
+class Channel:
+    """Between the calls of one query, or one batch, and the code that answers them, one at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Waiting] = deque()
+        self._more = asyncio.Event()
+        self._run: str | None = None
+
+    def of_batch(self, run: str) -> None:
+        """The queries are runs below this one, each named by the number of its prompt."""
+        self._run = run
+
+    async def elsewhere(self, invocation: Invocation) -> JSON:
+        """Have the code in the REPL answer a call.
+
+        Raises:
+            ToolError: It failed, with its words.
+        """
+        index, ticket = 0, invocation.id
+        if self._run is not None:
+            index = int(invocation.context.run.removeprefix(f"{self._run}."))
+            ticket = f"{index}.{invocation.id}"
+        answer: asyncio.Future[JSON] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Waiting(ticket, index, invocation.tool_name, invocation.arguments, answer))
+        self._more.set()
+        return await answer
+
+    async def next(self) -> Waiting:
+        """The next call that still has somebody who wants its answer."""
+        while True:
+            while self._waiting:
+                waiting = self._waiting.popleft()
+                if not waiting.answer.done():
+                    return waiting
+            self._more.clear()
+            await self._more.wait()
+
+
+def settle(waiting: Waiting, result: Any) -> None:
+    """Give a call what the code has posted. One that was given up meanwhile needs nothing any more."""
+    if waiting.answer.done():
+        return
+    match result:
+        case {"error": str(words)}:
+            waiting.answer.set_exception(ToolError("failed", words or "it raised an exception without words"))
+        case {"value": value}:
+            waiting.answer.set_result(value)
+        case _:
+            waiting.answer.set_exception(ToolError("failed", "its handler posted neither a value nor an error"))

@@ -1,0 +1,220 @@
+"""What code in a REPL can call: Python that CPython and Monty both run before the first cell.
+
+Each function gathers its arguments and asks `_host`. Handlers stay in the REPL: the
+host says which calls there are, and the code here runs the handler and posts its result.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from handrail.core.errors import UsageError
+from handrail.rlm.repl.finals import NAMES as FINALS
+from handrail.rlm.repl.tools import QUERIES
+from handrail.tools.tool import Tool
+
+RESERVED = frozenset({*QUERIES, *FINALS, "context", "history", "tool_handler"})
+"""Names that no tool of a user may have."""
+
+SOURCE = '''
+import asyncio as _asyncio
+import json as _json
+
+def _said(**given):
+    return {name: given[name] for name in given if given[name] is not None}
+
+def _check_prompt(prompt):
+    if not isinstance(prompt, (str, list)):
+        raise ValueError("Invalid prompt type: " + type(prompt).__name__ + "; give text, or a list of messages")
+
+def _check_prompts(prompts):
+    if not isinstance(prompts, (list, tuple)):
+        raise ValueError("Invalid prompts: give a list of them, not " + type(prompts).__name__)
+    for prompt in prompts:
+        _check_prompt(prompt)
+
+def _check_handlers(prompts, tools, handlers):
+    if tools is None:
+        return
+    if handlers is None:
+        raise ValueError("tool_handler is required when tools are provided")
+    if isinstance(handlers, (list, tuple)):
+        if len(handlers) != len(prompts):
+            raise ValueError("Invalid tool_handler: give one, or one for each of the " + str(len(prompts)) + " prompts")
+        each = any([item is None or isinstance(item, (list, tuple)) for item in tools])
+        for at, handler in enumerate(handlers):
+            if handler is None and not (each and at < len(tools) and tools[at] is None):
+                raise ValueError("tool_handler is required when tools are provided")
+
+def _text_of(value):
+    if isinstance(value, str):
+        return value
+    try:
+        return _json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError("its result is not JSON: " + str(error))
+
+def _awaited(value):
+    try:
+        return _asyncio.run(value)
+    except RuntimeError as error:
+        if "running event loop" not in str(error):
+            raise
+        value.close()
+        raise RuntimeError("an async tool_handler cannot run in code that is itself awaited; make it a plain function")
+
+def _handle(call, handlers):
+    handler = handlers[call["index"]] if isinstance(handlers, (list, tuple)) else handlers
+    try:
+        value = handler(call["name"], call["arguments"])
+        if type(value).__name__ == "coroutine":
+            value = _awaited(value)
+        return {"ticket": call["ticket"], "value": _text_of(value)}
+    except Exception as error:
+        return {"ticket": call["ticket"], "error": str(error) or type(error).__name__}
+
+def _answered(reply, handlers=None):
+    while "done" not in reply:
+        reply = _host("handled", {"results": [_handle(call, handlers) for call in reply["calls"]]})
+    return reply["done"]
+
+def llm_query(
+    prompt, model=None, response_format=None, tools=None, tool_handler=None, *, tool_choice=None, max_iterations=None
+):
+    """Ask a model; with tools, until it answers without calling one. An error is text: __LLM_ERROR__|…"""
+    _check_prompt(prompt)
+    if tools is not None and tool_handler is None:
+        raise ValueError("tool_handler is required when tools are provided")
+    more = _said(tools=tools, tool_choice=tool_choice, max_iterations=max_iterations)
+    asked = _said(prompt=prompt, model=model, response_format=response_format, **more)
+    return _answered(_host("llm_query", asked), tool_handler)
+
+def llm_query_batched(
+    prompts, model=None, response_formats=None, tools=None, tool_handler=None, *, tool_choice=None, max_iterations=None
+):
+    """Ask a model about each prompt, several at once. The answers are in the order of the prompts."""
+    _check_prompts(prompts)
+    _check_handlers(prompts, tools, tool_handler)
+    more = _said(tools=tools, tool_choice=tool_choice, max_iterations=max_iterations)
+    asked = _said(prompts=list(prompts), model=model, response_formats=response_formats, **more)
+    return _answered(_host("llm_query_batched", asked), tool_handler)
+
+def tool_handler(name, arguments):
+    """Call one of the tools by its name. Its result as text: JSON, unless it is text already."""
+    return _text_of(_host(name, arguments))
+
+def _call(tool, signature, names, required, more, args, kwargs):
+    if len(args) > len(names):
+        raise TypeError(signature + " takes " + str(len(names)) + " arguments at most, not " + str(len(args)))
+    given = dict(zip(names, args))
+    for name in kwargs:
+        if name in given:
+            raise TypeError(signature + " was given " + repr(name) + " twice")
+        if name not in names and not more:
+            raise TypeError(signature + " has no argument " + repr(name))
+        given[name] = kwargs[name]
+    for name in required:
+        if name not in given:
+            raise TypeError(signature + " needs " + repr(name))
+    return _host(tool, given)
+'''
+
+RECURSION = '''
+def rlm_query(prompt, model=None):
+    """Have a model with a REPL of its own work on a prompt."""
+    _check_prompt(prompt)
+    return _answered(_host("rlm_query", _said(prompt=prompt, model=model)))
+
+def rlm_query_batched(prompts, model=None):
+    """Have a model with a REPL of its own work on each prompt. The answers are in the order of the prompts."""
+    _check_prompts(prompts)
+    return _answered(_host("rlm_query_batched", _said(prompts=list(prompts), model=model)))
+'''
+
+
+def prelude(tools: Iterable[Tool] = (), *, recursion: bool = True) -> str:
+    """The source to run first, and again when code has overwritten what it defines.
+
+    It keeps no state, so running it again changes nothing else. `FINAL` and its like are in `finals`.
+
+    Raises:
+        UsageError: A tool has a name that is taken here, or two of them are one in Python.
+    """
+    parts = [SOURCE, RECURSION if recursion else ""]
+    taken: dict[str, str] = {}
+    for tool in tools:
+        name = python_name(tool.name)
+        if name in RESERVED:
+            raise UsageError(f"a tool cannot be called {tool.name!r} here: the REPL has that name already; rename it")
+        if (other := taken.setdefault(name, tool.name)) != tool.name:
+            raise UsageError(f"the tools {other!r} and {tool.name!r} would both be {name!r} in the REPL; rename one")
+        parts.append(_function(tool, name))
+    return "\n".join(parts)
+
+
+def functions(tools: Iterable[Tool] = (), *, recursion: bool = True) -> frozenset[str]:
+    """The public names that the prelude binds, each to a function."""
+    asking = QUERIES if recursion else QUERIES[:2]
+    return frozenset({*asking, "tool_handler", *(python_name(tool.name) for tool in tools)})
+
+
+def overwritten(names: Mapping[str, str], bound: Iterable[str]) -> list[str]:
+    """Of the functions that the prelude bound, those that are something else now: then it is to be run again.
+
+    `names` are the variables of a cell with their types. A function that code wrote in the place of one is its own.
+    """
+    return sorted(
+        name for name in bound if name in names and names[name] not in ("function", "builtin_function_or_method")
+    )
+
+
+def python_name(name: str) -> str:
+    """What a tool is called in code: `gh.search-code` is `gh_search_code`."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"_{plain}" if plain[:1].isdigit() or keyword.iskeyword(plain) else plain
+
+
+def signature(tool: Tool, name: str = "") -> str:
+    """How a tool is called, in words: `get_stats(question: string, most: integer = 10)`."""
+    schema = tool.definition.input_schema
+    required = schema.get("required", [])
+    said = [_parameter(key, schema["properties"][key], key in required) for key in _parameters(schema)]
+    return f"{name or python_name(tool.name)}({', '.join(said)})"
+
+
+def _parameter(name: str, schema: Any, is_required: bool) -> str:
+    schema = schema if isinstance(schema, dict) else {}
+    kind = schema.get("type", "any")
+    words = f"{name}: {kind if isinstance(kind, str) else ' | '.join(map(str, kind))}"
+    if "default" in schema:
+        return f"{words} = {schema['default']!r}"
+    return words if is_required else f"{words} = …"
+
+
+def _parameters(schema: Mapping[str, Any]) -> list[str]:
+    """In order, those that are needed first: so may they be given without their names."""
+    required = schema.get("required", [])
+    names = list(schema.get("properties", {}))
+    return [*(name for name in names if name in required), *(name for name in names if name not in required)]
+
+
+def _function(tool: Tool, name: str) -> str:
+    schema = tool.definition.input_schema
+    names = tuple(_parameters(schema))
+    required = tuple(key for key in schema.get("required", []) if isinstance(key, str))
+    more = schema.get("additionalProperties", True) is not False
+    said = signature(tool, name)
+    about = f"{said}\n\n{tool.definition.description}".strip()
+    return (
+        f"def {name}(*args, **kwargs):\n"
+        f"    {_literal(about)}\n"
+        f"    return _call({tool.name!r}, {_literal(said)}, {names!r}, {required!r}, {more!r}, args, kwargs)\n"
+    )
+
+
+def _literal(text: str) -> str:
+    """Text as Python that both interpreters read alike."""
+    return ascii(text)

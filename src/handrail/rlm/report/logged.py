@@ -1,0 +1,208 @@
+"""The tree of a run from its trajectory: a file of ours or of `rlms`, or the metadata of a completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from handrail.core.errors import UsageError
+from handrail.rlm import prompts
+from handrail.rlm.record.trajectory import Logged, Trajectory
+from handrail.rlm.report.tree import Block, Query, Run, Said, Turn, Used, by_model
+from handrail.rlm.values import CodeBlock, ModelUsage, RLMChatCompletion, RLMIteration, RLMMetadata, UsageSummary
+
+DEEPEST = 8
+"""Runs within runs that are shown."""
+
+
+def from_trajectory(trajectory: Trajectory, completion: RLMChatCompletion | None = None, question: str = "") -> Run:
+    """With the completion it ends in, if that is known: a trajectory alone does not say what the root model used."""
+    iterations = [each.iteration for each in trajectory.iterations]
+    turns = _turns(trajectory.iterations, 0)
+    answers = [turn.final for turn in turns if turn.final is not None]
+    metadata, first = trajectory.metadata, iterations[0].prompt if iterations else ""
+    ended = completion if completion is not None else RLMChatCompletion(root_model="", prompt="", response="")
+    asked = [(name, used) for turn in turns for query in turn.queries for name, used in used_by(query)]
+    return Run(
+        model=metadata.root_model if metadata else ended.root_model or "unknown model",
+        question=question or _question(said_of(first)),
+        answer=ended.response if completion is not None else (answers[-1] if answers else None),
+        partial=ended.partial,
+        why=ended.error or "",
+        turns=turns,
+        seconds=ended.execution_time or sum(turn.seconds for turn in turns),
+        used=_used(ended.usage_summary) or by_model(asked),
+        facts=_facts(metadata),
+        started=trajectory.iterations[0].timestamp if trajectory.iterations else "",
+        id=ended.run,
+        notes=trajectory.notes,
+    )
+
+
+def from_completion(completion: RLMChatCompletion, question: str = "") -> Run:
+    """A completion that has its trajectory with it."""
+    return _nested(completion, 0, question) or Run(
+        model=completion.root_model,
+        question=question or _question(said_of(completion.prompt)),
+        answer=completion.response,
+        partial=completion.partial,
+        why=completion.error or "",
+        seconds=completion.execution_time,
+        used=_used(completion.usage_summary),
+        id=completion.run,
+        notes=("No trajectory was kept with this completion.",),
+    )
+
+
+def said_of(prompt: Any) -> tuple[Said, ...]:
+    """A prompt in whatever form: text, messages, or something else as it is."""
+    if isinstance(prompt, str):
+        return (Said("user", prompt),)
+    if isinstance(prompt, Sequence):
+        return tuple(Said(str(each.get("role", "?")), _words(each)) for each in prompt if isinstance(each, Mapping))
+    return () if prompt is None else (Said("user", str(prompt)),)
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    match message.get("content"):
+        case str(text):
+            return text
+        case None:
+            return str(message.get("tool_calls", ""))
+        case [*parts]:
+            return "\n".join(str(part.get("text", part)) if isinstance(part, Mapping) else str(part) for part in parts)
+    return str(message.get("content"))
+
+
+def _turns(logged: Iterable[Logged], depth: int) -> tuple[Turn, ...]:
+    turns = [(each.number, each.iteration) for each in logged]
+    prompts: list[tuple[Said, ...]] = [(), *(said_of(iteration.prompt) for _, iteration in turns)]
+    return tuple(
+        _turn(number, iteration, new, depth)
+        for (number, iteration), new in zip(turns, map(_new, pairwise(prompts)), strict=True)
+    )
+
+
+def _new(prompts: tuple[tuple[Said, ...], tuple[Said, ...]]) -> tuple[Said, ...]:
+    """What one prompt has that the one before had not; what the model itself said is shown where it said it."""
+    before, now = prompts
+    shared = 0
+    while shared < min(len(before), len(now)) and before[shared] == now[shared]:
+        shared += 1
+    return tuple(each for each in now[shared:] if each.role != "assistant")
+
+
+def _turn(number: int, iteration: RLMIteration, asked: tuple[Said, ...], depth: int) -> Turn:
+    return Turn(
+        number=number,
+        reply=iteration.response,
+        asked=asked,
+        blocks=tuple(_block(block, depth) for block in iteration.code_blocks),
+        final=iteration.final_answer,
+        seconds=iteration.iteration_time or 0.0,
+    )
+
+
+def _block(block: CodeBlock, depth: int) -> Block:
+    result = block.result
+    stderr, error = _error(result.stderr)
+    return Block(
+        code=block.code,
+        stdout=result.stdout,
+        stderr=stderr,
+        error=error,
+        seconds=result.execution_time,
+        names=tuple((name, str(value)) for name, value in result.locals.items()),
+        queries=tuple(_query(call, depth) for call in result.rlm_calls),
+    )
+
+
+def _error(stderr: str) -> tuple[str, str]:
+    """In a trajectory an exception is the end of stderr: a traceback, or a line `NameError: …`."""
+    at = stderr.rfind("Traceback (most recent call last)")
+    last = stderr.rstrip().rpartition("\n")[2]
+    if at >= 0:
+        return stderr[:at], stderr[at:]
+    kind, colon, _ = last.partition(":")
+    return ("", stderr) if colon and kind.isidentifier() and kind.endswith(("Error", "Exception")) else (stderr, "")
+
+
+def _query(call: RLMChatCompletion, depth: int) -> Query:
+    nested = _nested(call, depth + 1)
+    return Query(
+        model=call.root_model,
+        prompt=said_of(call.prompt),
+        answer=call.response,
+        seconds=call.execution_time,
+        used=_total(call.usage_summary),
+        error=call.error or "",
+        run=call.run,
+        nested=nested,
+    )
+
+
+def _nested(call: RLMChatCompletion, depth: int, question: str = "") -> Run | None:
+    match call.metadata:
+        case {"run_metadata": dict(metadata), "iterations": list(iterations)} if depth <= DEEPEST:
+            try:
+                told = [RLMIteration.from_dict(each) for each in iterations]
+                begun = RLMMetadata.from_dict(metadata)
+            except UsageError as error:
+                return Run(model=call.root_model, notes=(f"its trajectory cannot be read: {error}",))
+            turns = _turns([Logged(at, "", each) for at, each in enumerate(told, 1)], depth)
+            return Run(
+                model=begun.root_model,
+                question=question or _question(said_of(told[0].prompt if told else call.prompt)),
+                answer=call.response,
+                partial=call.partial,
+                why=call.error or "",
+                turns=turns,
+                seconds=call.execution_time,
+                used=_used(call.usage_summary),
+                facts=_facts(begun),
+                id=call.run,
+            )
+    return None
+
+
+def used_by(query: Query) -> Iterable[tuple[str, Used]]:
+    return query.nested.used if query.nested is not None and query.nested.used else [(query.model, query.used)]
+
+
+def _question(prompt: tuple[Said, ...]) -> str:
+    return question_in(next((each.text for each in prompt if each.role == "user"), ""))
+
+
+def question_in(text: str) -> str:
+    """The question alone, out of what our runs say first; what others say first is left as it is."""
+    for template, field in ((prompts.QUESTION, "{question}"), (prompts.TASK_ONLY, "{task}")):
+        before = template.partition(field)[0].rpartition("}")[2]
+        _, found, asked = text.partition(before)
+        if found:
+            return asked.removesuffix(prompts.BEGIN).strip()
+    return text
+
+
+def _used(summary: UsageSummary) -> tuple[tuple[str, Used], ...]:
+    return tuple((name, _one(each)) for name, each in summary.model_usage_summaries.items())
+
+
+def _total(summary: UsageSummary) -> Used:
+    return Used(summary.total_calls, summary.total_input_tokens, summary.total_output_tokens, summary.total_cost)
+
+
+def _one(used: ModelUsage) -> Used:
+    return Used(used.total_calls or 0, used.total_input_tokens or 0, used.total_output_tokens or 0, used.total_cost)
+
+
+def _facts(metadata: RLMMetadata | None) -> tuple[tuple[str, str], ...]:
+    if metadata is None:
+        return ()
+    return (
+        ("backend", metadata.backend),
+        ("environment", metadata.environment_type),
+        ("most turns", str(metadata.max_iterations)),
+        ("depth", str(metadata.max_depth)),
+        *((("other backends", ", ".join(metadata.other_backends)),) if metadata.other_backends else ()),
+    )

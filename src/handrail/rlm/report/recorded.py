@@ -1,0 +1,141 @@
+"""The tree of a run from the journal: what was said, run and asked, and below it the runs of its questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from handrail.core.errors import HandrailError
+from handrail.core.events import Recorded, RunFinished, RunStarted
+from handrail.core.messages import (
+    AssistantMessage,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    UserMessage,
+)
+from handrail.rlm.repl import turns as told
+from handrail.rlm.report.logged import DEEPEST, question_in, used_by
+from handrail.rlm.report.tree import Block, Proof, Query, Run, Said, Turn, Used, by_model
+from handrail.run.history import conversation_of
+
+History = Callable[[str], Iterable[Recorded]]
+"""All events of a run, by its id: `Reader.events`."""
+
+
+def from_journal(history: History, run: str, proof: Proof | None = None) -> Run:
+    """Raises:
+    JournalError: The journal cannot be read.
+    """
+    return _run(history, run, proof, 0)
+
+
+def _run(history: History, run: str, proof: Proof | None, depth: int) -> Run:
+    events = list(history(run))
+    conversation = conversation_of(events)
+    found = told.turns_of(conversation.messages)
+    turns = tuple(_turn(run, number, turn, history, depth) for number, turn in enumerate(found, 1))
+    last = conversation.messages[-1] if conversation.messages else None
+    final = next((turn.final for turn in reversed(turns) if turn.final is not None), None)
+    ended = next((event.reason for event in reversed(events) if isinstance(event, RunFinished)), "cut off")
+    # The answer that ends a run is repeated there by the program, which asked no model for it.
+    asked = conversation.messages[:-1] if final is not None else conversation.messages
+    replies = [each for each in asked if isinstance(each, AssistantMessage) and each.model]
+    below = [each for turn in turns for query in turn.queries for each in used_by(query)]
+    return Run(
+        model=replies[0].model if replies else "unknown model",
+        question=next((question_in(each.text) for each in conversation.messages if isinstance(each, UserMessage)), ""),
+        answer=last.text if final is None and isinstance(last, AssistantMessage) else final,
+        partial=final is None,
+        why="" if final is not None else ended,
+        turns=turns,
+        seconds=_seconds(events),
+        used=by_model([*((each.model, _used(each)) for each in replies), *below]),
+        started=_time(next((event.at for event in events if isinstance(event, RunStarted)), 0)),
+        id=run,
+        proof=proof,
+        notes=() if events else ("The journal has no such run.",),
+    )
+
+
+def _turn(run: str, number: int, turn: told.Turn, history: History, depth: int) -> Turn:
+    asked, ran = turn.asked, turn.ran
+    return Turn(
+        number=number,
+        reply=turn.said.text,
+        blocks=tuple(
+            _block(run, code, block, history, depth) for code, block in zip(asked.blocks, ran.blocks, strict=False)
+        ),
+        final=ran.final.text if ran.final is not None else None,
+        seconds=max(turn.result.at - turn.said.at, 0) / 1000 if turn.result.at else sum(b.seconds for b in ran.blocks),
+        used=_used(turn.said),
+        notes=ran.notices,
+    )
+
+
+def _block(run: str, code: str, block: told.Block, history: History, depth: int) -> Block:
+    dropped = f"\n[{block.dropped:,} more characters were printed and not kept]" if block.dropped else ""
+    return Block(
+        code=code,
+        stdout=block.stdout + dropped,
+        stderr=block.stderr,
+        error=block.error,
+        seconds=block.seconds,
+        names=tuple(block.names.items()),
+        queries=tuple(_query(run, query, history, depth) for query in block.queries),
+    )
+
+
+def _query(run: str, query: told.Query, history: History, depth: int) -> Query:
+    """The question in short, as the block has it; with the whole of it, where its own run is on record."""
+    # What a run began has an id below its own; another id, in a record that somebody made up, might lead around.
+    messages = _of_its_own(query.run, history) if query.run.startswith(f"{run}.") else ()
+    said = tuple(_said(message) for message in messages)
+    begins = next((at for at, each in enumerate(said) if each.role == "assistant"), len(said))
+    is_run = any(isinstance(each, InvocationMessage) and each.call.name == told.REPL for each in messages)
+    nested = _run(history, query.run, None, depth + 1) if is_run and depth < DEEPEST else None
+    used = Used(query.calls, query.input_tokens, query.output_tokens, query.cost)
+    return Query(
+        model=query.model,
+        prompt=said[:begins] or (Said("user", query.prompt),),
+        answer=said[-1].text if begins < len(said) and said[-1].role == "assistant" else query.response,
+        seconds=query.seconds,
+        used=used if nested is None else nested.total,
+        error=query.error or "",
+        run=query.run,
+        between=() if is_run else said[begins:-1],
+        nested=nested,
+    )
+
+
+def _of_its_own(run: str, history: History) -> tuple[Message, ...]:
+    try:
+        return conversation_of(history(run)).messages
+    except HandrailError:
+        return ()  # erased: what the block has of it is left
+
+
+def _said(message: Message) -> Said:
+    match message:
+        case InvocationMessage(call=call):
+            return Said("call", f"{call.name}({call.arguments})")
+        case ResultMessage(result=result):
+            return Said("result", result.text)
+        case AssistantMessage():
+            return Said("assistant", message.text)
+        case UserMessage():
+            return Said("user", message.text)
+    return Said("system", message.text)
+
+
+def _used(message: AssistantMessage) -> Used:
+    usage = message.usage
+    return Used(1) if usage is None else Used(1, usage.input_tokens, usage.output_tokens, usage.cost)
+
+
+def _seconds(events: list[Recorded]) -> float:
+    return (events[-1].at - events[0].at) / 1000 if events else 0.0
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds") if at else ""

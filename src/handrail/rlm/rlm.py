@@ -1,0 +1,278 @@
+"""`RLM`: hand it a question and a context of any size, and a model explores it by writing Python in a sandbox.
+
+    rlm = RLM("openai:gpt-5", other_backends=["openai:gpt-5-mini"])
+    print(rlm.completion(Path("logs"), "Which service failed first?").response)
+
+It is thin: `run.py` does the work. The blocking methods wait for the async ones in a loop of their own, so that they
+work inside a running loop too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from handrail.core.errors import UsageError
+from handrail.core.ids import NewId, new_id
+from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
+from handrail.execute.policy import Policy
+from handrail.faces.portal import LazyPortal
+from handrail.rlm.backends import Backend, made, others_made
+from handrail.rlm.custom import custom_of
+from handrail.rlm.iterations import OnIteration
+from handrail.rlm.kept import Kept, journal_of
+from handrail.rlm.progress import Watch
+from handrail.rlm.prompts import SYSTEM
+from handrail.rlm.query.queries import OnRequest
+from handrail.rlm.query.spending import Spending
+from handrail.rlm.record.trajectory import RLMLogger
+from handrail.rlm.repl.dumps import key_of
+from handrail.rlm.run import Run, opened
+from handrail.rlm.setup import Setup
+from handrail.rlm.values import RLMChatCompletion, RLMMetadata
+from handrail.sandbox.create import create_sandbox
+from handrail.sandbox.port import ReplLimits, Sandbox
+
+_OF_ENVIRONMENT = ("setup_code",)
+"""What `environment_kwargs` may hold; for `rlms` it belongs there."""
+
+
+class RLM:
+    """Models, a sandbox, and limits. Each completion has a REPL of its own, unless it is `persistent`."""
+
+    def __init__(
+        self,
+        backend: Backend = "openai",
+        backend_kwargs: Mapping[str, Any] | None = None,
+        *,
+        environment: str | Sandbox = "monty",
+        environment_kwargs: Mapping[str, Any] | None = None,
+        setup_code: str = "",
+        depth: int = 0,
+        max_depth: int = 1,
+        max_iterations: int = 30,
+        max_budget: float | None = None,
+        max_timeout: float | None = None,
+        max_tokens: int | None = None,
+        max_errors: int | None = None,
+        custom_system_prompt: str | None = None,
+        other_backends: Sequence[Backend] | None = None,
+        other_backend_kwargs: Sequence[Mapping[str, Any] | None] | None = None,
+        logger: RLMLogger | None = None,
+        persistent: bool = False,
+        custom_tools: Mapping[str, Any] | None = None,
+        custom_sub_tools: Mapping[str, Any] | None = None,
+        on_request: OnRequest | None = None,
+        on_event: Watch | None = None,
+        journal: Journal | str | Path | None = None,
+        policy: Policy = Policy(),
+        approver: Approver | None = None,
+        tracer: Tracer | None = None,
+        limits: ReplLimits = ReplLimits(),
+        concurrency: int = 16,
+        state: str | Path | None = None,
+        run: str | None = None,
+        clock: Clock = SystemClock(),
+        new_id: NewId = new_id,
+    ) -> None:
+        """
+        Args:
+            environment: `monty`, `os` or `process`, or a sandbox that is shared and stays its owner's.
+            setup_code: Runs in the REPL after the context is there, before the model is asked.
+            max_depth: How deep `rlm_query` may go; at 1 it is `llm_query`.
+            max_budget: In US dollars, as far as prices are known. It counts, as `max_tokens` does, everything below
+                too, and all questions of a persistent one.
+            max_timeout: Seconds for one completion, everything below it included.
+            max_errors: Turns in a row whose code fails.
+            other_backends: The models that code asks: the first by default, each by its name.
+            custom_tools: Functions, tools and ensembles that code may call, and values that it has, by name.
+            custom_sub_tools: The same for the children of `rlm_query`; None is the same as for their parent.
+            concurrency: Queries of one batch that are answered at once.
+            on_request: Told of each query of the code and its answer.
+            on_event: Told of everything that happens.
+            journal: Where the record is kept: one that is open, or the file of one. Without it nothing can be resumed.
+            state: A folder for the variables of REPLs that can be dumped, so that a resumed run has them at once.
+            run: The id of the run. If it is on record already, it is taken up.
+
+        Raises:
+            UsageError: Something that was given cannot be used.
+            MissingExtra: What is needed is not installed.
+            SandboxUnavailable: This machine cannot have that sandbox.
+        """
+        kwargs = dict(environment_kwargs or {})
+        unknown = sorted(kwargs.keys() - set(_OF_ENVIRONMENT))
+        if unknown:
+            raise UsageError(f"environment_kwargs may hold setup_code; {unknown[0]!r} is not known. See limits=")
+        for name, value in (("max_depth", max_depth), ("max_iterations", max_iterations), ("max_errors", max_errors)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value!r}")
+        if max_timeout is not None and not max_timeout > 0:
+            raise UsageError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
+        Spending(max_budget, max_tokens)  # what is wrong with them is said now
+        self._root = made(backend, backend_kwargs)
+        self._others = others_made(other_backends, other_backend_kwargs)
+        self._environment = environment
+        self._journal = Path(journal) if isinstance(journal, str) else journal
+        self._run = run
+        self._max_timeout, self._max_budget, self._max_tokens = max_timeout, max_budget, max_tokens
+        self._persistent = persistent
+        self._logger = logger
+        custom = custom_of(custom_tools)
+        self._setup = Setup(
+            root=self._root.model,
+            sub=self._others[0].model if self._others else None,
+            models={each.model.name: each.model for each in self._others},
+            limits=limits,
+            concurrency=concurrency,
+            setup_code="\n".join(filter(None, (kwargs.get("setup_code", ""), setup_code))),
+            depth=depth,
+            max_depth=max_depth,
+            max_iterations=max_iterations,
+            max_errors=max_errors,
+            system_prompt=custom_system_prompt or SYSTEM,
+            custom=custom,
+            custom_sub=custom if custom_sub_tools is None else custom_of(custom_sub_tools),
+            policy=policy,
+            approver=approver,
+            tracer=tracer,
+            state=None if state is None else Path(state),
+            on_request=on_request,
+            on_event=on_event,
+            clock=clock,
+            new_id=new_id,
+        )
+        self._portal = LazyPortal()
+        self._kept: Kept | None = None
+        if logger is not None:
+            logger.log_metadata(self._metadata(backend_kwargs))
+
+    def __repr__(self) -> str:
+        return f"RLM({self._root.backend!r}, environment={self._kind!r}, max_depth={self._setup.max_depth})"
+
+    @property
+    def _kind(self) -> str:
+        return self._environment if isinstance(self._environment, str) else self._environment.kind
+
+    def _metadata(self, backend_kwargs: Mapping[str, Any] | None) -> RLMMetadata:
+        setup = self._setup
+        return RLMMetadata(
+            root_model=setup.root.name,
+            max_depth=setup.max_depth,
+            max_iterations=setup.max_iterations,
+            backend=self._root.backend,
+            backend_kwargs=dict(backend_kwargs or {}),  # the logger masks what is secret by its name
+            environment_type=self._kind,
+            environment_kwargs={"setup_code": setup.setup_code} if setup.setup_code else {},
+            other_backends=[each.backend for each in self._others] or None,
+        )
+
+    # ── asking ───────────────────────────────────────────────────────────────────────
+
+    def completion(self, prompt: Any, root_prompt: str | None = None) -> RLMChatCompletion:
+        """`acompletion`, blocking. Works inside a running loop too."""
+        return self._portal.call(self.acompletion(prompt, root_prompt))
+
+    async def acompletion(
+        self, prompt: Any, root_prompt: str | None = None, on_iteration: OnIteration | None = None
+    ) -> RLMChatCompletion:
+        """Answer `root_prompt` over the context `prompt`: text, JSON values, a `Path`, `Files`, a stream of bytes.
+
+        With a prompt alone, it is both: a task to work on. A limit that ends the run is in the completion:
+        `partial`, with the `error`, and the best that there was as `response`.
+
+        Raises:
+            UsageError: The context cannot be read, or the setup code fails.
+            ModelError: The root model gave no first reply.
+            JournalError: The record cannot be kept.
+        """
+        if prompt is None:
+            raise UsageError("a completion needs a prompt: the context, or the task")
+        return await self._ask(self._run or self._setup.new_id("run"), prompt, root_prompt, on_iteration)
+
+    def resume(self, run: str, prompt: Any = None, root_prompt: str | None = None) -> RLMChatCompletion:
+        """`aresume`, blocking."""
+        return self._portal.call(self.aresume(run, prompt, root_prompt))
+
+    async def aresume(
+        self,
+        run: str,
+        prompt: Any = None,
+        root_prompt: str | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> RLMChatCompletion:
+        """Go on with a run that was cut off, or that a limit ended. The context is needed again, unless the run has
+        none but its task; it must be what it was. A run that has its answer gives it again.
+
+        Raises:
+            UsageError: There is nothing on record, or the context is another.
+        """
+        if self._journal is None:
+            raise UsageError("without a journal nothing is on record; make the RLM with journal=")
+        return await self._ask(run, prompt, root_prompt, on_iteration)
+
+    async def _ask(
+        self, run: str, prompt: Any, root_prompt: str | None, on_iteration: OnIteration | None
+    ) -> RLMChatCompletion:
+        if self._logger is not None:
+            self._logger.clear_iterations()
+        if self._persistent:
+            kept = await self._opened(run)
+            async with kept.turn():
+                return await self._asked(kept.run, prompt, root_prompt, on_iteration)
+        async with AsyncExitStack() as stack:
+            return await self._asked(await self._enter(stack, run), prompt, root_prompt, on_iteration)
+
+    async def _asked(
+        self, run: Run, prompt: Any, root_prompt: str | None, on_iteration: OnIteration | None
+    ) -> RLMChatCompletion:
+        return await run.ask(
+            prompt, root_prompt, seconds=self._max_timeout, on_iteration=on_iteration, logger=self._logger
+        )
+
+    async def _enter(self, stack: AsyncExitStack, run: str) -> Run:
+        """A run with everything that it needs, until the stack is closed."""
+        setup = replace(self._setup, journal=await journal_of(self._journal, stack))
+        if isinstance(self._environment, str):
+            key = None if setup.state is None else key_of(setup.state)
+            sandbox = await stack.enter_async_context(create_sandbox(self._environment, setup.limits, key=key))
+        else:
+            sandbox = self._environment
+        spend = Spending(self._max_budget, self._max_tokens, clock=setup.clock)
+        return await stack.enter_async_context(opened(setup, run, sandbox, spend))
+
+    async def _opened(self, run: str) -> Kept:
+        if self._kept is None:
+            async with AsyncExitStack() as stack:
+                entered = await self._enter(stack, run)
+                self._kept = Kept(entered, stack.pop_all())
+        return self._kept
+
+    # ── ending ───────────────────────────────────────────────────────────────────────
+
+    async def aclose(self) -> None:
+        """End the REPL that was kept, and let go of the models that were made here."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept.aclose()
+        for each in (self._root, *self._others):
+            if each.owned is not None:
+                await each.owned.aclose()
+
+    def close(self) -> None:
+        self._portal.call(self.aclose())
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()

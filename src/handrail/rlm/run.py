@@ -1,0 +1,289 @@
+"""One run: a REPL, the executor that its calls go through, and the runner that asks the root model, until an answer.
+
+Everything is on record, so the run can be taken up by another process: the same conversation, the same variables, and
+nothing done twice. Whatever limit ends it, what it found is in the completion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context
+from handrail.core.errors import HandrailError, LimitExceeded, ModelError
+from handrail.core.ids import nested_id
+from handrail.core.messages import Conversation
+from handrail.execute.executor import Executor
+from handrail.execute.whole import to_the_end
+from handrail.rlm import prompts
+from handrail.rlm.contexts import Held, load
+from handrail.rlm.iterations import Iterations, OnIteration
+from handrail.rlm.outcome import Ending, answer_in, partial
+from handrail.rlm.query.queries import Queries
+from handrail.rlm.query.spending import Spending
+from handrail.rlm.record.trajectory import RLMLogger
+from handrail.rlm.recorded import Record, history_of
+from handrail.rlm.recursion import recursive_tools
+from handrail.rlm.repl.bridge import Bridge
+from handrail.rlm.repl.calling import Caller, Remembered
+from handrail.rlm.repl.cell import Cells, check_setup
+from handrail.rlm.repl.channel import Channels
+from handrail.rlm.repl.dumps import Dumps
+from handrail.rlm.repl.notebook import Given, Notebook
+from handrail.rlm.repl.prelude import functions, prelude
+from handrail.rlm.repl.root import ReplModel
+from handrail.rlm.repl.tools import query_tools
+from handrail.rlm.repl.turns import REPL, Asked, turns_of
+from handrail.rlm.setup import Setup
+from handrail.rlm.values import RLMChatCompletion
+from handrail.rlm.watching import Watching
+from handrail.run.limits import Limits
+from handrail.run.offering import Offering
+from handrail.run.runner import Runner
+from handrail.sandbox.port import Sandbox
+from handrail.tools.lives import alive
+from handrail.tools.registry import RegisteredTools
+
+TASK = 20_000
+"""Characters up to which a prompt without a question is shown to the model whole, as its task."""
+_NEVER = 10**9
+
+
+@asynccontextmanager
+async def opened(setup: Setup, run: str, sandbox: Sandbox, spend: Spending) -> AsyncIterator[Run]:
+    """A run that is begun, or taken up if it is on record. At the end nothing of it is left running."""
+    async with alive(setup.custom.tools) as tools:
+        made = Run(setup, run, sandbox, spend, tools)
+        try:
+            yield made
+        finally:
+            await to_the_end(made.aclose())
+
+
+class Run:
+    """One or, in a REPL that is kept, several questions. Belongs to one event loop."""
+
+    def __init__(self, setup: Setup, run: str, sandbox: Sandbox, spend: Spending, custom: RegisteredTools) -> None:
+        self.id = run
+        self._setup = setup
+        self._sandbox = sandbox
+        self._spend = spend
+        self._custom = custom
+        self._watching = Watching(setup.on_event, run, setup.depth, spend)
+        self._queries = Queries(
+            setup.models,
+            setup.root,
+            sub=setup.sub,
+            journal=setup.journal,
+            concurrency=setup.concurrency,
+            spend=spend,
+            on_request=self._watching.on_request(setup.on_request),
+            clock=setup.clock,
+            new_id=setup.new_id,
+        )
+        self._channels: Channels = {}
+        self._notebook = Notebook(
+            sandbox,
+            seed=zlib.crc32(run.encode()),
+            source=prelude(custom),
+            functions=functions(custom),
+            bridge=self._bridge,
+            recall=self._recall,
+            dumps=None if setup.state is None else Dumps(setup.state, run),
+        )
+        cells = Cells(self._notebook, self._watching.tell, depth=setup.depth)
+        asking = (*query_tools(self._queries, self._channels, setup.depth + 1), *recursive_tools(self._child))
+        self._names = frozenset(tool.name for tool in (*asking, *custom))
+        self._executor = Executor(
+            (cells.tool(), *asking, *custom),
+            policy=setup.policy,
+            approver=setup.approver,
+            journal=setup.journal,
+            tracer=setup.tracer,
+            clock=setup.clock,
+            new_id=setup.new_id,
+        )
+        self._held: list[Held] = []
+        self._conversation = Conversation()
+
+    # ── asking ───────────────────────────────────────────────────────────────────────
+
+    async def ask(
+        self,
+        prompt: Any,
+        question: str | None = None,
+        *,
+        seconds: float | None = None,
+        on_iteration: OnIteration | None = None,
+        logger: RLMLogger | None = None,
+    ) -> RLMChatCompletion:
+        """Answer a question over a context. What the record has of this run already is not asked or done again.
+
+        Without a `prompt`, the run must be on record and have had no context but its task.
+
+        Raises:
+            UsageError: The context is not what it was, or the setup code fails.
+            ModelError: The root model gave no first reply.
+            JournalError: The record cannot be kept.
+        """
+        started = self._setup.clock.monotonic()
+        number = len(self._held)
+        record = Record() if number else await history_of(self._executor, self.id)
+        if prompt is None:
+            prompt = record.task(self.id)
+        context = Context(run=self.id, deadline=_deadline(seconds))
+        held = await self._give(prompt, record)
+        await self._begin(held, number, context)
+        self._count(record)
+        conversation = record.conversation if record.conversation.messages else self._first(prompt, question, held)
+        iterations = Iterations(
+            self.id,
+            told=len(turns_of(record.conversation.messages)),
+            of=self._setup.max_iterations,
+            depth=self._setup.depth,
+            clock=self._setup.clock,
+            tell=self._watching.tell,
+            on_iteration=on_iteration,
+            logger=logger,
+        )
+        ending = await self._go(conversation, context, iterations, seconds)
+        self._conversation = ending.conversation
+        return await self._completion(prompt, ending, started, logger)
+
+    def _first(self, prompt: Any, question: str | None, held: Held) -> Conversation:
+        setup, number = self._setup, len(self._held) - 1
+        begun = self._conversation
+        if not begun.messages:
+            words = prompts.system(
+                setup.system_prompt,
+                kind=self._sandbox.kind,
+                deeper=setup.has_children,
+                tools=self._custom,
+                values=setup.custom.values,
+                names="context",
+            )
+            begun = begun.supervised(words, self._executor.now())
+        task = prompt if question is None and isinstance(prompt, str) and len(prompt) <= TASK else None
+        said = prompts.first(held.description, question, task, held.variable, prompts.earlier(number))
+        return begun.say(said, at=self._executor.now())
+
+    async def _give(self, prompt: Any, record: Record) -> Held:
+        number = len(self._held)
+        held = await load(prompt, variable=f"context_{number}")
+        self._held.append(held)
+        if number:
+            values = {f"history_{number - 1}": prompts.history(self._conversation)}
+        else:
+            values = dict(self._setup.custom.values)
+        await self._notebook.give(Given(number, held, values))
+        for done in record.done:
+            self._notebook.was_done(done)
+        return held
+
+    async def _begin(self, held: Held, number: int, context: Context) -> None:
+        """Make the REPL ready, as a call: so it is on record what it was given, and its code is not run twice."""
+        code = self._setup.setup_code if number == 0 else ""
+        asked = Asked(blocks=(code,) if code.strip() else (), contexts=(held.digest(),))
+        call = ToolCall(nested_id(self.id, f"setup-{number}"), REPL, asked.to_dict())
+        result = await self._executor.invoke(call, context, self._watching.emit)
+        check_setup(self.id, result)
+
+    def _count(self, record: Record) -> None:
+        """What an earlier process has spent."""
+        for said in record.replies:
+            self._spend.add(said.model or self._setup.root.name, said.usage)
+        for completion in record.completions:
+            self._spend.heard(completion)
+
+    async def _go(
+        self, conversation: Conversation, context: Context, iterations: Iterations, seconds: float | None
+    ) -> Ending:
+        setup = self._setup
+        model = ReplModel(
+            setup.root,
+            before=iterations.before,
+            spend=self._watching.spend,
+            check=self._spend.check,
+            max_errors=setup.max_errors,
+        )
+        limits = Limits(
+            iterations=setup.max_iterations,
+            seconds=_left(context),
+            # Code that says the same again is no failure of a call; what ends a run is said by its own limits.
+            same_answer=_NEVER,
+            same_failure=_NEVER,
+            wrong_calls=_NEVER,
+        )
+        most = len(self._executor.tools)
+        runner = Runner(model, self._executor, limits, offering=Offering(most=most), new_id=setup.new_id)
+        error: HandrailError | None = None
+        try:
+            conversation = await runner.run(conversation, context, self._watching.emit)
+        except (LimitExceeded, ModelError) as failed:
+            error, conversation = failed, failed.conversation or conversation
+            if isinstance(failed, ModelError) and not turns_of(conversation.messages):
+                raise
+        await iterations.after(conversation.messages)
+        return Ending(conversation, error, setup.max_iterations, seconds)
+
+    async def _completion(
+        self, prompt: Any, ending: Ending, started: float, logger: RLMLogger | None
+    ) -> RLMChatCompletion:
+        completion = RLMChatCompletion(
+            root_model=self._setup.root.name,
+            prompt=prompt if isinstance(prompt, str | list | dict) else str(prompt),
+            response="",
+            usage_summary=self._spend.summary(),
+            execution_time=self._setup.clock.monotonic() - started,
+            metadata=None if logger is None else logger.get_trajectory(),
+            run=self.id,
+        )
+        answer = answer_in(ending.conversation)
+        if answer is not None:
+            completion.response = answer
+            await self._notebook.discard()
+            return completion
+        return await partial(completion, ending, self._notebook)
+
+    # ── what its code asks for ───────────────────────────────────────────────────────
+
+    def _bridge(self, caller: Caller, call_id: str) -> Bridge:
+        return Bridge(caller, call_id, self._names, self._channels, spend=self._spend)
+
+    async def _recall(self, call_id: str) -> Remembered:
+        context = Context(run=self.id)
+        return Remembered(self._executor, context, call_id, await self._executor.calls(context))
+
+    async def _child(self, prompt: Any, model: str | None, run: str, deadline: float | None) -> RLMChatCompletion:
+        setup = self._setup
+        if not setup.has_children:
+            return await self._queries.query(prompt, model, depth=setup.depth + 1, run=run)
+        root = setup.root if model is None else self._queries.route(model, setup.depth + 1)
+        self._spend.check()
+        seconds = None if deadline is None else deadline - asyncio.get_running_loop().time()
+        with self._spend.asking(run):
+            async with opened(setup.below(root), run, self._sandbox, self._spend.below()) as child:
+                return await child.ask(prompt, seconds=seconds)
+
+    async def aclose(self) -> None:
+        """Let go of everything. The run can be taken up again, here or elsewhere."""
+        async with AsyncExitStack() as stack:
+            for held in self._held:
+                stack.push_async_callback(held.aclose)
+            stack.push_async_callback(self._watching.aclose)
+            stack.push_async_callback(self._queries.aclose)
+            stack.push_async_callback(self._executor.aclose)
+            stack.push_async_callback(self._notebook.aclose)
+            await self._executor.finish(self.id, "done" if answer_in(self._conversation) is not None else "stopped")
+
+
+def _deadline(seconds: float | None) -> float | None:
+    return None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+
+def _left(context: Context) -> float | None:
+    return None if context.deadline is None else max(context.deadline - asyncio.get_running_loop().time(), 0.001)

@@ -1,0 +1,1 @@
+"""The socket protocol of RLMs, from both sides."""

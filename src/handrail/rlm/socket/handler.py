@@ -1,0 +1,215 @@
+"""A socket at which code asks models: what a REPL of `rlms`, or ours, talks to from another process.
+
+Each frame is an `LMRequest` and has one `LMResponse`. `rlms` makes a connection for each; here several may follow one
+another on the same. A client that hangs up has its query cancelled; one that shuts down only its sending side counts
+as hung up.
+
+A port of 127.0.0.1 is open to every user of the machine, and `rlms` knows no password, so by default whoever can log
+in here can ask these models. `secret` closes it to everyone who does not send it as `metadata.secret`; a Unix socket
+(`path`) is closed to other users by the file system. Anything but loopback needs a secret, and goes unencrypted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import socket
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Self
+
+from handrail.core.errors import HandrailError, UsageError, describe
+from handrail.core.frames import FrameError
+from handrail.core.redact import redact_text
+from handrail.http.guard import is_loopback
+from handrail.http.listener import bound
+from handrail.http.room import Room
+from handrail.rlm.query.queries import Queries
+from handrail.rlm.socket.answering import answered
+from handrail.rlm.socket.peer import Busy, HandlerLimits, Peer
+from handrail.rlm.socket.wire import CHUNK, Address, request_of
+from handrail.rlm.values import LMRequest, LMResponse
+from handrail.sync import Portal
+
+logger = logging.getLogger(__name__)
+
+
+class LMHandler:
+    """Serves `Queries` on a socket. Async, or in a thread of its own:
+
+    async with LMHandler(queries) as handler: ...
+    with LMHandler(queries) as handler: ...
+    """
+
+    def __init__(
+        self,
+        queries: Queries,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        path: Path | str | None = None,
+        secret: str | None = None,
+        limits: HandlerLimits = HandlerLimits(),
+    ) -> None:
+        """
+        Raises:
+            UsageError: The host can be reached from elsewhere, and there is no secret.
+        """
+        if path is None and secret is None and not is_loopback(host):
+            raise UsageError(f"{host!r} can be reached from other machines; give a secret=, or listen at 127.0.0.1")
+        self._queries = queries
+        self._host, self._port = host, port
+        self._path = None if path is None else Path(path)
+        self._secret = secret
+        self._limits = limits
+        self._room = Room(limits.held_bytes)
+        self._server: asyncio.Server | None = None
+        self._address: Address | None = None
+        self._open = ExitStack()
+        self._serving: dict[Peer, asyncio.Task[None]] = {}
+        self._portal: Portal | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where it listens.
+
+        Raises:
+            UsageError: It does not yet, or no more.
+        """
+        if self._address is None:
+            raise UsageError("the handler is not listening; start it first")
+        return self._address
+
+    async def start(self) -> Address:
+        """Listen. The address is a host and a port, or the path of the Unix socket.
+
+        Raises:
+            UsageError: It cannot listen there.
+        """
+        if self._address is not None:
+            return self._address
+        if self._path is not None:
+            listener = self._open.enter_context(_bound_path(self._path))
+            self._open.callback(self._path.unlink, missing_ok=True)
+            self._server = await asyncio.start_unix_server(self._arrived, sock=listener, limit=CHUNK)
+            self._address = self._path
+        else:
+            listener = self._open.enter_context(bound(self._host, self._port))
+            self._server = await asyncio.start_server(self._arrived, sock=listener, limit=CHUNK)
+            self._address = self._host, listener.getsockname()[1]
+        return self._address
+
+    async def aclose(self) -> None:
+        """Stop listening; what is being asked is cancelled."""
+        self._address = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._open.close()
+        tasks = list(self._serving.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Self:
+        self._portal = Portal()
+        try:
+            self._portal.call(self.start())
+        except BaseException:
+            self._portal.close()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._portal is not None:
+            try:
+                self._portal.call(self.aclose())
+            finally:
+                self._portal.close()
+
+    def _arrived(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer, self._limits, self._room.place())
+        if self._address is None:
+            peer.abort()
+            return
+        if len(self._serving) >= self._limits.connections and not self._make_room():
+            peer.dismiss(LMResponse(error="too many connections are open here; ask again later"))
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(peer))
+        self._serving[peer] = task
+        task.add_done_callback(lambda _: self._serving.pop(peer, None))
+
+    def _make_room(self) -> bool:
+        """Of those that ask for nothing, the one that came first has to go."""
+        idle = next((peer for peer in self._serving if peer.is_idle), None)
+        if idle is None:
+            return False
+        self._serving.pop(idle).cancel()
+        return True
+
+    async def _serve(self, peer: Peer) -> None:
+        try:
+            while (body := await peer.request()) is not None:
+                response = await self._until_gone(peer, body)
+                if response is None or not await peer.send(response):
+                    return
+                del body, response  # or they are held while the next one is waited for
+        except (FrameError, Busy) as error:
+            await peer.refuse(LMResponse(error=str(error)))
+        except OSError as error:
+            logger.debug("a client was lost: %s", error)
+        finally:
+            peer.abort()
+
+    async def _until_gone(self, peer: Peer, body: bytes) -> LMResponse | None:
+        """The answer, or None if nobody waits for it any more."""
+        asking = asyncio.create_task(self._answer(body))
+        leaving = asyncio.create_task(peer.gone())
+        try:
+            done, _ = await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if asking in done or not leaving.result():
+                return await asking
+            return None
+        finally:
+            asking.cancel()
+            leaving.cancel()
+            await asyncio.gather(asking, leaving, return_exceptions=True)
+
+    async def _answer(self, body: bytes) -> LMResponse:
+        try:
+            return await answered(self._queries, self._admitted(request_of(body)))
+        except (HandrailError, ValueError) as error:
+            return LMResponse(error=redact_text(str(error)))
+        except Exception as error:
+            logger.exception("a request to the handler failed")
+            return LMResponse(error=redact_text(f"the handler failed: {describe(error)}"))
+
+    def _admitted(self, request: LMRequest) -> LMRequest:
+        if self._secret is not None:
+            given = (request.metadata or {}).get("secret")
+            shown = given.encode() if isinstance(given, str) else b""
+            if not hmac.compare_digest(shown, self._secret.encode()):
+                raise UsageError("this handler answers only those who send its secret, as metadata.secret")
+        return request
+
+
+def _bound_path(path: Path) -> closing[socket.socket]:
+    """A Unix socket that only its owner can use. Until it listens nobody can connect, whatever its mode is."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        os.chmod(path, 0o600)
+    except OSError as error:
+        listener.close()
+        why = error.strerror or str(error)
+        raise UsageError(f"cannot listen at {str(path)!r}: {why}; choose another path, or remove the file") from error
+    return closing(listener)

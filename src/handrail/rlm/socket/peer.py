@@ -1,0 +1,160 @@
+"""One connection of an `LMHandler`: whole requests in, within their time and size; answers out."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+
+from handrail.core.frames import FRAME_LIMIT, HEADER, FrameError, Frames, frame
+from handrail.http.room import Place
+from handrail.rlm.socket.wire import CHUNK
+from handrail.rlm.values import LMResponse
+
+_LINGER = 2.0
+"""Seconds in which the rest of a request that is refused is read and dropped: a close with bytes unread would take
+the refusal back."""
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""A machine that vanished is noticed after a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerLimits:
+    frame_bytes: int = FRAME_LIMIT
+    """Of a request or an answer."""
+    held_bytes: int = 256 * 2**20
+    """Of all requests together that have begun to arrive and are not answered yet."""
+    connections: int = 256
+    idle_seconds: float = 60.0
+    """A connection may be open without asking anything."""
+    arrival_seconds: float = 30.0
+    """From the first byte of a request to its last."""
+    departure_seconds: float = 30.0
+    """Until the client has taken its answer."""
+
+
+class Busy(Exception):
+    """There is no memory left for a request."""
+
+
+class Peer:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: HandlerLimits, place: Place
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._limits = limits
+        self._place = place
+        self._frames = Frames(limits.frame_bytes)
+        self._begun = 0
+        """Bytes of a request that has not arrived whole."""
+        self._early = b""
+        """What came while the request before it was being answered."""
+        self.is_idle = True
+        """Whether it has an answer to everything that it began to ask."""
+        writer.transport.set_write_buffer_limits(0)  # so that what is drained is on its way
+        _keep_alive(writer.get_extra_info("socket"))
+
+    async def request(self) -> bytes | None:
+        """The next request, or None if there is none, or it does not come in time.
+
+        Raises:
+            FrameError: It announced more than a frame may have, or broke off.
+            Busy: Together with what others ask it is too much.
+            OSError: The connection broke.
+        """
+        self._place.leave()
+        data, self._early = self._early, b""
+        if (body := self._fed(data)) is not None:
+            return body
+        if self._begun == 0:
+            self.is_idle = True
+            try:
+                async with asyncio.timeout(self._limits.idle_seconds):
+                    data = await self._reader.read(CHUNK)
+            except TimeoutError:
+                return None
+            self.is_idle = False
+            if not data:
+                return None
+            if (body := self._fed(data)) is not None:
+                return body
+        return await self._rest()
+
+    async def _rest(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.arrival_seconds) as time:
+                while data := await self._reader.read(CHUNK):
+                    if (body := self._fed(data)) is not None:
+                        return body
+        except TimeoutError as error:
+            if not time.expired():
+                raise
+            limit = self._limits.arrival_seconds
+            raise FrameError(f"the request did not arrive within {limit:g} s") from error
+        raise FrameError("the request broke off")
+
+    def _fed(self, data: bytes) -> bytes | None:
+        """The request, if that was its end."""
+        self._begun += len(data)
+        if not self._place.hold(self._begun):
+            raise Busy("too much is being asked here at once; ask again later")
+        body = next(self._frames.feed(data), None)
+        if body is not None:
+            self._begun -= HEADER + len(body)
+        return body
+
+    async def gone(self) -> bool:
+        """Wait until the client hangs up: True; or says more before it has its answer: False, and that is kept."""
+        try:
+            self._early = await self._reader.read(CHUNK)
+        except OSError:
+            return True
+        return not self._early
+
+    async def send(self, response: LMResponse) -> bool:
+        """Whether the client took it in time."""
+        self._writer.write(framed_response(response, self._limits.frame_bytes))
+        try:
+            async with asyncio.timeout(self._limits.departure_seconds):
+                await self._writer.drain()
+        except TimeoutError:
+            return False
+        return True
+
+    async def refuse(self, response: LMResponse) -> None:
+        """The last word to a client that may not have finished its own."""
+        try:
+            async with asyncio.timeout(_LINGER):
+                self._writer.write(framed_response(response, self._limits.frame_bytes))
+                self._writer.write_eof()
+                while await self._reader.read(CHUNK):
+                    pass
+        except OSError:  # a timeout too: it had its chance
+            self.abort()
+
+    def dismiss(self, response: LMResponse) -> None:
+        """The last word to a client that nobody has time for."""
+        self._writer.write(framed_response(response, self._limits.frame_bytes))
+        self._writer.close()
+
+    def abort(self) -> None:
+        self._place.leave()
+        self._writer.transport.abort()
+
+
+def framed_response(response: LMResponse, limit: int) -> bytes:
+    """An answer as bytes; one that is too large, or no JSON, as an answer that says so."""
+    try:
+        return frame(response.to_dict(), limit)
+    except FrameError as error:
+        return frame(LMResponse(error=f"the answer cannot be sent: {error}").to_dict())
+
+
+def _keep_alive(peer: socket.socket) -> None:
+    if peer.family == socket.AF_UNIX:
+        return
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):
+            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,226 @@
+"""The socket protocol of `rlms`: four bytes of length (big-endian), JSON, and the same back. Here, the side that asks.
+
+A connection is made for each request. What comes back is an `LMResponse` or an error that says whose fault it is: a
+peer that is gone, that breaks off, that says too much or something else altogether is never an empty answer.
+
+An address is a host and a port, or the path of a Unix socket, which `rlms` does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RequestRefused, UsageError
+from handrail.core.frames import FRAME_LIMIT, FrameError, Frames, frame
+from handrail.core.jsontext import JSONTextError, kind_of, parse_lightly
+from handrail.rlm.values import LMRequest, LMResponse
+
+Address = tuple[str, int] | str | Path
+
+TIMEOUT = 300.0
+"""Seconds until an answer must be there, as upstream."""
+CHUNK = 256 * 1024
+"""Bytes read at once."""
+
+
+async def ask(
+    address: Address,
+    request: LMRequest,
+    timeout: float = TIMEOUT,
+    *,
+    secret: str | None = None,
+    limit: int = FRAME_LIMIT,
+) -> LMResponse:
+    """Ask a handler, ours or that of `rlms`. Whoever stops waiting hangs up, and our handler stops asking its model.
+
+    Raises:
+        ModelUnavailable: Nobody is there, or it does not answer in time or at all.
+        ProtocolError: It answered with something that cannot be read, or broke off.
+        RequestRefused: The request is not JSON, or larger than the limit.
+    """
+    data = _framed(request, secret, limit)
+    try:
+        async with asyncio.timeout(timeout):
+            return response_of(await _exchanged(address, data, limit))
+    except TimeoutError as error:
+        raise _late(address, timeout) from error
+    except (OSError, OverflowError) as error:
+        raise _unreached(address, error) from error
+
+
+def send_lm_request(
+    address: Address,
+    request: LMRequest,
+    timeout: float = TIMEOUT,
+    depth: int | None = None,
+    *,
+    secret: str | None = None,
+    limit: int = FRAME_LIMIT,
+) -> LMResponse:
+    """The blocking form, as upstream has it: whatever goes wrong is the error of the response."""
+    if depth is not None:
+        request = msgspec.structs.replace(request, depth=depth)
+    try:
+        data = _framed(request, secret, limit)
+        return response_of(_exchanged_blocking(address, data, timeout, limit))
+    except ModelError as error:
+        return LMResponse(error=f"Request failed: {error}", metadata={"error_type": error.code})
+
+
+def send_lm_request_batched(
+    address: Address,
+    prompts: Sequence[Any],
+    model: str | None = None,
+    timeout: float = TIMEOUT,
+    depth: int = 0,
+    *,
+    secret: str | None = None,
+    limit: int = FRAME_LIMIT,
+) -> list[LMResponse]:
+    """One response for each prompt, in their order. A failure is that of its own prompt, if the handler could tell."""
+    request = LMRequest(prompts=list(prompts), model=model, depth=depth)
+    response = send_lm_request(address, request, timeout, secret=secret, limit=limit)
+    found = response.chat_completions
+    if found is None or len(found) != len(prompts):
+        answers = "no list of answers" if found is None else f"{len(found)} answers to {len(prompts)} prompts"
+        why = response.error or f"the handler gave {answers}"
+        return [LMResponse(error=why, metadata=response.metadata) for _ in prompts]
+    return [LMResponse(error=each.error, chat_completion=each, metadata=response.metadata) for each in found]
+
+
+def request_of(body: bytes) -> LMRequest:
+    """Raises:
+    UsageError: It is not JSON, or no request.
+    """
+    try:
+        return LMRequest.from_dict(_object(body))
+    except JSONTextError as error:
+        raise UsageError(f"not an LMRequest: {error}") from error
+
+
+def response_of(body: bytes) -> LMResponse:
+    """Raises:
+    ProtocolError: It is not JSON, no response, or one with neither an answer nor an error.
+    """
+    try:
+        response = LMResponse.from_dict(_object(body))
+    except (JSONTextError, UsageError) as error:
+        raise ProtocolError(f"the handler's answer cannot be read: {error}") from error
+    if response.error is None and response.chat_completion is None and response.chat_completions is None:
+        raise ProtocolError("the handler's answer has neither a completion nor an error in it")
+    return response
+
+
+def _object(body: bytes) -> Mapping[str, Any]:
+    value = parse_lightly(body)
+    if not isinstance(value, dict):
+        raise JSONTextError(f"expected a JSON object, got {kind_of(value)}")
+    return value
+
+
+def _framed(request: LMRequest, secret: str | None, limit: int) -> bytes:
+    if secret is not None:
+        request = msgspec.structs.replace(request, metadata={**(request.metadata or {}), "secret": secret})
+    try:
+        return frame(request.to_dict(), limit)
+    except FrameError as error:
+        raise RequestRefused(f"the request cannot be sent: {error}") from error
+
+
+class _Answer:
+    """The bytes of one answer as they arrive, from whichever socket."""
+
+    def __init__(self, limit: int) -> None:
+        self._frames = Frames(limit)
+        self._begun = False
+
+    def take(self, data: bytes) -> bytes | None:
+        """The answer as soon as it is whole; what may follow it is not looked at. No bytes are the end."""
+        if not data and not self._begun:
+            raise ModelUnavailable("the handler closed the connection without an answer")
+        if not data:
+            raise ProtocolError("the handler broke off in the middle of its answer")
+        self._begun = True
+        try:
+            return next(self._frames.feed(data), None)
+        except FrameError as error:
+            raise ProtocolError(f"the handler's answer cannot be read: {error}") from error
+
+
+async def _exchanged(address: Address, data: bytes, limit: int) -> bytes:
+    reader, writer = await _connected(address)
+    try:
+        writer.write(data)  # and no drain: a handler may refuse before it has read everything
+        answer = _Answer(limit)
+        while (body := answer.take(await reader.read(CHUNK))) is None:
+            pass
+        return body
+    finally:
+        writer.transport.abort()  # whatever of the request was not sent yet has nobody who wants it
+
+
+async def _connected(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if isinstance(address, tuple):
+        return await asyncio.open_connection(*address, limit=CHUNK)
+    return await asyncio.open_unix_connection(address, limit=CHUNK)
+
+
+def _exchanged_blocking(address: Address, data: bytes, timeout: float, limit: int) -> bytes:
+    until = time.monotonic() + timeout
+    try:
+        with _dialled(address, _left(until)) as peer:
+            peer.settimeout(_left(until))
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused early: it may have said why
+                peer.sendall(data)
+            answer = _Answer(limit)
+            body = None
+            while body is None:
+                peer.settimeout(_left(until))
+                body = answer.take(peer.recv(CHUNK))
+            return body
+    except TimeoutError as error:
+        raise _late(address, timeout) from error
+    except (OSError, OverflowError) as error:
+        raise _unreached(address, error) from error
+
+
+def _dialled(address: Address, timeout: float) -> socket.socket:
+    if isinstance(address, tuple):
+        return socket.create_connection(address, timeout)
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        peer.settimeout(timeout)
+        peer.connect(str(address))
+    except BaseException:
+        peer.close()
+        raise
+    return peer
+
+
+def _left(until: float) -> float:
+    """Seconds; nought would mean not to wait at all, and is said as what it is."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _late(address: Address, timeout: float) -> ModelUnavailable:
+    return ModelUnavailable(f"the handler at {_shown(address)} gave no answer within {timeout:g} s")
+
+
+def _unreached(address: Address, error: Exception) -> ModelUnavailable:
+    why = getattr(error, "strerror", None) or str(error)
+    return ModelUnavailable(f"the handler at {_shown(address)} cannot be reached: {why}")
+
+
+def _shown(address: Address) -> str:
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)

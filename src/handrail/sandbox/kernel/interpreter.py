@@ -1,0 +1,249 @@
+"""The host's side of one interpreter: its cells, one after the other, each within its limits.
+
+A cell is ended in one way, whatever the reason: it is interrupted, and if it has not ended when the grace is over
+its process is killed. Then the socket closes, and whoever waits for the cell learns it from that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+
+from handrail.core.errors import SandboxUnavailable, UsageError
+from handrail.core.frames import FrameError
+from handrail.sandbox.kernel import messages
+from handrail.sandbox.kernel.channel import Channel, Lost
+from handrail.sandbox.kernel.child import Child
+from handrail.sandbox.kernel.messages import Bound, Call, Done, Ready, Said
+from handrail.sandbox.kernel.output import Output
+from handrail.sandbox.kernel.program import ERROR_CHARS, NAMES, OUT_OF_MEMORY, to_json
+from handrail.sandbox.kernel.turn import Cause, Turn
+from handrail.sandbox.port import Cell, Ending, Host, HostError, ReplLimits, no_host
+
+_SECONDS_TO_START = 30.0
+_SECONDS_TO_BIND = 60.0
+_GONE = "its interpreter had to be ended too, and every variable is gone"
+
+
+class Interpreter:
+    """One process with its variables. It runs one cell at a time, and none any more once it is gone."""
+
+    def __init__(self, child: Child, limits: ReplLimits, grace: float) -> None:
+        self._child = child
+        self._limits = limits
+        self._grace = grace
+        self._channel = Channel(child.sock, limits.message_bytes)
+        self._output = Output(child.output, child.errors, limits.output_chars)
+        self._printed = ("", "", 0)
+        self._number = 0
+        self.seed = 0
+        self._ending: asyncio.Task[int] | None = None
+        self.is_gone = False
+
+    async def begin(self) -> None:
+        """Wait until it has started.
+
+        Raises:
+            SandboxUnavailable: It did not start, with what it said about that.
+        """
+        try:
+            async with asyncio.timeout(_SECONDS_TO_START):
+                if await self._channel.receive() != Ready():
+                    raise FrameError("it began with something else")
+        except (Lost, FrameError, TimeoutError) as error:
+            code = await self.aclose()
+            said = " ".join(self._printed[:2]).strip()[-1_000:]
+            raise SandboxUnavailable(f"the interpreter did not start ({_how(code)}): {said or error}") from error
+
+    async def put(self, name: str, value: bytes) -> None:
+        """
+        Raises:
+            UsageError: It does not take this value.
+            SandboxUnavailable: It ended.
+        """
+        try:
+            async with asyncio.timeout(_SECONDS_TO_BIND):
+                await self._channel.send(messages.put(self._number, name, value))
+                said = await self._channel.receive()
+        except (Lost, FrameError, TimeoutError) as error:
+            code = await self.aclose()
+            raise SandboxUnavailable(f"the interpreter ended while {name!r} was put there ({_how(code)})") from error
+        except BaseException:
+            self.kill()
+            raise
+        if not isinstance(said, Bound):
+            self.kill()
+            raise SandboxUnavailable(f"the interpreter was ended: it answered out of turn as {name!r} was put there")
+        if said.error:
+            raise UsageError(f"{name!r} cannot be put there: {messages.printable(said.error)[:ERROR_CHARS]}")
+
+    async def run(self, code: bytes, host: Host, peek: tuple[str, ...]) -> Cell:
+        """`code` is its text as JSON."""
+        self._number += 1
+        seconds = self._limits.cell_seconds
+        turn = Turn(self._number, seconds=seconds, grace=self._grace, interrupt=self._interrupt, kill=self.kill)
+        self._output.begin(lambda: turn.end("output"))
+        try:
+            done = await self._talk(turn, messages.cell(self._number, code, peek, self.seed), host)
+        except (Lost, FrameError) as error:
+            return await self._gone(turn, error)
+        except BaseException:
+            await self._wind_down(turn)
+            raise
+        finally:
+            turn.close()
+        return self._kept(turn, done, peek)
+
+    def kill(self) -> None:
+        self.is_gone = True
+        self._child.process.kill()
+
+    async def aclose(self) -> int:
+        """Its exit code; of a signal, the number negated."""
+        self.kill()
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._reap())
+        return await asyncio.shield(self._ending)
+
+    async def _reap(self) -> int:
+        code = await self._child.process.wait()
+        self._printed = self._output.finish()
+        self._child.close()
+        return code
+
+    def _interrupt(self, number: int) -> None:
+        with suppress(OSError):  # it has ended, or does not listen: then it is killed
+            self._child.control.send(number.to_bytes(4, "big"))
+
+    async def _talk(self, turn: Turn, first: bytes, host: Host) -> Done:
+        """
+        Raises:
+            Lost: It has ended.
+            FrameError: It said something that makes no sense now.
+        """
+        said = await self._exchange(turn, first)
+        while isinstance(said, Call):
+            turn.take(said)
+            reply = await self._reply(turn, said, host)
+            said = await self._exchange(turn, reply)
+        if not isinstance(said, Done) or said.cell != turn.number:
+            raise FrameError("it spoke out of turn")
+        return said
+
+    async def _exchange(self, turn: Turn, told: bytes) -> Said:
+        """Say something and wait for what it says next, while the clock runs."""
+        turn.go()
+        self._output.listen()
+        try:
+            await self._send(told)
+            turn.unanswered = None
+            return await self._channel.receive()
+        finally:
+            self._output.rest()
+            turn.stop()
+
+    async def _send(self, told: bytes) -> None:
+        try:
+            await self._channel.send(told)
+        except BaseException:
+            self.kill()  # it may have got half of a frame
+            raise
+
+    async def _reply(self, turn: Turn, call: Call, host: Host) -> bytes:
+        number = (turn.number, turn.calls)
+        if turn.calls > self._limits.host_calls:
+            turn.end("calls")
+        if turn.cause is not None:
+            if turn.is_refused:
+                self.kill()
+            turn.is_refused = True
+            return messages.failure(*number, "KeyboardInterrupt", "the cell is being ended")
+        try:
+            value = await host(call.name, call.value)
+        except HostError as error:
+            return messages.failure(*number, error.kind, str(error)[: self._limits.message_bytes // 8])
+        try:
+            answer = to_json(value)
+        except ValueError as error:
+            return messages.failure(*number, "ValueError", f"the answer cannot cross: {error}")
+        if len(answer) > self._limits.message_bytes:
+            much = f"{len(answer)} bytes cannot cross, at most {self._limits.message_bytes} can"
+            return messages.failure(*number, "ValueError", f"the answer is too large: {much}")
+        return messages.answer(*number, answer)
+
+    async def _wind_down(self, turn: Turn) -> None:
+        """Whoever waited for the cell does not any more: end it, and keep the variables if it can be interrupted."""
+        turn.end("cancelled")
+        told = b""
+        if turn.unanswered is not None:
+            told = messages.failure(turn.number, turn.calls, "KeyboardInterrupt", "the cell is being ended")
+        try:
+            await self._talk(turn, told, no_host)
+        except (Lost, FrameError):
+            self.kill()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _kept(self, turn: Turn, done: Done, peek: tuple[str, ...]) -> Cell:
+        stdout, stderr, dropped = self._output.finish()
+        ending: Ending = "memory" if done.memory else "error" if done.error else "ok"
+        error = done.error[: 2 * ERROR_CHARS]
+        if turn.cause is not None and turn.cause != "cancelled":
+            ending, error = turn.cause, f"{error}\nThe cell was ended: {self._why(turn.cause)}.".lstrip()
+        return Cell(
+            ending=ending,
+            stdout=stdout,
+            stderr=stderr,
+            dropped=dropped,
+            error=error,
+            values={name: value for name, value in done.values.items() if name in peek},
+            names={name[:200]: kind[:200] for name, kind in list(done.names.items())[:NAMES]},
+            seconds=turn.seconds,
+        )
+
+    async def _gone(self, turn: Turn, error: Exception) -> Cell:
+        code = await self.aclose()
+        stdout, stderr, dropped = self._printed
+        ending: Ending = "lost" if turn.cause is None or turn.cause == "cancelled" else turn.cause
+        if turn.cause is None and code == OUT_OF_MEMORY:
+            ending = "memory"
+        match error:
+            case _ if ending == "memory":
+                why = f"The cell needed more memory than there is. So {_GONE}."
+            case _ if turn.cause is not None:
+                why = f"The cell was ended: {self._why(turn.cause)}. It could not be interrupted, so {_GONE}."
+            case FrameError():
+                why = f"The cell was ended: of its interpreter, {error}. So {_GONE}."
+            case _:
+                why = f"The interpreter ended under the cell ({_how(code)}), and every variable is gone."
+        return Cell(
+            ending=ending,
+            stdout=stdout,
+            stderr=stderr,
+            dropped=dropped,
+            error=why,
+            seconds=turn.seconds,
+            state="gone",
+        )
+
+    def _why(self, cause: Cause) -> str:
+        match cause:
+            case "timeout":
+                return f"it ran for more than {self._limits.cell_seconds:g} s"
+            case "output":
+                return f"it printed more than {10 * self._limits.output_chars} characters"
+            case "calls":
+                return f"it asked the host more than {self._limits.host_calls} times"
+            case "cancelled":
+                return "nobody waited for it any more"
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

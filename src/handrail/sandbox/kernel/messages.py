@@ -1,0 +1,97 @@
+"""What crosses between the host and an interpreter, and how little of it is believed.
+
+The interpreter belongs to the code that it runs. So what it sends is bounded, read strictly, and fits the moment
+or ends it; and what it is sent is JSON that was checked before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.frames import FrameError
+from handrail.core.jsontext import JSONTextError, parse_lightly
+from handrail.sandbox.kernel.program import to_json
+
+ENVELOPE = 2**16
+"""Bytes of a frame beside the value that it carries."""
+
+
+class Ready(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
+    """It has started."""
+
+
+class Call(Struct, frozen=True, tag="call", forbid_unknown_fields=True):
+    """A cell asks the host, and waits."""
+
+    cell: int
+    call: int
+    name: str
+    value: Any
+
+
+class Bound(Struct, frozen=True, tag="bound", forbid_unknown_fields=True):
+    """A variable was bound, or why not."""
+
+    cell: int
+    error: str
+
+
+class Done(Struct, frozen=True, tag="done", forbid_unknown_fields=True):
+    """A cell has ended."""
+
+    cell: int
+    error: str
+    memory: bool
+    values: dict[str, Any]
+    names: dict[str, str]
+
+
+Said = Ready | Call | Bound | Done
+
+
+def read(body: bytes) -> Said:
+    """
+    Raises:
+        FrameError: It is none of these.
+    """
+    try:
+        said: Said = msgspec.convert(parse_lightly(body), Ready | Call | Bound | Done)
+    except (JSONTextError, msgspec.ValidationError) as error:
+        raise FrameError(f"what it said could not be read: {error}") from error
+    return said
+
+
+def setup(memory_bytes: int, message_bytes: int, lockdown: str) -> bytes:
+    """The first frame; `lockdown` is Python that the interpreter runs before anything else."""
+    return _frame(to_json({"memory_bytes": memory_bytes, "message_bytes": message_bytes, "lockdown": lockdown}))
+
+
+def cell(number: int, code: bytes, peek: tuple[str, ...], seed: int) -> bytes:
+    """`code` is its text as JSON."""
+    told = (number, code, to_json(peek), seed)
+    return _frame(b'{"type":"cell","cell":%d,"code":%b,"peek":%b,"seed":%d}' % told)
+
+
+def put(number: int, name: str, value: bytes) -> bytes:
+    return _frame(b'{"type":"put","cell":%d,"name":%b,"value":%b}' % (number, to_json(name), value))
+
+
+def answer(number: int, call: int, value: bytes) -> bytes:
+    return _frame(b'{"type":"answer","cell":%d,"call":%d,"value":%b}' % (number, call, value))
+
+
+def failure(number: int, call: int, kind: str, message: str) -> bytes:
+    said = (number, call, to_json(printable(kind)), to_json(printable(message)))
+    return _frame(b'{"type":"raise","cell":%d,"call":%d,"kind":%b,"message":%b}' % said)
+
+
+def printable(text: str) -> str:
+    """The same text, but for what is not Unicode."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body

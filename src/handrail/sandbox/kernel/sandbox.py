@@ -1,0 +1,87 @@
+"""Where interpreters come from: CPython behind a jail, or in a plain process. Some wait, started, to be taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Self
+
+from handrail.core.errors import SandboxUnavailable, UsageError
+from handrail.sandbox.jail import Jail
+from handrail.sandbox.kernel.child import start
+from handrail.sandbox.kernel.interpreter import Interpreter
+from handrail.sandbox.kernel.repl import KernelRepl
+from handrail.sandbox.port import Kind, ReplLimits
+
+
+class KernelSandbox:
+    """Of kind `os` with a jail, else `process`. Nothing is started before it is entered or asked for a REPL."""
+
+    def __init__(
+        self, limits: ReplLimits = ReplLimits(), *, jail: Jail | None = None, warm: int = 1, grace: float = 2.0
+    ) -> None:
+        self._limits = limits
+        self._jail = jail
+        self._warm = warm
+        self._grace = grace
+        """Seconds that a cell has to end in after it was interrupted."""
+        self._spare: deque[Interpreter] = deque()
+        self._taken: set[Interpreter] = set()
+        self._is_closed = False
+
+    @property
+    def kind(self) -> Kind:
+        return "process" if self._jail is None else "os"
+
+    async def repl(self, *, seed: int = 0) -> KernelRepl:
+        async def take() -> Interpreter:
+            return await self._take(seed)
+
+        return KernelRepl(self.kind, self._limits, await take(), take, self._taken.discard)
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        ending = [*self._spare, *self._taken]
+        self._spare.clear()
+        self._taken.clear()
+        for interpreter in ending:
+            interpreter.kill()
+        await asyncio.gather(*(interpreter.aclose() for interpreter in ending))
+
+    async def __aenter__(self) -> Self:
+        self._fill()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def _take(self, seed: int) -> Interpreter:
+        if self._is_closed:
+            raise UsageError("this sandbox was closed")
+        while self._spare:
+            try:
+                return await self._begun(self._spare.popleft(), seed)
+            except SandboxUnavailable:
+                continue  # it ended while it waited; one that is started now says why, if that goes on
+        return await self._begun(self._start(), seed)
+
+    async def _begun(self, interpreter: Interpreter, seed: int) -> Interpreter:
+        interpreter.seed = seed
+        self._taken.add(interpreter)
+        try:
+            await interpreter.begin()
+        except SandboxUnavailable:
+            self._taken.discard(interpreter)
+            raise
+        except BaseException:
+            interpreter.kill()  # it stays among those that are seen to their end when this is closed
+            raise
+        self._fill()
+        return interpreter
+
+    def _start(self) -> Interpreter:
+        return Interpreter(start(self._limits, self._jail), self._limits, self._grace)
+
+    def _fill(self) -> None:
+        while len(self._spare) < self._warm and not self._is_closed:
+            self._spare.append(self._start())

@@ -1,0 +1,110 @@
+"""Interpreters of Monty, each in a worker process of its own that serves no other one after it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from handrail.core.errors import MissingExtra, SandboxUnavailable, UsageError
+from handrail.core.ports import Clock, SystemClock
+from handrail.sandbox.port import Kind, Repl, ReplLimits
+
+if TYPE_CHECKING:
+    from pydantic_monty import AsyncMonty, ResourceLimits
+
+    from handrail.sandbox.monty.repl import MontyRepl
+
+MAX_WORKERS = 256
+_PATIENCE = 30.0
+_GRACE = 1.0
+"""Seconds after a limit in which a worker may still stop by itself."""
+_LETTING_GO = 0.02
+
+
+class MontySandbox:
+    """A dump of one of its interpreters can be loaded where the same `key` is given; without one, only here."""
+
+    def __init__(
+        self, limits: ReplLimits = ReplLimits(), *, key: bytes | None = None, clock: Clock = SystemClock()
+    ) -> None:
+        try:
+            import pydantic_monty  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("the sandbox 'monty'", "rlm") from error
+        self._limits = limits
+        self._key = key or secrets.token_bytes(32)
+        self._clock = clock
+        self._pool: AsyncMonty | None = None
+        self._starting = asyncio.Lock()
+        self._repls: list[MontyRepl] = []
+        self._is_closed = False
+
+    @property
+    def kind(self) -> Kind:
+        return "monty"
+
+    async def repl(self, *, seed: int = 0) -> Repl:
+        from handrail.sandbox.monty.repl import MontyRepl
+
+        pool = await self._started()
+        checkout = partial(pool.checkout, limits=self._inside(), os_policy={"sleep": "call_host", "timezone": "utc"})
+        repl = MontyRepl(checkout, self._limits, seed=seed, key=self._key, clock=self._clock)
+        self._repls = [*(each for each in self._repls if not each.is_closed), repl]
+        await repl.restart()
+        return repl
+
+    def _inside(self) -> ResourceLimits:
+        return {
+            "max_memory": self._limits.memory_bytes,
+            "max_feed_duration_secs": self._limits.cell_seconds,
+            # Counted here, for each cell: Monty counts for the life of a session.
+            "max_suspensions": 2**62,
+        }
+
+    async def _started(self) -> AsyncMonty:
+        if self._is_closed:
+            raise UsageError("this sandbox was closed; make another one")
+        async with self._starting:
+            if self._pool is None:
+                self._pool = await self._start()
+            return self._pool
+
+    async def _start(self) -> AsyncMonty:
+        from pydantic_monty import AsyncMonty
+
+        try:
+            pool = AsyncMonty(
+                min_processes=1,
+                max_processes=MAX_WORKERS,
+                checkout_timeout=_PATIENCE,
+                request_timeout=self._limits.cell_seconds + 2 * _GRACE,
+                max_checkouts_per_worker=1,
+                feed_duration_limit_grace=_GRACE,
+            )
+            await pool.__aenter__()
+        except (OSError, RuntimeError) as error:
+            raise SandboxUnavailable(
+                f"Monty's workers cannot be started: {error}; run: pip install 'handrail[rlm]'"
+            ) from error
+        return pool
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        repls, self._repls = self._repls, []
+        for repl in repls:
+            await repl.aclose()
+        async with self._starting:
+            pool, self._pool = self._pool, None
+            if pool is None:
+                return
+            await pool.__aexit__(None, None, None)
+            # A thread of Monty's that still holds on to Python when the program ends aborts it.
+            await asyncio.sleep(_LETTING_GO)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()

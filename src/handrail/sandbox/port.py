@@ -1,0 +1,143 @@
+"""A place where code runs that nobody vouches for, one cell after the other. Only JSON crosses its border.
+
+`monty`     an interpreter in Rust, in worker processes, without any authority of its own
+`os`        CPython behind bubblewrap, seccomp and limits
+`process`   CPython in a child process with its user's rights: no border at all, only for code one trusts
+
+One contract suite passes on all three. None of them stands in for another that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
+
+from msgspec import Struct, field
+
+JSON = Any
+
+Kind = Literal["monty", "os", "process"]
+
+Ending = Literal["ok", "error", "timeout", "memory", "output", "calls", "lost"]
+"""How a cell ended: by itself; by an exception; out of time, of memory, of output, of calls to the host; or because
+its interpreter ended under it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplLimits:
+    """What one interpreter may use."""
+
+    memory_bytes: int = 512 * 2**20
+    cell_seconds: float = 60.0
+    """Of its own running time; while it waits for the host the clock stands still."""
+    output_chars: int = 200_000
+    """Printed by one cell and kept. More is counted and dropped; ten times as much ends the cell."""
+    host_calls: int = 10_000
+    """In one cell."""
+    message_bytes: int = 64 * 2**20
+    """The largest value that may cross, either way."""
+    disk_bytes: int = 64 * 2**20
+    """Of its own files, where it has any."""
+
+
+class HostError(Exception):
+    """What a host answers instead of a value. In the cell it is an exception of the builtin type that `kind` names."""
+
+    def __init__(self, message: str, kind: str = "RuntimeError") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+Host = Callable[[str, JSON], Awaitable[JSON]]
+"""Answers `_host(name, value)` of a cell. It may raise `HostError`; whatever else it raises ends the cell."""
+
+
+async def no_host(name: str, value: JSON) -> JSON:
+    raise HostError(f"nothing answers to {name!r} here", "NameError")
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """What became of one piece of code."""
+
+    ending: Ending
+    stdout: str = ""
+    stderr: str = ""
+    error: str = ""
+    """For the one who wrote the code: a traceback of their own lines, or which limit was reached; else empty."""
+    dropped: int = 0
+    """Characters of output that were not kept."""
+    values: dict[str, JSON] = field(default_factory=dict)
+    """Of the variables that were asked for and exist; what is not JSON as its `repr`, cut."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Every variable that code here has made, private ones left out, and the name of its type."""
+    seconds: float = 0.0
+    """Its running time, without waiting for the host."""
+    state: Literal["kept", "gone"] = "kept"
+    """Gone: the interpreter had to be ended, and the next cell begins with no variables at all."""
+
+
+class Repl(Protocol):
+    """One interpreter with its variables. One cell at a time; belongs to one event loop."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    async def run(self, code: str, host: Host = no_host, *, peek: tuple[str, ...] = ()) -> Cell:
+        """Run a cell to its end, whatever it does. Code calls `_host(name, value)` for what only the host can do.
+
+        A caller that is cancelled ends the cell and, where it cannot be interrupted, the interpreter.
+
+        Raises:
+            SandboxUnavailable: No interpreter could be started.
+        """
+        ...
+
+    async def put(self, name: str, value: JSON) -> None:
+        """Bind a variable. It is not among the `names` of later cells.
+
+        Raises:
+            UsageError: It is larger than a message may be, or not JSON, or not a name.
+        """
+        ...
+
+    async def dump(self) -> bytes | None:
+        """Every variable as bytes for `load`, or None where that cannot be done."""
+        ...
+
+    async def load(self, state: bytes) -> None:
+        """Begin again with the variables of a dump.
+
+        Raises:
+            UsageError: It is not a dump, or was changed.
+        """
+        ...
+
+    async def restart(self) -> None:
+        """Begin again with no variables."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Sandbox(Protocol):
+    """Where interpreters come from; some are kept warm. Belongs to one event loop."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    async def repl(self, *, seed: int = 0) -> Repl:
+        """An interpreter of one's own. Chance inside it follows from the seed, so that a cell can be run again.
+
+        Raises:
+            SandboxUnavailable: With what to do about it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """End every interpreter, and everything that they started."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...

@@ -1,0 +1,1 @@
+"""Monty: the interpreter without authority."""

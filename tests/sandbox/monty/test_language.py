@@ -1,0 +1,67 @@
+"""What models are told about Monty's Python is so: no less, and no more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from handrail.sandbox.monty import MontySandbox
+from handrail.sandbox.monty.language import MISSING
+from handrail.sandbox.port import Repl
+
+LINES = MISSING.splitlines()
+MODULES = re.findall(r"\w+", LINES[1].split(":")[1].split(". No other")[0])
+BUILTINS = re.findall(r"\w+", LINES[2].split(":")[1])
+
+ABSENT = {
+    "class inheritance": "class A: pass\nclass B(A): pass",
+    "`yield`": "def f(): yield 1",
+    "`del`": "x = 1\ndel x",
+    "`@property`": "class A:\n    @property\n    def x(self): return 1",
+    "`@classmethod`": "class A:\n    @classmethod\n    def x(cls): return 1",
+    "`@staticmethod`": "class A:\n    @staticmethod\n    def x(): return 1",
+    "`except*`": "try: pass\nexcept* ValueError: pass",
+    "`from x import *`": "from math import *",
+    "exceptions take one string": "raise ValueError('a', 1)",
+    "map()": "list(map(lambda i: _host('n', i), [1]))",
+    "filter()": "list(filter(lambda i: _host('n', i), [1]))",
+    "sorted(key=": "sorted([2, 1], key=lambda i: _host('n', i))",
+    "__getitem__": "class A:\n    def __getitem__(self, i): return _host('n', i)\nA()[1]",
+}
+
+
+@pytest.fixture
+async def repl() -> AsyncIterator[Repl]:
+    async with MontySandbox() as sandbox:
+        yield await sandbox.repl()
+
+
+async def echo(name: str, value: Any) -> Any:
+    return value
+
+
+def test_it_is_four_lines() -> None:
+    assert len(LINES) == 4
+    assert all(words in MISSING for words in ABSENT)
+
+
+async def test_what_is_said_to_be_missing_is_missing(repl: Repl) -> None:
+    there = [words for words, code in ABSENT.items() if (await repl.run(code, echo)).ending == "ok"]
+    there += [name for name in BUILTINS if "NameError" not in (await repl.run(f"{name}(1)")).error]
+
+    assert there == []
+
+
+async def test_what_is_said_to_be_there_is_there_and_other_modules_are_not(repl: Repl) -> None:
+    missing = [name for name in MODULES if (await repl.run(f"import {name}")).ending != "ok"]
+    others = "abc argparse array ast enum heapq inspect io logging operator pickle socket statistics string subprocess"
+    there = [name for name in others.split() if (await repl.run(f"import {name}")).ending == "ok"]
+
+    assert (missing, there) == ([], [])
+
+
+async def test_a_generator_expression_is_a_list_at_once(repl: Repl) -> None:
+    assert (await repl.run("x = (i for i in range(3))")).names == {"x": "list"}

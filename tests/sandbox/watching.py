@@ -1,0 +1,38 @@
+"""How the host fares while something is run that wants to bring it down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Self
+
+
+class Watch:
+    """Looks at this process again and again: how much it has grown, and how long its loop has stood still."""
+
+    def __init__(self) -> None:
+        self.grown = 0
+        self.longest = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._look())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _look(self) -> None:
+        before, last = resident(), time.monotonic()
+        while True:
+            await asyncio.sleep(0.005)
+            now = time.monotonic()
+            self.longest, last = max(self.longest, now - last), now
+            self.grown = max(self.grown, resident() - before)
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as told:
+        return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
