@@ -4,7 +4,7 @@
 
 - a batch of sub-queries beside as many runs of the bare runner, as many at once: at most 1.3
 - one query without tools beside one run of the bare runner: nothing measurable, at most 1.1
-- a turn of the REPL (reply, call, cell, record in memory) beside the bare sandbox: at most 1 ms more
+- a turn of the REPL (reply, call, cell) beside the bare sandbox: at most 1 ms more; for Monty, beside Monty itself
 - a needle in ten million characters, with a scripted root: how much this process grows
 
 The model is a script that answers at once. Rounds are interleaved; the figures are medians. A table goes to stderr,
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import statistics
@@ -25,6 +26,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 from handrail import RLM, Context, Conversation, Executor, Runner
+from handrail.core.errors import MissingExtra, SandboxUnavailable
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Usage
 from handrail.core.model import ModelRequest
@@ -34,6 +36,7 @@ from handrail.sandbox.create import create_sandbox
 BATCH, ONE, TURN, GROWTH = 1.3, 1.1, 1.0, 64.0
 """The aims: two ratios, milliseconds, megabytes."""
 AT_ONCE = 16
+CODE = "x = 1 + 1\nprint(x)"
 NEEDLE = "The secret word is kestrel."
 
 Way = Callable[[], Awaitable[None]]
@@ -134,18 +137,33 @@ async def of_queries(rounds: int, number: int) -> dict[str, float]:
     return {name: each / number * 1e6 for name, each in found.items()}
 
 
+async def of_monty(rounds: int, turns: int) -> float:
+    """Milliseconds of a cell in Monty itself, without anything of ours."""
+    from pydantic_monty import AsyncMonty, CollectString
+
+    async with AsyncMonty() as pool, pool.checkout() as session:
+
+        async def way() -> None:
+            for _ in range(turns):
+                printed = CollectString()
+                await session.feed_run(CODE, print_callback=printed)
+                assert printed.output == "2\n"
+
+        await way()
+        return (await measured({"monty": way}, rounds))["monty"] / turns * 1e3
+
+
 async def of_turns(kind: str, rounds: int, turns: int) -> dict[str, float]:
     """Milliseconds of a turn."""
-    code = "x = 1 + 1\nprint(x)"
     async with create_sandbox(kind) as sandbox:
         repl = await sandbox.repl()
-        await repl.run(code)
+        await repl.run(CODE)
 
         async def bare() -> None:
             for _ in range(turns):
-                assert (await repl.run(code)).stdout == "2\n"
+                assert (await repl.run(CODE)).stdout == "2\n"
 
-        replies = [*[f"```repl\n{code}\n```"] * turns, '```repl\nanswer["content"], answer["ready"] = x, True\n```']
+        replies = [*[f"```repl\n{CODE}\n```"] * turns, '```repl\nanswer["content"], answer["ready"] = x, True\n```']
 
         async def whole(replies: list[str]) -> None:
             rlm = RLM(Writes(*replies), environment=sandbox, max_iterations=turns + 5)
@@ -212,7 +230,7 @@ def shown(found: dict[str, dict[str, float]]) -> int:
         turns = found[kind]
         for name, each in turns.items():
             print(f"{kind + ', ' + name:20}{each:9.2f} ms", file=sys.stderr)
-        over = turns["turn"] - turns["sandbox"]
+        over = turns["turn"] - turns.get("monty itself", turns["sandbox"])
         aim(f"a turn {over:.2f} ms over the sandbox, at most {TURN:g}", over <= TURN)
     needle = found["needle"]
     print(f"{'needle':20}{needle['growth']:9.1f} MB{needle['seconds']:9.2f} s", file=sys.stderr)
@@ -224,7 +242,10 @@ async def main(rounds: int, queries: int, turns: int, megabytes: int) -> int:
     found = {"needle": await of_the_needle(megabytes)}
     found["queries"] = await of_queries(rounds, queries)
     for kind in ("monty", "os"):
-        found[kind] = await of_turns(kind, max(rounds // 2, 3), turns)
+        with contextlib.suppress(MissingExtra, SandboxUnavailable):
+            found[kind] = await of_turns(kind, max(rounds // 2, 3), turns)
+    if "monty" in found:
+        found["monty"] = {"monty itself": await of_monty(rounds, turns), **found["monty"]}
     missed = shown(found)
     print(json.dumps(found))
     return int(missed > 0)
@@ -235,6 +256,6 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=60)
-    parser.add_argument("--megabytes", type=int, default=10)
+    parser.add_argument("--megabytes", type=int, default=10, help="at least 5: less is given to the code whole")
     given = parser.parse_args()
     sys.exit(asyncio.run(main(given.rounds, given.queries, given.turns, given.megabytes)))

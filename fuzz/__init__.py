@@ -16,6 +16,8 @@ doors       what comes to a node: tokens, signatures, envelopes, messages on soc
 frames      what travels between nodes: events, messages over NATS, frames of `llm.chat`
 asked       bodies of `llm.chat`, and of OpenAI's and Anthropic's clients
 media       documents, questions about them, recordings, pictures
+sockets     what code asks models over a socket, and trajectories
+repls       what hostile interpreters and root models make of a run
 run         a target for so many examples, or for so long
 
 It finds only what breaks a law; what the right answer is, the tests say.

@@ -87,7 +87,7 @@ def _response(body: bytes) -> None:
         assert not called or offered or (found.chat_completion is not None and found.chat_completion.tool_calls)
 
 
-def _trajectory() -> bytes:
+def trajectory() -> bytes:
     logger = RLMLogger()
     logger.log_metadata(RLMMetadata(root_model="m", max_depth=1, max_iterations=3, backend="openai"))
     block = CodeBlock(code="print(1)", result=REPLResult(stdout="1", rlm_calls=[_DONE]))
@@ -115,5 +115,5 @@ TARGETS = (
     Target(
         "lm-responses", data(_BACK, _ODD) | values(RESPONSES).map(lambda each: json.dumps(each).encode()), _response
     ),
-    Target("trajectories", data([_trajectory()], _ODD), _read),
+    Target("trajectories", data([trajectory()], _ODD), _read),
 )

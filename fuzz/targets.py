@@ -13,6 +13,7 @@ from fuzz import (
     nodes,
     probability,
     records,
+    repls,
     servers,
     sockets,
     spoken,
@@ -22,6 +23,6 @@ from fuzz import (
 
 _MODULES = (
     *(wires, texts, records, files, nodes, servers, spoken, clients, io_tools, probability),
-    *(doors, frames, asked, media, sockets),
+    *(doors, frames, asked, media, sockets, repls),
 )
 TARGETS = {target.name: target for module in _MODULES for target in module.TARGETS}

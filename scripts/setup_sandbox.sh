@@ -3,7 +3,8 @@
 set -euo pipefail
 missing=()
 command -v bwrap >/dev/null || missing+=(bubblewrap)
-{ /sbin/ldconfig -p 2>/dev/null || ldconfig -p; } | grep -q 'libseccomp\.so\.2' || missing+=(libseccomp2)
+# Not `grep -q`: that hangs up at the first line it finds, and then pipefail counts the other side as failed.
+{ /sbin/ldconfig -p 2>/dev/null || ldconfig -p; } | grep 'libseccomp\.so\.2' >/dev/null || missing+=(libseccomp2)
 [ ${#missing[@]} = 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "· installing ${missing[*]}"

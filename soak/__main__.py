@@ -12,11 +12,14 @@ from soak.isolation import clean
 from soak.journal import long
 from soak.mcp import survives
 from soak.nats import survives as nats_survives
+from soak.rlm import tidy
 from soak.turns import flat
 from soak.verdict import Verdict, command
 
 SIMULATION = "tests.crash.simulation"
-KILLS = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/crash/test_cli_kills.py")
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+KILLS = (*PYTEST, "tests/crash/test_cli_kills.py")
+RLM_KILLS = (*PYTEST, "tests/crash/test_rlm_kills.py")
 
 Job = Callable[[], Verdict]
 
@@ -42,6 +45,12 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
         lambda: command(*KILLS, HANDRAIL_KILLS="400", HANDRAIL_KILLS_SEED=str(time.time_ns())),
         lambda: command(*KILLS, HANDRAIL_KILLS="10"),
     ),
+    "rlm kills": (
+        "an RLM whose process or sandbox is killed at every point there is",
+        lambda: command(*RLM_KILLS, HANDRAIL_KILLS="1000", HANDRAIL_KILLS_SEED=str(time.time_ns())),
+        lambda: command(*RLM_KILLS, HANDRAIL_KILLS="10"),
+    ),
+    "rlm": ("completions of one RLM, many of them cancelled or robbed", lambda: tidy(2_000), lambda: tidy(60)),
     "turns": ("a run of a thousand turns", lambda: flat(1000), lambda: flat(200)),
     "isolation": ("calls in worker processes", lambda: clean(10_000), lambda: clean(1_500)),
     "mcp": ("calls of MCP servers that die", lambda: survives(20_000), lambda: survives(300)),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import bench_rlm
 from bench.turns.contestants import by_hand, by_hand_msgspec, handrail, handrail_journal, handrail_search
 from bench.turns.replies import Script
 from bench.turns.report import Row, Weight, table, weight_table
@@ -78,6 +79,15 @@ async def test_with_tool_search_few_tools_are_offered_and_the_work_is_the_same()
     expected, found = await bodies(by_hand.opened, "tools200"), await bodies(handrail_search.opened, "tools200")
     assert list(map(said, found)) == list(map(said, expected))
     assert all(len(offered(body)) < 64 for body in found)
+
+
+async def test_the_bench_of_rlms_measures_every_aim_in_one_run(capfd: pytest.CaptureFixture[str]) -> None:
+    missed = await bench_rlm.main(rounds=1, queries=16, turns=2, megabytes=5)  # each way checks its own answers
+    out, table = capfd.readouterr()
+    found = json.loads(out)
+    assert list(found) == ["needle", "queries", "monty", "os"]
+    assert table.count(": met") + table.count(": MISSED") == 5
+    assert missed == ("MISSED" in table)
 
 
 async def test_an_answer_that_is_not_the_right_one_ends_the_measurement() -> None:

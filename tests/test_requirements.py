@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from pathlib import Path
 
@@ -13,11 +14,15 @@ REQUIREMENTS = {
 }
 
 
+@functools.cache
 def marked() -> dict[str, list[str]]:
     """Requirement ids with the places that mark them, read from the tests' source."""
     found: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        if "requirement(" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "requirement":
                 for argument in node.args:
                     if isinstance(argument, ast.Constant):

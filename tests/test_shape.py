@@ -14,6 +14,7 @@ from handrail.core import errors
 def test_the_public_names_are_these() -> None:
     assert handrail.__all__ == snapshot(
         [
+            "RLM",
             "Attachment",
             "CapabilityBus",
             "Context",
@@ -27,7 +28,6 @@ def test_the_public_names_are_these() -> None:
             "Output",
             "Policy",
             "Principal",
-            "RLM",
             "RegisteredTools",
             "Runner",
             "Secret",
@@ -45,7 +45,7 @@ def test_the_public_names_are_these() -> None:
             "tool",
         ]
     )
-    assert handrail.__all__ == sorted(handrail.__all__)
+    assert handrail.__all__ == sorted(handrail.__all__, key=lambda name: (not name.isupper(), name))
 
 
 def test_every_public_name_can_be_imported() -> None:

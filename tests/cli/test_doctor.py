@@ -158,3 +158,16 @@ def test_local_status_fails_where_the_weights_are_missing(folder: Path) -> None:
 
     weights = next(each for each in map(json.loads, result.stdout.splitlines()) if each["what"] == "local weights")
     assert (result.exit_code, weights["do"]) == (1, "run: handrail local setup")
+
+
+def test_what_rlm_needs_is_looked_at(folder: Path) -> None:
+    plain = states()["rlm"]
+    configure(folder, CONFIG + '[rlm]\nmodel = "openai:gpt-5"\nenvironment = "process"\n')
+    chosen = states(OPENAI_API_KEY="")
+
+    assert (plain["state"], plain["found"]) == ("ok", "code of models runs in 'monty'")
+    assert chosen["rlm"]["found"] == "code of models runs in 'process'"
+    assert (chosen["model openai:gpt-5"]["state"], "OPENAI_API_KEY" in chosen["model openai:gpt-5"]["do"]) == (
+        "fail",
+        True,
+    )

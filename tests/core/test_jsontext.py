@@ -240,3 +240,18 @@ def test_read_lightly_the_last_of_two_keys_stands_however_much_is_beside_it(besi
 def test_read_lightly_the_limits_are_the_same(text: str) -> None:
     with pytest.raises(JSONTextError):
         parse_lightly(text.encode())
+
+
+@pytest.mark.parametrize("text", [b"[]," * 50, b"{}," * 50, b'"",' * 50, b'{"a":[0,0]},' * 20, b'"\\\\",' * 99])
+def test_text_of_strangers_has_only_so_many_values(text: bytes) -> None:
+    with pytest.raises(JSONTextError, match="more than 40 values"):
+        parse_lightly(b"[" + text + b"0]", max_values=40)
+
+
+@given(st.recursive(st.none() | st.text('a,[{\\"é', max_size=20), lambda each: st.lists(each, max_size=5)))
+def test_marks_in_strings_are_no_values(value: Any) -> None:
+    assert parse_lightly(json.dumps(value, ensure_ascii=False).encode(), max_values=10**6) == value
+
+
+def test_a_table_in_a_string_is_one_value() -> None:
+    assert parse_lightly(json.dumps(["a,b,[c]\n" * 1_000, 1]).encode(), max_values=2)[1] == 1

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from handrail.core.calls import Attachment, Output, Problem, ToolResult
 from handrail.core.errors import Denied, InvalidOutput, ToolError
 from handrail.core.redact import MASK, Secret
-from handrail.execute.output import check, normal
+from handrail.execute.output import check, normal, received
 from handrail.tools.handlers import Style
 from handrail.tools.schema.validator import Validator
 
@@ -363,6 +363,19 @@ def test_the_failure_of_another_call_is_a_failure() -> None:
         with pytest.raises(ToolError) as caught:
             normal(result, "arguments")
         assert (caught.value.code, caught.value.message) == (code, message)
+
+
+@pytest.mark.parametrize(("depth", "good"), [(0, True), (100, True), (101, False), (900, False)])
+def test_what_a_worker_sent_may_be_as_deep_as_what_a_handler_returned(depth: int, good: bool) -> None:
+    nested: Any = 1
+    for level in range(depth):
+        nested = [1, nested] if level % 2 else {"a": nested}
+    for read in (received, functools.partial(normal, style="arguments")):
+        if good:
+            assert read(Output(nested)) == Output(nested)
+        else:
+            with pytest.raises(InvalidOutput, match="deeper than 100"):
+                read(Output(nested))
 
 
 # ── the declared form ─────────────────────────────────────────────────────────────────

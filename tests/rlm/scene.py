@@ -19,7 +19,7 @@ from handrail.rlm.repl.channel import Channels
 from handrail.rlm.repl.prelude import prelude
 from handrail.rlm.repl.tools import query_tools
 from handrail.sandbox.create import create_sandbox
-from handrail.sandbox.port import Cell, Repl
+from handrail.sandbox.port import Cell, Repl, ReplLimits
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool, as_tool
 
@@ -77,8 +77,9 @@ async def scene(
     tools: Sequence[Any] = (),
     journal: Journal | None = None,
     policy: Policy = Policy(confirm_side_effects=False),
+    limits: ReplLimits = ReplLimits(),
 ) -> AsyncGenerator[Scene, None]:
-    async with create_sandbox(kind) as sandbox:
+    async with create_sandbox(kind, limits) as sandbox:
         made = Scene(await sandbox.repl(), model, tools, journal, policy)
         async with made.executor:
             begun = await made.repl.run(prelude(made.custom))

@@ -11,13 +11,12 @@ import pytest
 
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
-from handrail.core.events import CallIntended, CallSettled, ModelEvent, ReplyFinished
-from handrail.core.messages import ResultMessage, Usage, UserMessage
+from handrail.core.events import ModelEvent, ReplyFinished
+from handrail.core.messages import ResultMessage, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.execute.policy import Policy
-from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
-from handrail.tools.tool import Tool, tool
+from handrail.tools.tool import tool
 from tests.rlm.scene import CELL, RUN, scene
 from tests.rlm.test_queries import COUNT, STATS, Echo, results
 
@@ -231,117 +230,6 @@ async def test_a_tool_that_waits_for_a_person_says_so_in_the_code(kind: str) -> 
 
     async with scene(kind, Echo(), [write_note], policy=Policy()) as made:
         assert "waits for a person" in await made.value(code)
-
-
-# ── keys, and running again ──────────────────────────────────────────────────────────
-
-
-def noting(done: list[str]) -> Tool:
-    async def note(note: str) -> str:
-        done.append(note)
-        return f"kept {note}"
-
-    return Tool.from_function(note, name="write_note", side_effects=True)
-
-
-HANDLING = TOOLS + (
-    "write_note('first')\n"
-    "def handler(name, arguments):\n"
-    "    return write_note('in ' + str(arguments['q_id']))\n"
-    "said = llm_query('?', tools=TOOLS, tool_handler=handler)\n"
-    "out = [said, write_note('last')]"
-)
-
-
-async def test_what_code_calls_is_on_record_under_keys_of_their_order(kind: str) -> None:
-    journal = MemoryJournal()
-    model = ScriptedModel([call("get_stats", "a", q_id=1), call("get_stats", "b", q_id=2)], [text("ok")])
-
-    async with scene(kind, model, [write_note], journal) as made:
-        await made.value(HANDLING)
-
-    begun = [(each.call_id, each.tool) for each in journal.events if isinstance(each, CallIntended) and each.run == RUN]
-    assert begun == [
-        ("c1", "cell"),
-        ("c1.1", "write_note"),
-        ("c1.2", "llm_query"),
-        ("c1.2/a/1", "write_note"),
-        ("c1.2/b/1", "write_note"),
-        ("c1.3", "write_note"),
-    ]
-    below = [each.call_id for each in journal.events if isinstance(each, CallIntended) and each.run == f"{RUN}.c1.2"]
-    assert below == ["a", "b"]
-
-
-async def test_code_that_runs_again_does_nothing_twice(kind: str) -> None:
-    journal = MemoryJournal()
-    done: list[str] = []
-
-    usage = ReplyFinished(stop="end", usage=Usage(input_tokens=7))
-    first = ScriptedModel([call("get_stats", "a", q_id=1), call("get_stats", "b", q_id=2), usage], [text("ok"), usage])
-    async with scene(kind, first, [noting(done)], journal) as made:
-        out = await made.value(HANDLING)
-        spent = made.queries.spend.tokens
-    # The process died before the end of the cell was written down.
-    journal.events = [each for each in journal.events if not (isinstance(each, CallSettled) and each.tool == "cell")]
-
-    async with scene(kind, ScriptedModel(), [noting(done)], journal) as again:
-        assert await again.value(HANDLING) == out == ["ok", "kept last"]
-        assert again.queries.spend.tokens == spent == 14
-        assert again.bridge is not None and [each.response for each in again.bridge.completions] == ["ok"]
-
-    assert done == ["first", "in 1", "in 2", "last"]
-
-
-async def test_a_query_that_was_cut_off_in_its_handlers_is_taken_up_there(kind: str) -> None:
-    journal = MemoryJournal()
-    done: list[str] = []
-
-    first = ScriptedModel([call("get_stats", "a", q_id=1), call("get_stats", "b", q_id=2)], [text("ok")])
-    async with scene(kind, first, [noting(done)], journal) as made:
-        await made.value(HANDLING)
-    # The process died while the second handler ran, after its note was kept.
-    last = next(
-        at for at, each in enumerate(journal.events) if isinstance(each, CallSettled) and each.call_id == "c1.2/b/1"
-    )
-    del journal.events[last + 1 :]
-
-    second = ScriptedModel([text("ok again")])
-    async with scene(kind, second, [noting(done)], journal) as again:
-        assert await again.value(HANDLING) == ["ok again", "kept last"]
-
-    assert done[4:] == ["last"]  # all that was left to do
-    assert results(second) == ["kept in 1", "kept in 2"]
-
-
-async def test_a_handler_may_ask_models_with_handlers_of_its_own(kind: str) -> None:
-    journal = MemoryJournal()
-    code = (
-        f"TOOLS = [{COUNT!r}]\n"
-        "def inner(name, arguments):\n"
-        "    return 'inner ' + arguments['of']\n"
-        "def outer(name, arguments):\n"
-        "    return llm_query('below ' + arguments['of'], tools=TOOLS, tool_handler=inner)\n"
-        "out = llm_query('top', tools=TOOLS, tool_handler=outer)"
-    )
-
-    async with scene(kind, Asks(), journal=journal) as made:
-        assert await made.value(code) == "top: below top: inner below top"
-
-    begun = [each.call_id for each in journal.events if isinstance(each, CallIntended) and each.run == RUN]
-    assert begun[:2] == ["c1", "c1.1"] and begun[2].startswith("c1.1/") and begun[2].endswith("/1")
-
-
-async def test_a_handler_that_leaves_by_the_back_door_does_not_confuse_the_next_query(kind: str) -> None:
-    code = (
-        f"TOOLS = [{COUNT!r}]\n"
-        "reply = _host('llm_query', {'prompt': 'left', 'tools': TOOLS})\n"  # and never posts a result
-        "out = llm_query('next', tools=TOOLS, tool_handler=lambda name, arguments: 'found')"
-    )
-
-    async with scene(kind, Asks()) as made:
-        assert await made.value(code) == "next: found"
-        assert made.channels == {} and made.queries.spend.in_flight == 0
 
 
 async def test_a_cell_that_is_cancelled_ends_its_queries(kind: str) -> None:

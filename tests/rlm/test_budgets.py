@@ -46,6 +46,13 @@ async def test_after_the_last_turn_the_model_is_asked_for_its_last_word(last: st
     assert "no more code will be run" in root.read()
 
 
+async def test_a_last_word_that_is_only_code_is_no_answer_where_there_is_a_draft() -> None:
+    async with RLM(Root(DRAFT, repl("x = 2"), repl("x = 3")), environment="process", max_iterations=2) as rlm:
+        found = await rlm.acompletion("x", "the question")
+
+    assert (found.response, found.partial) == ("so far", True)
+
+
 async def test_a_budget_of_tokens_counts_what_code_asks_for() -> None:
     root = Root(DRAFT, repl("print(llm_query('a'))"), ready("'never'"), usage=Usage(output_tokens=10))
     async with RLM(
@@ -86,6 +93,15 @@ async def test_time_ends_a_root_model_that_says_nothing() -> None:
         found = await rlm.acompletion("x", "the question")
 
     assert (found.partial, found.error, stuck.cancelled) == (True, "the run reached its limit of 0.5 seconds", 1)
+
+
+async def test_time_that_ends_before_the_first_turn_is_a_limit_like_any_other() -> None:
+    root = Root(ready("'never'"))
+    async with RLM(root, environment="process", max_timeout=0.05, setup_code="while True:\n    pass") as rlm:
+        found = await rlm.acompletion("x", "the question")
+
+    assert (found.response, found.partial, root.requests) == ("", True, [])
+    assert found.error == "the run reached its limit of 0.05 seconds"
 
 
 async def test_turns_in_a_row_that_fail_end_the_run() -> None:

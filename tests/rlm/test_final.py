@@ -85,8 +85,31 @@ async def test_a_block_that_fails_ends_the_reply_and_what_comes_after_it_is_not_
     )
 
     assert "NameError" in root.read(1) and "1 more block(s) of your reply were not run" in root.read(1)
-    assert "output\nYour variables: a (int)\n" in root.read(2)
+    assert "output\nYour variables so far: a (int)\n" in root.read(2)
     assert found.response == "1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        (
+            "monty",
+            "You have made no variables before this code.",
+            "Your variables before this code: a (int), f (function)",
+        ),
+        (
+            "os",
+            "Your variables so far: a (int), f (function)",
+            "Your variables so far: a (int), b (list), f (function)",
+        ),
+    ],
+)
+async def test_code_is_shown_what_it_has_made_and_nothing_that_was_there(kind: str, first: str, second: str) -> None:
+    made = "a = 1\ndef f():\n    return a\nprint(SHOW_VARS())"
+    _, root = await answered(kind, repl(made), repl("b = [2]\nprint(SHOW_VARS())"), ready("a"))
+
+    assert f"output\n{first}\n" in root.read(1)
+    assert f"output\n{second}\n" in root.read(2)
 
 
 async def test_an_answer_that_code_uses_as_a_plain_variable_is_no_answer() -> None:

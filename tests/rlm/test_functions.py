@@ -99,7 +99,6 @@ def test_the_names_are_loaded_when_they_are_used() -> None:
 def test_an_error_that_is_text_is_read_as_it_was_written(type: str, status: int, message: str) -> None:
     made = sentinel.make(type, message, status)
 
-    assert sentinel.is_error(made)
     assert sentinel.parse(made) == (type, status, message)
 
 
@@ -134,6 +133,19 @@ def test_spending_says_when_nothing_is_left(limits: dict[str, Any], usage: Usage
         spend.check()
 
 
+def test_a_budget_that_cannot_hold_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    spend = Spending(max_cost=1.0)
+    below = spend.below()
+    for _ in range(2):
+        below.add("unpriced", Usage(output_tokens=5))
+        below.add("priced", Usage(output_tokens=5, cost=0.1))
+    Spending(max_tokens=100).add("unpriced", Usage(output_tokens=5))
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "the price of 'unpriced' is not known, so no budget in dollars ends what it says; limit tokens"
+    ]
+
+
 def test_a_deadline_ends_spending() -> None:
     clock = FixedClock()
     spend = Spending(deadline=clock.monotonic() + 5, clock=clock)
@@ -154,6 +166,35 @@ def test_an_answer_from_the_record_is_counted_once() -> None:
     spend.heard(completion)
 
     assert (spend.tokens, spend.calls) == (3, 1)
+
+
+def test_a_child_counts_its_own_and_is_held_to_what_is_left_above() -> None:
+    top = Spending(max_tokens=10)
+    child, other = top.below(), top.below()
+    child.add("m", Usage(input_tokens=4))
+    other.heard(
+        RLMChatCompletion(
+            root_model="m", prompt="?", response="!", run="r", usage_summary=UsageSummary.of("m", Usage(input_tokens=5))
+        )
+    )
+
+    with child.asking("q"):
+        assert (top.in_flight, child.in_flight, other.in_flight) == (1, 1, 0)
+    assert (top.tokens, child.tokens, other.tokens, top.queries, other.queries) == (9, 4, 5, 1, 0)
+    assert child.summary().total_input_tokens == 4
+    child.check()
+    top.add("m", Usage(output_tokens=1))
+    with pytest.raises(LimitExceeded, match="10 tokens"):
+        child.check()
+
+
+async def test_queries_that_are_asked_for_ever_keep_nothing_of_each() -> None:
+    queries = Queries({}, Echo(), journal=MemoryJournal())
+    for number in range(3):
+        await queries.query(f"q{number}")
+
+    kept = [each for each in vars(queries.spend).values() if isinstance(each, set | list | dict)]
+    assert kept and not any(kept)
 
 
 @pytest.mark.parametrize("limits", [{"max_cost": 0.0}, {"max_tokens": -1}])

@@ -8,6 +8,7 @@ import logging
 import socket
 import struct
 from collections.abc import AsyncGenerator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from handrail.http.room import Room
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.socket.handler import LMHandler
 from handrail.rlm.socket.peer import HandlerLimits, Peer
+from handrail.rlm.socket.socket_model import events_of
 from handrail.rlm.socket.wire import Address, ask, response_of, send_lm_request, send_lm_request_batched
 from handrail.rlm.values import LMRequest, LMResponse
 from handrail.testing.model import ScriptedModel, call, text
@@ -374,7 +376,8 @@ async def test_closing_the_handler_cancels_what_is_asked_and_listens_no_more() -
 
 
 async def test_the_longest_idle_connection_makes_room_for_another() -> None:
-    async with LMHandler(echo(), limits=HandlerLimits(connections=2)) as handler, asyncio.timeout(20):
+    limits = HandlerLimits(connections=2, grace_seconds=0)
+    async with LMHandler(echo(), limits=limits) as handler, asyncio.timeout(20):
         assert isinstance(handler.address, tuple)
         idle = [await asyncio.open_connection(*handler.address) for _ in range(2)]
         assert (await ask(handler.address, LMRequest(prompt="x"))).success
@@ -394,6 +397,48 @@ async def test_when_all_connections_are_busy_the_next_is_told_so() -> None:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
     assert "too many connections" in (refused.error or "")
+
+
+async def test_one_that_has_just_come_keeps_its_place_and_the_next_is_told_even_if_it_says_much() -> None:
+    limits = HandlerLimits(connections=1, grace_seconds=600)
+    async with LMHandler(echo(), limits=limits) as handler, asyncio.timeout(20):
+        assert isinstance(handler.address, tuple)
+        reader, writer = await asyncio.open_connection(*handler.address)
+        refused = await ask(handler.address, LMRequest(prompt="x" * 10_000_000))
+        with pytest.raises(RateLimited, match="too many connections"):
+            list(events_of(refused))
+        writer.write(packed({"prompt": "still here", "depth": 0}))
+        assert len(await reader.readexactly(4)) == 4
+        writer.transport.abort()
+
+
+async def test_of_many_that_come_at_once_none_is_forgotten() -> None:
+    limits = HandlerLimits(connections=1, grace_seconds=0)
+    async with LMHandler(echo(), limits=limits) as handler, asyncio.timeout(20):
+        assert isinstance(handler.address, tuple)
+        with ExitStack() as opened:  # without a turn of the loop between them: they are accepted one after another
+            clients = [opened.enter_context(socket.create_connection(handler.address, 10)) for _ in range(20)]
+            assert [await asyncio.to_thread(_ends, client) for client in clients[:-1]] == [True] * 19
+
+
+def _ends(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def test_a_client_that_asked_twice_and_hangs_up_cancels_its_query() -> None:
+    model = Endless()
+    async with LMHandler(Queries({}, model)) as handler, asyncio.timeout(20):
+        assert isinstance(handler.address, tuple)
+        _, writer = await asyncio.open_connection(*handler.address)
+        writer.write(packed({"prompt": "a"}))
+        await model.begun.wait()
+        writer.write(packed({"prompt": "b"}))
+        await writer.drain()
+        writer.close()
+        await model.cancelled.wait()
 
 
 async def test_a_client_that_does_not_take_its_answer_is_not_waited_for() -> None:
@@ -442,6 +487,14 @@ async def test_a_unix_socket_is_for_its_owner_and_is_gone_afterwards(tmp_path: P
         with pytest.raises(UsageError, match="choose another path"):
             await LMHandler(echo(), path=path).start()
     assert not path.exists()
+
+
+async def test_a_unix_socket_that_another_made_in_its_place_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lm.sock"
+    async with LMHandler(echo(), path=path):
+        path.rename(tmp_path / "aside")
+        path.write_text("somebody else's")
+    assert path.read_text() == "somebody else's"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org", ""])

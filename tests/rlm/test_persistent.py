@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from handrail.core.errors import UsageError
+from handrail.core.messages import Usage
 from handrail.rlm import RLM
+from handrail.rlm.values import UsageSummary
 from tests.rlm.rooted import Echo, Root, ready, repl
 
 
@@ -23,6 +25,31 @@ async def test_variables_contexts_and_what_was_said_stay(kind: str) -> None:
     assert "7 first context second context first context user {'content': '', 'ready': False}" in root.read(2)
     assert "first question" not in root.read(1) and "question number 2" in root.read(1)
     assert len(root.requests[1].messages) == 2
+
+
+async def test_each_answer_has_its_own_usage_and_all_count_towards_the_budget() -> None:
+    used = Usage(input_tokens=10, output_tokens=1)
+    root = Root(repl("found = llm_query('a')"), ready("found"), usage=used)
+    async with RLM(root, environment="process", persistent=True, other_backends=[Echo(usage=used)], max_tokens=40) as r:
+        first = await r.acompletion("one", "first")
+        root._replies = (repl("more = 1"), ready("found"))
+        second = await r.acompletion("two", "second")
+
+    assert {name: each.total_calls for name, each in first.usage_summary.model_usage_summaries.items()} == {
+        "root": 2,
+        "echo": 1,
+    }
+    assert second.usage_summary.to_dict() == UsageSummary.of("root", used).to_dict()
+    assert second.partial and second.error == "the run reached its limit of 40 tokens"
+
+
+async def test_what_was_said_to_one_question_is_no_answer_to_the_next() -> None:
+    root = Root(ready("'first'"), usage=Usage(input_tokens=10))
+    async with RLM(root, environment="process", persistent=True, max_tokens=5) as rlm:
+        assert (await rlm.acompletion("one", "first")).response == "first"
+        second = await rlm.acompletion("two", "second")
+
+    assert (second.response, second.partial) == ("", True)
 
 
 async def test_an_interpreter_that_is_lost_is_made_again_with_everything_before() -> None:

@@ -90,21 +90,13 @@ def test_it_says_what_it_binds_and_what_became_of_it() -> None:
     assert overwritten({"llm_query": "str", "gh_find": "function", "x": "int"}, bound) == ["llm_query"]
 
 
-def test_without_recursion_there_is_no_rlm_query() -> None:
-    names, asked = begun(prelude(recursion=False))
-    with_it, _ = begun(prelude())
-
-    assert "rlm_query" not in names and "rlm_query" not in functions(recursion=False)
-    assert with_it["rlm_query"]("big", "m") == "answer"
-    assert with_it["rlm_query_batched"](("a", "b")) == "answer"
-    assert asked == []
-
-
 def test_only_what_was_given_is_asked() -> None:
     names, asked = begun(prelude())
 
     names["llm_query"]("p", "m", {"type": "json_object"}, tool_choice="none", max_iterations=3)
     names["llm_query_batched"](["p"])
+    names["rlm_query"]("big", "m")
+    names["rlm_query_batched"](("a", "b"))
 
     assert asked == [
         (
@@ -118,6 +110,8 @@ def test_only_what_was_given_is_asked() -> None:
             },
         ),
         ("llm_query_batched", {"prompts": ["p"]}),
+        ("rlm_query", {"prompt": "big", "model": "m"}),
+        ("rlm_query_batched", {"prompts": ["a", "b"]}),
     ]
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from handrail.core.calls import ToolCall
+from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import ToolError
 from handrail.core.invocation import Invocation
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.rlm.query.queries import Queries
-from handrail.rlm.repl.channel import Channel, settle
+from handrail.rlm.repl.bridge import Bridge
+from handrail.rlm.repl.channel import Channel, Channels, settle
 from handrail.rlm.repl.tools import completions_of, query_tools
 from tests.rlm.test_queries import STATS, Echo
 
@@ -69,6 +70,42 @@ async def test_a_call_that_was_given_up_is_put_to_nobody() -> None:
     settle(waiting, {"value": "too late"})
 
     assert waiting.ticket == "b" and await there == "found"
+
+
+class Slow:
+    """A caller whose calls take a few turns of the loop to end when they are cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.under_way = 0
+
+    async def invoke(
+        self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
+    ) -> ToolResult:
+        self.under_way += 1
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            self.under_way -= 1
+        raise NotImplementedError
+
+
+async def test_a_bridge_that_is_cancelled_as_it_closes_leaves_nothing_running() -> None:
+    caller, channels = Slow(), Channels()
+    bridge = Bridge(caller, "c", ("llm_query",), channels)
+    asked = asyncio.create_task(bridge("llm_query", {"prompt": "?", "tools": [STATS]}))
+    await caller.begun.wait()
+    asked.cancel()
+    closing = asyncio.create_task(bridge.aclose())
+    await asyncio.sleep(0)
+    closing.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert caller.under_way == 0 and channels == {}
 
 
 @pytest.mark.parametrize("posted", [{"error": "no"}, {"error": ""}, {}, None])

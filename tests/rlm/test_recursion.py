@@ -11,6 +11,7 @@ from handrail.core.messages import AssistantMessage, Usage, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.rlm import RLM
 from handrail.testing.journal import MemoryJournal
+from handrail.tools.tool import tool
 from tests.rlm.rooted import Echo, Root, ready, repl
 
 
@@ -59,6 +60,27 @@ async def test_children_of_a_batch_answer_in_order_and_one_that_fails_leaves_the
     assert found.response.startswith('["A", "B", "__LLM_ERROR__|')
 
 
+@pytest.mark.parametrize("function", ["llm_query", "rlm_query"])
+async def test_a_model_that_nobody_has_is_the_same_error_whoever_asks_for_it(function: str) -> None:
+    root = Root(repl(f"FINAL({function}('x', model='nobody'))"))
+    async with RLM(root, environment="process", other_backends=[Echo()], max_depth=2) as rlm:
+        found = await rlm.acompletion("x", "the question")
+
+    assert found.response == "__LLM_ERROR__|unknown_model|0|there is no model 'nobody'; there are echo, root"
+
+
+async def test_what_a_child_had_when_a_limit_ended_it_reaches_its_parent_as_such() -> None:
+    model = ByTask(
+        outer=[repl("FINAL(rlm_query('TASK inner'))")],
+        inner=[repl("x = 1"), repl("x = 2"), "It is probably 7."],
+    )
+    async with RLM(model, environment="process", max_depth=2, max_iterations=2) as rlm:
+        found = await rlm.acompletion("TASK outer")
+
+    limit = "the run reached its limit of 2 iterations"
+    assert found.response == f"__LLM_ERROR__|limit_exceeded|0|{limit}; the best that it had: It is probably 7."
+
+
 async def test_at_the_greatest_depth_a_model_is_asked_instead() -> None:
     sub = Echo()
     root = Root(repl("print(rlm_query('a'), rlm_query_batched(['b']))"), ready("1"))
@@ -70,6 +92,7 @@ async def test_at_the_greatest_depth_a_model_is_asked_instead() -> None:
 
 
 async def test_children_have_the_tools_that_are_for_them() -> None:
+    @tool(side_effects=False)
     def secret() -> str:
         """Only for the parent."""
         return "s"

@@ -6,7 +6,10 @@ it would have done after that it could not begin.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -142,7 +145,7 @@ async def test_a_resumed_run_asks_and_tells_only_what_was_not_asked_and_told() -
     assert found.usage_summary.model_usage_summaries["root"].total_calls == 4
 
 
-@pytest.mark.parametrize(("kind", "rebuilt"), [("monty", []), ("process", [2])])
+@pytest.mark.parametrize(("kind", "rebuilt"), [("monty", [0]), ("process", [2])])
 async def test_with_a_dump_no_code_runs_again(kind: str, rebuilt: list[int], tmp_path: Path) -> None:
     journal, world = MemoryJournal(), World()
     seen: list[Any] = []
@@ -286,6 +289,23 @@ async def test_a_journal_on_disk_has_all_that_is_needed(tmp_path: Path) -> None:
     assert (found.response, world.sent, told) == (ANSWER, ["one", "two"], [3, 4])
 
 
+@pytest.mark.parametrize("early", ('answer["ready"] = True', 'FINAL_VAR("later")', 'answer["ready"] = True\n1 / 0'))
+async def test_an_answer_that_was_not_taken_is_not_taken_when_its_code_runs_again(early: str) -> None:
+    replies = (repl(early), repl("y = 1"), repl('answer["content"] = later = "a draft"'), ready("'right'"))
+    journal, world = MemoryJournal(), World()
+
+    def fails(iteration: object, index: int) -> None:
+        if index == 2:
+            raise LookupError
+
+    async with sandbox_of("process") as sandbox:
+        with pytest.raises(LookupError):
+            await run(sandbox, journal, world, replies=replies, on_iteration=fails)
+        found = await run(sandbox, journal, world, replies=replies, resume=True)
+
+    assert found.response == "right"
+
+
 async def test_another_context_is_refused_in_words() -> None:
     journal, world = MemoryJournal(), World()
     async with sandbox_of("process") as sandbox:
@@ -297,6 +317,27 @@ async def test_another_context_is_refused_in_words() -> None:
         assert (await run(sandbox, journal, world, resume=True)).response == ANSWER
 
     assert world.sent == ["one", "two"]
+
+
+async def test_another_question_is_not_answered_with_the_answer_of_the_first() -> None:
+    journal, root = MemoryJournal(), Root(ready("'first'"))
+    async with RLM(root, environment="process", journal=journal, run="run_1") as rlm:
+        assert (await rlm.acompletion("x", "Who was it? sk-abcdefghijklmnopqrstuvwx")).response == "first"
+        with pytest.raises(UsageError, match="begun with another question"):
+            await rlm.acompletion("x", "When was it?")
+        assert (await rlm.acompletion("x", "Who was it? sk-abcdefghijklmnopqrstuvwx")).response == "first"
+        assert (await rlm.aresume("run_1", "x")).response == "first"
+
+
+async def test_a_repl_of_several_questions_is_not_taken_up() -> None:
+    journal, root = MemoryJournal(), Root(ready("'first'"))
+    async with RLM(root, environment="process", journal=journal, run="run_1", persistent=True) as rlm:
+        await rlm.acompletion("x", "one")
+        root._replies = (ready("'second'"),)
+        await rlm.acompletion("y", "two")
+    async with RLM(root, environment="process", journal=journal) as rlm:
+        with pytest.raises(UsageError, match="had several questions"):
+            await rlm.aresume("run_1", "x", "one")
 
 
 async def test_a_task_is_taken_up_without_giving_it_again() -> None:
@@ -346,3 +387,123 @@ async def test_what_is_on_record_is_what_happened() -> None:
     assert all(isinstance(event.result, ToolResult) and event.outcome == "ok" for event in settled)
     assert any(isinstance(event, ConversationChanged) for event in journal.events)
     assert len({event.run for event in journal.events}) == 1 + 4
+
+
+async def test_a_run_that_was_cancelled_while_it_was_made_ready_can_be_taken_up() -> None:
+    """The call that makes the REPL ready has its one answer then, and it is no answer that one can go on from."""
+    journal = MemoryJournal()
+
+    def leaves(event: object) -> None:
+        if isinstance(event, CallIntended) and event.tool == "repl" and not told:
+            told.append(event.call_id)
+            asking.cancel()
+
+    told: list[str] = []
+    async with RLM(Root(ready("context")), environment="process", journal=journal, run="r", on_event=leaves) as rlm:
+        asking = asyncio.create_task(rlm.acompletion("text", "question"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (await rlm.aresume("r", "text", "question")).response == "text"
+
+    assert next(event.outcome for event in journal.events if isinstance(event, CallSettled)) == "cancelled"
+
+
+async def test_setup_code_that_was_cancelled_when_it_had_called_something_is_not_run_again() -> None:
+    journal, world = MemoryJournal(), World()
+
+    def leaves(event: object) -> None:
+        if isinstance(event, CallSettled) and event.tool == "send":
+            asking.cancel()
+
+    async with RLM(
+        Root(ready("1")),
+        environment="process",
+        setup_code="send('once')\nwhile True:\n    pass",
+        custom_tools={"send": world.tool()},
+        journal=journal,
+        policy=ALLOW,
+        run="r",
+        on_event=leaves,
+    ) as rlm:
+        asking = asyncio.create_task(rlm.acompletion("text", "question"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        with pytest.raises(UsageError, match="could not be made ready"):
+            await rlm.aresume("r", "text", "question")
+
+    assert world.sent == ["once"]
+
+
+async def test_code_that_was_cancelled_is_told_to_have_called_what_it_called() -> None:
+    journal, world = MemoryJournal(), World()
+    root = Root(repl("before = 1"), repl("send('once')\nbefore = 2\nwhile True:\n    pass"), ready("before"))
+
+    def leaves(event: object) -> None:
+        if isinstance(event, CallSettled) and event.tool == "send":
+            asking.cancel()
+
+    async with RLM(
+        root,
+        environment="process",
+        custom_tools={"send": world.tool()},
+        journal=journal,
+        policy=ALLOW,
+        run="r",
+        on_event=leaves,
+    ) as rlm:
+        asking = asyncio.create_task(rlm.acompletion("text", "question"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        found = await rlm.aresume("r", "text", "question")
+
+    assert (found.response, world.sent) == ("1", ["once"])
+    assert "What its code had called by then was called all the same" in root.read()
+
+
+@pytest.mark.parametrize("kind", ("monty", "process"))
+async def test_a_block_that_ran_before_its_interpreter_died_has_run_once(kind: str) -> None:
+    """The reply is run again from its first block, on the variables from before it."""
+    world = World()
+    deaths = iter([True])
+
+    def dies(event: object) -> None:
+        if isinstance(event, CallSettled) and event.tool == "send" and next(deaths, False):
+            for path in Path("/proc/self/task").glob("*/children"):
+                for pid in path.read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+
+    replies = (repl("found = []"), repl("found.append(1)", "found.append(send('once'))"), ready("found"))
+    async with RLM(
+        Root(*replies), environment=kind, custom_tools={"send": world.tool()}, policy=ALLOW, on_event=dies
+    ) as rlm:
+        found = await rlm.acompletion("text", "question")
+
+    assert (found.response, world.sent) == ('[1, "sent once"]', ["once"])
+
+
+async def test_a_query_whose_handler_was_lost_with_its_interpreter_goes_on_in_the_next() -> None:
+    tools = [{"type": "function", "function": {"name": "note", "parameters": {"type": "object"}}}]
+    code = (
+        "def handler(name, arguments):\n    return send('once')\n"
+        f"x = llm_query('a', tools={tools!r}, tool_handler=handler)"
+    )
+    world, sub = World(), ScriptedModel([call("note")], [text("done")])
+    deaths = iter([True])
+
+    def dies(event: object) -> None:
+        if isinstance(event, CallSettled) and event.tool == "send" and next(deaths, False):
+            for path in Path("/proc/self/task").glob("*/children"):
+                for pid in path.read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+
+    async with RLM(
+        Root(repl(code), ready("x")),
+        environment="process",
+        other_backends=[sub],
+        custom_tools={"send": world.tool()},
+        policy=ALLOW,
+        on_event=dies,
+    ) as rlm:
+        found = await rlm.acompletion("text", "question")
+
+    assert (found.response, world.sent, len(sub.requests)) == ("done", ["once"], 2)

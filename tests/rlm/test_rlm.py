@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from handrail.core.errors import ModelError, UsageError
+from handrail.core.errors import MissingExtra, ModelError, SandboxUnavailable, UsageError
 from handrail.core.events import CallIntended, CallSettled, ReplyGiven
 from handrail.core.messages import SupervisorMessage
 from handrail.execute.policy import Policy
@@ -18,6 +19,7 @@ from handrail.rlm import RLM
 from handrail.rlm.progress import CellRan, CellRunning, IterationStarted, Progress, QueriesInFlight, Spent
 from handrail.rlm.record.trajectory import RLMLogger, read
 from handrail.rlm.values import LMRequest, LMResponse, RLMIteration
+from handrail.sandbox.jail import unavailable
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import tool
@@ -237,6 +239,52 @@ async def test_a_reply_is_on_record_before_its_code_runs_however_slow_the_listen
     assert kinds[given:].count(CallIntended) == 1
 
 
+@pytest.mark.parametrize("is_async", (False, True))
+@pytest.mark.parametrize("kind", (CallIntended, CallSettled, ReplyGiven, CellRan, Spent))
+async def test_what_a_watcher_raises_ends_the_run_before_its_next_turn_and_fails_no_call(
+    kind: type, is_async: bool
+) -> None:
+    sent: list[str] = []
+
+    @tool(side_effects=True)
+    def send(words: str) -> str:
+        """Send something."""
+        sent.append(words)
+        return words
+
+    def raises(event: object) -> None:
+        if isinstance(event, kind):
+            raise LookupError("the watcher is gone")
+
+    async def raises_late(event: object) -> None:
+        raises(event)
+
+    root, journal = Root(repl("x = [llm_query('a'), send('once')]"), ready("x")), MemoryJournal()
+    options: dict[str, Any] = {"other_backends": [Echo()], "journal": journal, "run": "r"}
+    options |= {"custom_tools": {"send": send}, "policy": Policy(confirm_side_effects=False)}
+    async with RLM(root, on_event=raises_late if is_async else raises, **options) as rlm:
+        with pytest.raises(LookupError, match="the watcher is gone"):
+            await rlm.acompletion("text", "question")
+    assert [event.outcome for event in journal.events if isinstance(event, CallSettled) and event.outcome != "ok"] == []
+    async with RLM(root, **options) as rlm:
+        assert (await rlm.aresume("r", "text", "question")).response == '["A", "once"]'
+
+    assert sent == ["once"]
+
+
+async def test_a_model_that_writes_code_is_told_how_much_the_others_read() -> None:
+    class Small(Echo):
+        window = 4_096
+
+    for window, said in ((None, "8,192"), (30_000, "30,000")):
+        root = Root(ready("1"))
+        async with RLM(root, environment="process", other_backends=[Small()], sub_window=window) as rlm:
+            await rlm.acompletion("text", "question")
+        assert f"It can read some {said} characters at once" in str(root.requests[0].messages[0])
+    with pytest.raises(UsageError, match="sub_window must be at least 1"):
+        RLM(Root(), sub_window=0)
+
+
 async def test_every_turn_is_in_the_trajectory_and_no_key_is(tmp_path: Path) -> None:
     logger = RLMLogger(tmp_path)
     root = Root(repl("print(1)"), ready("'b'"))
@@ -322,6 +370,36 @@ async def test_the_tools_of_an_ensemble_live_as_long_as_the_run() -> None:
     assert lives == ["prepared", "used", "closed"]
 
 
+async def test_a_tool_that_remembers_answers_code_from_memory() -> None:
+    looked: list[str] = []
+
+    @tool(side_effects=False, deduplicator="exact")
+    def look(at: str) -> str:
+        """Look something up."""
+        looked.append(at)
+        return at.upper()
+
+    root = Root(repl("print(look('a'), look(at='a'))"), repl("print(look('a'), look('b'))"), ready("1"))
+    async with RLM(root, environment="process", custom_tools={"look": look}) as rlm:
+        await rlm.acompletion("x", "the question")
+
+    assert "A A\n" in root.read(1) and "A B\n" in root.read(2)
+    assert looked == ["a", "b"]
+
+
+async def test_a_tool_with_a_name_that_is_none_in_python_is_called_by_one_that_is() -> None:
+    @tool(name="list-issues", side_effects=False)
+    def issues(of: str) -> str:
+        """What is open."""
+        return f"nothing of {of}"
+
+    root = Root(repl("print(list_issues('x'), tool_handler('list-issues', {'of': 'y'}))"), ready("1"))
+    async with RLM(root, environment="process", custom_tools={issues.name: issues}) as rlm:
+        await rlm.acompletion("x", "the question")
+
+    assert "nothing of x nothing of y\n" in root.read(1)
+
+
 async def test_what_code_writes_over_is_put_right() -> None:
     root = Root(repl("llm_query = 'mine now'"), repl("print(llm_query('a'))"), ready("1"))
     async with RLM(root, environment="process", other_backends=[Echo()]) as rlm:
@@ -346,8 +424,12 @@ def test_a_name_that_the_repl_has_is_refused(name: str) -> None:
         {"max_timeout": 0},
         {"max_budget": -1},
         {"custom_tools": {"x": object()}},
+        {"custom_tools": {"x": [float("nan")]}},
+        {"custom_tools": {"x": {1: "one", "1": "another"}}},
         {"custom_tools": {"no name": 1}},
+        {"concurrency": 0},
         {"other_backends": [Echo()], "other_backend_kwargs": []},
+        {"other_backends": [Echo("twin"), Echo("twin")]},
         {"backend_kwargs": {"model_name": "m"}},
     ],
 )
@@ -356,10 +438,19 @@ def test_what_cannot_be_used_is_said_at_once(options: dict[str, Any]) -> None:
         RLM(Root(), **options)
 
 
-async def test_a_sandbox_that_is_not_there_is_not_replaced() -> None:
-    async with RLM(Root(), environment="docker") as rlm:
-        with pytest.raises(UsageError, match="there is no sandbox 'docker'"):
-            await rlm.acompletion("x")
+def test_a_sandbox_that_is_not_there_is_said_at_once_and_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="there is no sandbox 'docker'; there are monty, os, process"):
+        RLM(Root(), environment="docker")
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'handrail\[rlm\]'"):
+        RLM(Root())
+    monkeypatch.setenv("PATH", "/nonexistent")
+    unavailable.cache_clear()
+    try:
+        with pytest.raises(SandboxUnavailable, match="apt install bubblewrap"):
+            RLM(Root(), environment="os")
+    finally:
+        unavailable.cache_clear()
 
 
 async def test_setup_code_that_fails_is_the_users_to_mend() -> None:

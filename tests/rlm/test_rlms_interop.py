@@ -5,21 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rlm.clients.base_lm import BaseLM
 from rlm.core import comms_utils as upstream
 from rlm.core.lm_handler import LMHandler as UpstreamHandler
+from rlm.core.rlm import RLM as UpstreamRLM
 from rlm.core.types import ModelUsageSummary, UsageSummary
 from rlm.environments.local_repl import LocalREPL
+from rlm.logger import RLMLogger as UpstreamLogger
 
-from handrail import Conversation, Executor, Runner, tool
+from handrail import RLM, Conversation, Executor, Runner, tool
 from handrail.core.errors import RateLimited
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import Usage, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.rlm.query.queries import Queries
+from handrail.rlm.record.trajectory import read
+from handrail.rlm.report import from_trajectory, render
 from handrail.rlm.socket.handler import LMHandler
 from handrail.rlm.socket.peer import HandlerLimits
 from handrail.rlm.socket.socket_model import SocketModel
@@ -200,3 +205,49 @@ async def test_our_runner_has_a_model_of_theirs() -> None:
     assert done.text == "It is 3."
     assert (done.usage.input_tokens, done.usage.cost) == (11, 0.5)
     assert model.asked == [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 2?"}]]
+
+
+class Elsewhere(UpstreamHandler):  # type: ignore[misc]  # it has no types
+    """Their handler for the root model; what code asks goes to the address of ours."""
+
+    def __init__(self, client: TheirLM, address: tuple[str, int]) -> None:
+        super().__init__(client, *address)
+
+    def start(self) -> tuple[str, int]:
+        return self.host, self.port
+
+
+CODE = """\
+```repl
+heard = [llm_query(context), *llm_query_batched(["b", "fail"], model="named")]
+print(heard)
+```"""
+READY = '```repl\nanswer["content"] = heard[0]\nanswer["ready"] = True\n```'
+
+
+@pytest.mark.requirement("rlm.socket")
+def test_their_whole_rlm_works_on_our_handler_and_we_show_its_trajectory(
+    ours: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = TheirLM("theirs", CODE, READY)
+    monkeypatch.setattr("rlm.core.rlm.get_client", lambda *_: root)
+    monkeypatch.setattr("rlm.core.rlm.LMHandler", lambda client, **_: Elsewhere(client, ours))
+    logger = UpstreamLogger(str(tmp_path))
+
+    done = UpstreamRLM(backend_kwargs={"model_name": "theirs"}, logger=logger).completion("a", root_prompt="Who?")
+
+    assert done.response == "sub: a"
+    run = from_trajectory(read(logger.log_file_path))
+    assert (run.model, run.answer, run.notes) == ("theirs", "sub: a", ())
+    (block,) = run.turns[0].blocks
+    assert [(query.model, query.answer) for query in block.queries][:2] == [("sub", "sub: a"), ("named", "named: b")]
+    assert "slow down" in block.stdout
+    assert "sub: a" in render(run)
+
+
+async def test_our_whole_rlm_has_a_root_model_of_theirs() -> None:
+    with theirs(TheirLM("theirs", CODE.replace(', model="named"', ""), READY)) as address:
+        async with RLM(SocketModel(address), other_backends=[Echo("sub")]) as rlm:
+            done = await rlm.acompletion("a", "Who?")
+    assert (done.response, done.partial) == ("sub: a", False)
+    assert done.usage_summary.model_usage_summaries["theirs"].total_input_tokens == 22

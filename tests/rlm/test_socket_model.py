@@ -116,6 +116,16 @@ async def test_what_an_old_handler_says_in_its_text_are_calls_only_if_they_are_n
     assert [bool(each.tools) for each in asked] == [True] * len(texts) + [False] * len(texts)
 
 
+async def test_words_beside_calls_are_kept_whether_the_text_repeats_the_calls_or_not() -> None:
+    calls = [{"id": "1", "name": "add", "arguments": {"a": 1}}]
+    answers = [completion("Let me add.", tool_calls=calls), completion("It is 3.", tool_calls=[])]
+    async with old_handler(*answers) as (address, _):
+        events = [
+            await said(SocketModel(address), ModelRequest(messages=ASKED.messages, tools=(ADD,))) for _ in answers
+        ]
+    assert [each[0] for each in events] == [TextDelta(text="Let me add."), TextDelta(text="It is 3.")]
+
+
 async def test_a_single_question_goes_as_text_and_a_conversation_as_messages() -> None:
     longer = (SupervisorMessage("Be brief."), *ASKED.messages)
     async with old_handler(completion("a"), completion("b")) as (address, asked):

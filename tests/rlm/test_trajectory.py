@@ -19,6 +19,7 @@ from rlm.logger import RLMLogger as UpstreamLogger
 from handrail.core.errors import UsageError
 from handrail.core.redact import Secret
 from handrail.rlm.record.trajectory import RLMLogger, parsed, read
+from handrail.rlm.record.writable import LINE_BYTES, line_of
 from handrail.rlm.values import (
     CodeBlock,
     ModelUsage,
@@ -102,6 +103,14 @@ def test_a_file_of_rlms_is_read_back(tmp_path: Path) -> None:
     assert found.iterations[0].iteration.code_blocks[0].result.rlm_calls[0].response == "ok"
 
 
+def test_a_final_answer_of_an_old_file_is_read(tmp_path: Path) -> None:
+    logger = RLMLogger(tmp_path)
+    logger.log(ours())
+    old = {**lines(logger)[0], "final_answer": ["FINAL_VAR", "42"]}
+    found = parsed([json.dumps(old).encode()])
+    assert (found.notes, found.iterations[0].iteration.final_answer) == ((), "42")
+
+
 def test_the_file_is_named_after_time_and_chance_and_belongs_to_its_owner(tmp_path: Path) -> None:
     clock = FixedClock()
     logger = RLMLogger(tmp_path / "deep" / "down", "job", clock=clock, new_suffix=lambda: "0123abcd")
@@ -153,7 +162,7 @@ def test_secrets_are_in_no_line_and_in_no_memory(tmp_path: Path) -> None:
 
 def test_a_secret_that_a_cut_goes_through_is_masked_all_the_same(tmp_path: Path) -> None:
     logger = RLMLogger(tmp_path, line_bytes=4_000)
-    for place in range(420, 520, 3):
+    for place in range(200, 520, 3):
         logger.log(ours(response="x " * place + KEY + " y" * 9_000 + " " + KEY + " z" * place))
 
     written = Path(logger.log_file_path or "").read_text(encoding="utf-8")
@@ -179,6 +188,17 @@ def test_a_line_has_a_bound_and_says_what_is_missing(large: RLMIteration, tmp_pa
     assert len(line) < 200_000
     assert b"left out" in line or b"left_out" in line
     assert read(logger.log_file_path or "").iterations[0].number == 1
+
+
+def test_of_many_long_queries_a_few_are_shown_at_length() -> None:
+    """And the others are cut before they are looked through for secrets, which would take half a minute."""
+    call = RLMChatCompletion(root_model="m", prompt="p" * 20_000, response="r" * 20_000)
+    block = CodeBlock(code="", result=REPLResult(rlm_calls=[call] * 10_000))
+    kept, line = line_of(RLMIteration(prompt=[], response="", code_blocks=[block]).to_dict())
+    shown = kept["code_blocks"][0]["result"]["rlm_calls"]
+    assert (len(shown), kept["left_out"]) == (156, 10_000 - 156)
+    assert 1_500 < len(shown[0]["prompt"]) < 1_700
+    assert len(line) < LINE_BYTES
 
 
 def test_what_is_held_in_memory_has_a_bound() -> None:

@@ -142,7 +142,7 @@ async def test_nobody_there_is_said() -> None:
         address = free.getsockname()
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
         await ask(address, LMRequest(prompt="?"))
-    for where in (address, ("127.0.0.1", 1_000_000), "/nowhere/at/all.sock", Path("/nowhere")):
+    for where in (address, ("127.0.0.1", 1_000_000), ("a..b", 80), "/nowhere/at/all.sock", Path("/nowhere")):
         assert "cannot be reached" in (send_lm_request(where, LMRequest(prompt="?")).error or "")
 
 
@@ -193,6 +193,16 @@ def test_a_batch_with_too_few_answers_is_an_error_of_each() -> None:
     with blocking_peer(packed(ANSWER.to_dict())) as address:
         found = send_lm_request_batched(address, ["a", "b"], timeout=20)
     assert [each.error for each in found] == ["the handler gave no list of answers"] * 2
+
+
+def test_a_message_of_very_many_values_is_refused_before_they_are_made() -> None:
+    many = b'{"prompts": [' + b",".join([b"[]"] * 300_000) + b"]}"
+    with pytest.raises(UsageError, match="more than 250,000 values"):
+        request_of(many)
+    with pytest.raises(ProtocolError, match="more than 250,000 values"):
+        response_of(many)
+    long = json.dumps({"prompt": "[]," * 300_000}).encode()
+    assert request_of(long).prompt == "[]," * 300_000
 
 
 def test_a_request_is_written_as_rlms_writes_it() -> None:

@@ -7,6 +7,8 @@ import os
 import time
 from typing import Self
 
+from handrail.sandbox.port import Repl
+
 
 class Watch:
     """Looks at this process again and again: how much it has grown, and how long its loop has stood still."""
@@ -31,6 +33,15 @@ class Watch:
             now = time.monotonic()
             self.longest, last = max(self.longest, now - last), now
             self.grown = max(self.grown, resident() - before)
+
+
+async def goes_on(repl: Repl) -> bool:
+    """Whether it runs code. A few times over, since the time of a cell may be short and the machine busy."""
+    for _ in range(5):
+        cell = await repl.run("print(6 * 7)")
+        if cell.ending != "timeout":
+            return (cell.ending, cell.stdout) == ("ok", "42\n")
+    return False
 
 
 def resident() -> int:

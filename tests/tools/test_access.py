@@ -26,6 +26,13 @@ def test_what_no_sandbox_may_see_cannot_be_named(path: str) -> None:
         SandboxAccess(read=(path,))
 
 
+@pytest.mark.parametrize("there", ["/proc", "/", "/dev/null"])
+def test_nor_by_a_link_to_it(tmp_path: Path, there: str) -> None:
+    (tmp_path / "link").symlink_to(there)
+    with pytest.raises(InvalidDefinition, match="no sandbox may be shown"):
+        SandboxAccess(read=(tmp_path / "link",))
+
+
 @pytest.mark.parametrize("limit", ["memory_bytes", "cpu_seconds", "disk_bytes"])
 def test_a_limit_of_nothing_is_refused(limit: str) -> None:
     nothing: dict[str, Any] = {limit: 0}

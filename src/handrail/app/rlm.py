@@ -12,13 +12,18 @@ from handrail.app.opened import Ask, Wanted, open_app
 from handrail.app.person import Person
 from handrail.config.rlm import RlmSettings
 from handrail.config.values import LOCAL, Config
+from handrail.core.context import Context
 from handrail.execute.confirm import DeferAll
 from handrail.faces.llm import LLM
+from handrail.rlm.backends import made
 from handrail.rlm.plan import NAME, Plan
 from handrail.rlm.progress import Watch
 from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.rlm import RLM
 from handrail.telemetry.otel import tracer_of_program
+
+_SENTENCES = 160
+"""Tokens of what the embedded model says of a passage that the plan found: it does not know when to stop."""
 
 
 def root_of(config: Config, model: str | None = None) -> str:
@@ -43,7 +48,11 @@ async def open_rlm(
     run: str | None = None,
     on_event: Watch | None = None,
 ) -> AsyncIterator[RLM]:
-    """An RLM for as long as the block lasts. The tools of the configuration are there only if some are `wanted`.
+    """An RLM for as long as the block lasts. Its code has the tools that are `wanted`, or those that `[rlm]` names,
+    and no others: nobody who asks about a book means that code should reach whatever is configured, and no server is
+    started for it.
+
+    A call that waits for a person pauses the run.
 
     Raises:
         UsageError: Something in the configuration cannot be had.
@@ -51,22 +60,21 @@ async def open_rlm(
         JournalError: The journal cannot be opened.
     """
     settings = settings or config.rlm
-    names = tuple(sub_models) or settings.sub_models
-    root = root_of(config, model)
     async with AsyncExitStack() as stack:
-        if root == NAME:
-            backend: Plan | LLM = Plan(question)
-            names = names or (model or config.rlm.model or model_names(config)[0],)
-            names = tuple(LOCAL if name == NAME else name for name in names)
-        else:
-            backend = await stack.enter_async_context(open_model(config, root))
-        others = [await stack.enter_async_context(open_model(config, name)) for name in names]
-        app = await stack.enter_async_context(open_app(config, journal, replace(wanted, read_on=False), ask, person))
+        named = tuple(sub_models) or settings.sub_models
+        backend, others = await _models(config, question, model or settings.model, named, stack)
+        allowed = settings.tools if settings.tools is not None and not wanted.tools else ("*",)
+        scope = Context(within=(allowed, *(backend.valid if isinstance(backend, LLM) else ())))
+        wanted = replace(wanted, read_on=False)
+        has_tools = bool(wanted.tools or settings.tools)
+        offered = config if has_tools else replace(config, llm=replace(config.llm, tools_enabled=False))
+        app = await stack.enter_async_context(open_app(offered, journal, wanted, ask, person))
         yield await stack.enter_async_context(
             RLM(
                 backend,
                 environment=settings.environment,
                 other_backends=others or None,
+                sub_window=settings.sub_window,
                 max_depth=settings.max_depth,
                 max_iterations=settings.max_iterations,
                 max_budget=settings.max_budget,
@@ -75,10 +83,11 @@ async def open_rlm(
                 max_errors=settings.max_errors,
                 limits=settings.limits,
                 concurrency=settings.concurrency,
-                custom_tools={tool.name: tool for tool in app.tools} if wanted.tools else None,
+                custom_tools={tool.name: tool for tool in app.tools if scope.allows(*tool.names)} or None,
                 journal=app.journal,
                 policy=config.policy,
                 approver=app.approver,
+                on_wait="pause",
                 tracer=tracer_of_program(),
                 state=journal.parent / "rlm",
                 logger=None if log is None else RLMLogger(str(log)),
@@ -86,3 +95,18 @@ async def open_rlm(
                 on_event=on_event,
             )
         )
+
+
+async def _models(
+    config: Config, question: str, model: str | None, named: tuple[str, ...], stack: AsyncExitStack
+) -> tuple[Plan | LLM, list[LLM]]:
+    """Who writes the code, and whom it asks."""
+    if (root := root_of(config, model)) != NAME:
+        backend = await stack.enter_async_context(open_model(config, root))
+        return backend, [await stack.enter_async_context(open_model(config, name)) for name in named]
+    names = [LOCAL if name == NAME else name for name in named or (model or model_names(config)[0],)]
+    others = [await stack.enter_async_context(open_model(config, name)) for name in names]
+    for name, each in zip(names, others, strict=True):
+        if settings_of(config, name).provider == LOCAL:
+            each.settings.setdefault("max_tokens", _SENTENCES)
+    return Plan(question, reads=made(others[0]).reads), others

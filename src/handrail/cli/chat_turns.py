@@ -86,7 +86,7 @@ class Chat:
             live.end_line()
         if live.waiting:
             self.waits = True
-            tell_waiting(live, self._resume_line(self.run))
+            tell_waiting(live.waiting.values(), self._resume_line(self.run))
 
     async def _answer(self, live: Live) -> None:
         def follow(conversation: Conversation) -> None:

@@ -20,6 +20,7 @@ from handrail.cli.consent import person_here
 from handrail.cli.groups import one_line
 from handrail.cli.text import count, visible
 from handrail.cli.view import answer, answer_json
+from handrail.config.rlm import RlmSettings
 from handrail.config.tools import load_tools
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import HandrailError
@@ -112,6 +113,21 @@ def check_sandbox() -> Iterator[Check]:
         yield Check("ok", "sandbox", "there is one, for tools with isolation='sandbox' and code of models")
     else:
         yield Check("warn", "sandbox", f"there is none: {why}")
+
+
+def check_rlm(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    """What `[rlm]` names: where the code runs, and models that are not in `[models]`."""
+    from handrail.sandbox.create import create_sandbox
+
+    settings = config.rlm
+    try:
+        create_sandbox(settings.environment, settings.limits)
+        yield Check("ok", "rlm", f"code of models runs in {settings.environment!r}")
+    except HandrailError as error:
+        yield Check("warn" if settings == RlmSettings() else "fail", "rlm", one_line(error))
+    for name in dict.fromkeys((settings.model, *settings.sub_models)):
+        if name is not None and name not in config.models:
+            yield _model(name, settings_of(config, name), environ)
 
 
 def check_servers(config: Config) -> Iterator[Check]:

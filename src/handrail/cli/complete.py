@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from handrail.cli.ids import above
 from handrail.cli.place import configured_journal, find_journal
 from handrail.core.errors import HandrailError
 from handrail.proof.read import Reader
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return _beginning(ctx, incomplete, lambda reader: (each.run for each in reader.runs()))
+    return _beginning(ctx, incomplete, lambda reader: above(each.run for each in reader.runs()))
 
 
 def calls(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

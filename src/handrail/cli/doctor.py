@@ -15,6 +15,7 @@ from handrail.cli.checks import (
     check_local,
     check_models,
     check_python,
+    check_rlm,
     check_sandbox,
     check_servers,
     check_tools,
@@ -37,9 +38,9 @@ from handrail.core.errors import HandrailError
 def command(view: View, config: Path | None) -> None:
     """Look whether everything is in order, and say what to do.
 
-    Python, extras, the configuration, keys (whether they are set, never what they are), tools, MCP servers, the
-    embedded model, the journal; of a node its key, its tokens, the NATS server and what its services have. No server
-    is started; handrail mcp list does that. Exit code 1 means that something fails.
+    Python, extras, the configuration, keys (whether they are set, never what they are), where code of models runs,
+    tools, MCP servers, the embedded model, the journal; of a node its key, its tokens, the NATS server and what its
+    services have. No server is started; handrail mcp list does that. Exit code 1 means that something fails.
     """
     print_checks(_all(view, config or view.config), as_json=view.as_json)
 
@@ -57,6 +58,7 @@ def _all(view: View, named: Path | None) -> Iterator[Check]:
     except HandrailError as error:
         yield Check("fail", "configuration", one_line(error), "mend it there")
     yield from check_models(config)
+    yield from check_rlm(config)
     yield from check_tools(config)
     yield from check_servers(config)
     yield from check_local()

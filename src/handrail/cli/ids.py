@@ -18,14 +18,21 @@ def resolve(given: str, known: Iterable[str], what: str) -> str:
         UsageError: None does, or several do.
     """
     ids = list(dict.fromkeys(known))
-    found = [given] if given in ids else [each for each in ids if given and each.startswith(given)]
+    found = [given] if given in ids else above([each for each in ids if given and each.startswith(given)])
     match found:
         case [one]:
             return one
         case []:
-            there = f"the last are: {_listed(ids[::-1])}" if ids else "there are none"
+            there = f"the last are: {_listed(above(ids)[::-1])}" if ids else "there are none"
             raise UsageError(f"there is no {what} {given!r}; {there}")
     raise UsageError(f"{given!r} begins several ids of a {what}; give more of it: {_listed(found)}")
+
+
+def above(ids: Iterable[str]) -> list[str]:
+    """Without those that another of them began, and that are named after it: `run_1.call_2.1` after `run_1`."""
+    known = list(ids)
+    there = set(known)
+    return [each for each in known if not any(each[:at] in there for at, letter in enumerate(each) if letter == ".")]
 
 
 def shorten(ids: Iterable[str]) -> dict[str, str]:

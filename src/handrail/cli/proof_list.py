@@ -7,7 +7,8 @@ from collections import Counter
 import click
 
 from handrail.cli.groups import examples
-from handrail.cli.text import builtins, dashed, visible
+from handrail.cli.ids import above
+from handrail.cli.text import builtins, count, dashed, visible
 from handrail.cli.view import Column, View, answer_json, common, table, tell
 from handrail.proof.views import RunSummary
 
@@ -31,15 +32,19 @@ _COLUMNS = (
     ),
 )
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the N runs that began last.")
+@click.option("--all", "whole", is_flag=True, help="Also the runs that other runs began, as those of handrail rlm do.")
 @common
-def command(view: View, last: int | None) -> None:
+def command(view: View, last: int | None, whole: bool) -> None:
     """List the runs: when they began, what came of their calls, what waits.
 
     A run is `open` until its program says that it ended: it may be at work now, or have been cut off.
     """
     with view.reader() as reader:
-        runs = reader.runs()
+        every = reader.runs()
         waiting = Counter(question.run for question in reader.pending())
+    top = set(above(run.run for run in every))
+    # What somebody has to look at is never left out.
+    runs = [run for run in every if whole or run.run in top or run.in_doubt or waiting[run.run]]
     chosen = runs if last is None else runs[-last:]
     if view.as_json:
         for run in chosen:
@@ -50,6 +55,8 @@ def command(view: View, last: int | None) -> None:
         return
     shown = view.ids(run.run for run in runs)
     table(_COLUMNS, [_row(view, run, shown[run.run], waiting[run.run]) for run in chosen])
+    if len(runs) < len(every):
+        tell(f"{count(len(every) - len(runs), 'run')} that these began are left out; --all lists them.")
 
 
 def state(run: RunSummary, waiting: int) -> str:

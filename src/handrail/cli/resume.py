@@ -9,6 +9,7 @@ import click
 from handrail.cli import complete, text
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
+from handrail.cli.rlm_runs import explores
 from handrail.cli.setup import Chosen, Setup, choosing
 from handrail.cli.view import View, answer, tell
 from handrail.cli.working import is_answered, work
@@ -43,6 +44,8 @@ def command(setup: Setup, chosen: Chosen, run: str) -> None:
     while it waited is taken back.
     """
     run, events = recorded(setup.view, run)
+    if explores(run, events):
+        raise UsageError(f"run {run!r} is one of handrail rlm; take it up with: handrail rlm resume {run} --context …")
     conversation = conversation_of(events)
     at = _waits_at(conversation, events, anybody=sys.stdin.isatty() or chosen.yes)
     if at is not None:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import click
 
-from handrail.cli.setup import Chosen, Setup, configured, with_model, with_tools, with_word
+from handrail.cli.setup import Chosen, Setup, complete_models, configured, with_model, with_word
 from handrail.config.rlm import RlmSettings
 from handrail.sandbox.port import Kind
 
@@ -58,7 +58,13 @@ _OF_SETTINGS = ("environment", "max_depth", "max_iterations", "max_budget", "max
 _POSITIVE = click.FloatRange(0, min_open=True)
 
 _OPTIONS = (
-    click.option("--sub", multiple=True, metavar="MODEL", help="Whom the code asks; can be given several times."),
+    click.option(
+        "--sub",
+        multiple=True,
+        metavar="MODEL",
+        shell_complete=complete_models,
+        help="Whom the code asks; can be given several times. Default: sub_models, or the model that writes it.",
+    ),
     click.option("--environment", type=click.Choice(get_args(Kind)), help="Where the code runs. Default: monty."),
     click.option("--max-depth", type=click.IntRange(1), metavar="N", help="How deep rlm_query goes. Default: 1."),
     click.option("--max-iterations", type=click.IntRange(1), metavar="N", help="Turns of the model. Default: 30."),
@@ -68,6 +74,13 @@ _OPTIONS = (
     click.option("--log", type=click.Path(path_type=Path), metavar="DIR", help="Write a trajectory (JSONL) there."),
     click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the run as a page there."),
     click.option("--code", is_flag=True, help="Show the code as it runs."),
+    click.option(
+        "--tools",
+        multiple=True,
+        metavar="WHERE",
+        help="FILE.py, FILE.toml, MODULE or MODULE:NAME: what the code may call beside models; can be given several"
+        " times. Those of handrail.toml are not there by themselves.",
+    ),
 )
 
 
@@ -80,7 +93,7 @@ def exploring(function: Callable[..., None]) -> Callable[..., None]:
 
     functools.update_wrapper(with_exploring, function)
     made = configured(with_exploring)
-    options: list[Callable[[Any], Any]] = [with_word, with_tools, *reversed(_OPTIONS), with_model]
+    options: list[Callable[[Any], Any]] = [with_word, *reversed(_OPTIONS), with_model]
     for option in options:
         made = option(made)
     return made

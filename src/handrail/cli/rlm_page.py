@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from handrail.cli.rlm_runs import explores
 from handrail.cli.view import View
 from handrail.core.errors import UsageError
 from handrail.proof.audit import audit
@@ -16,8 +17,12 @@ from handrail.rlm.report import Proof, from_journal, from_trajectory, render
 def page_of_run(view: View, run: str) -> str:
     """
     Raises:
+        UsageError: It is a run of another kind.
         JournalError: The journal cannot be read.
     """
+    with view.reader() as reader:
+        if not explores(run, reader.events(run)):
+            raise UsageError(f"run {run!r} is none of handrail rlm; look at it with: handrail proof show {run}")
     found = audit(view.path)
     with view.reader() as reader:
         proof = Proof(root(reader.hashes()).hex(), found.entries, found.ok)
@@ -25,11 +30,29 @@ def page_of_run(view: View, run: str) -> str:
 
 
 def page_of_trajectory(path: Path) -> str:
-    return render(from_trajectory(read(path)))
+    """
+    Raises:
+        UsageError: It cannot be read, or there is nothing in it.
+    """
+    trajectory = read(path)
+    if trajectory.metadata is None and not trajectory.iterations:
+        raise UsageError(f"{str(path)!r} is no trajectory of handrail or rlms: nothing of a run is in it")
+    return render(from_trajectory(trajectory))
 
 
 def write_page(view: View, run: str, path: Path) -> None:
     save(page_of_run(view, run), path)
+
+
+def check_place(path: Path) -> None:
+    """Before anything is spent on what is to be written there.
+
+    Raises:
+        UsageError: A page cannot be written there.
+    """
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"cannot write the page {str(path)!r}: name a file in a folder that can be written to")
 
 
 def save(page: str, path: Path) -> None:

@@ -11,7 +11,8 @@ from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.rlm_page import page_of_run, page_of_trajectory, save
 from handrail.cli.text import visible
-from handrail.cli.view import View, answer, answer_json, common
+from handrail.cli.view import View, answer, answer_json, common, is_terminal
+from handrail.core.errors import UsageError
 
 
 @click.command(
@@ -30,18 +31,22 @@ def command(view: View, run: str, output: Path | None) -> None:
     RUN is a run of the journal, which is verified first, or a trajectory that handrail or rlms wrote. The page is one
     file without scripts: turns, code, output, queries, tokens, cost and time.
     """
-    path = Path(run)
-    if path.suffix == ".jsonl" and path.is_file():
-        page = page_of_trajectory(path)
-    else:
-        with view.reader() as reader:
-            run = resolve(run, (each.run for each in reader.runs()), "run")
-        page = page_of_run(view, run)
-    if output is None:
-        click.echo(page)
-        return
-    save(page, output)
+    if output is None and is_terminal() and not view.as_json:
+        raise UsageError("a page is nothing to read on a terminal; name a file for it with -o")
+    run, page = _page(view, run)
+    if output is not None:
+        save(page, output)
     if view.as_json:
-        answer_json({"run": run, "file": str(output)})
-        return
-    answer(f"the page of {visible(run)} is written to {visible(str(output))}")
+        answer_json({"run": run, "page": page} if output is None else {"run": run, "file": str(output)})
+    elif output is None:
+        click.echo(page)
+    else:
+        answer(f"the page of {visible(run)} is written to {visible(str(output))}")
+
+
+def _page(view: View, run: str) -> tuple[str, str]:
+    if (path := Path(run)).suffix == ".jsonl":
+        return run, page_of_trajectory(path)
+    with view.reader() as reader:
+        run = resolve(run, (each.run for each in reader.runs()), "run")
+    return run, page_of_run(view, run)

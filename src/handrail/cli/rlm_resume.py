@@ -1,4 +1,4 @@
-"""`handrail rlm resume`: going on with a question that was cut off."""
+"""`handrail rlm resume`: going on with a question that was cut off, or that waited for a person's word."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from pathlib import Path
 
 import click
 
-from handrail.cli import complete
+from handrail.cli import complete, text
 from handrail.cli.groups import examples
 from handrail.cli.resume import recorded
+from handrail.cli.rlm_context import context_of, with_context
 from handrail.cli.rlm_options import Exploring, exploring
+from handrail.cli.rlm_page import check_place, write_page
+from handrail.cli.rlm_runs import explores
 from handrail.cli.rlm_work import explore
 from handrail.cli.setup import Setup
-from handrail.core.messages import UserMessage
-from handrail.rlm.contexts.load import Files
-from handrail.rlm.report.logged import question_in
+from handrail.cli.view import answer, answer_json, tell
+from handrail.core.errors import UsageError
+from handrail.core.messages import Conversation, UserMessage
+from handrail.rlm.outcome import answer_in
+from handrail.rlm.prompts import question_in
 from handrail.run.history import conversation_of
 
 
@@ -26,23 +31,39 @@ from handrail.run.history import conversation_of
     ),
 )
 @click.argument("run", shell_complete=complete.runs)
-@click.option(
-    "--context",
-    "contexts",
-    multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    metavar="PATH",
-    help="The same files and directories as before; can be given several times.",
-)
+@with_context("The same files and directories as before; - is stdin; can be given several times.")
 @exploring
 def command(setup: Setup, exploring: Exploring, run: str, contexts: tuple[Path, ...]) -> None:
-    """Go on with a question that was cut off.
+    """Go on with a question that was cut off, or that waited for a person.
 
-    Nothing that was asked or called before is asked or called again. Give the same context, models and environment
-    as before; the limits may be others. A RUN that has its answer gives it again.
+    Nothing that was asked or called before is asked or called again. Give the same context, models, tools and
+    environment as before; the limits may be others, and count what was spent before. A call that has been allowed in
+    the meantime runs now. A RUN that has its answer gives it again, and needs no context for that.
     """
     run, events = recorded(setup.view, run)
-    said = (message.text for message in conversation_of(events).messages if isinstance(message, UserMessage))
-    question = question_in(next(said, ""))
-    context = Files.of(*(path.absolute() for path in contexts)) if contexts else None
-    explore(setup, exploring, question, context, run=run, files=contexts, again=True)
+    if not explores(run, events):
+        raise UsageError(f"run {run!r} is none of handrail rlm; take it up with: handrail resume {run}")
+    conversation = conversation_of(events)
+    if (answered := answer_in(conversation)) is not None:
+        _tell_again(setup, exploring, run, answered)
+        return
+    context = context_of(contexts) if contexts else None
+    explore(setup, exploring, _question(conversation), context, run=run, files=contexts, again=True)
+
+
+def _question(conversation: Conversation) -> str:
+    said = (message.text for message in conversation.messages if isinstance(message, UserMessage))
+    return question_in(next(said, ""))
+
+
+def _tell_again(setup: Setup, exploring: Exploring, run: str, answered: str) -> None:
+    if exploring.report is not None:
+        check_place(exploring.report)
+    tell(f"Run {text.visible(run)} has its answer; this was it:")
+    if setup.view.as_json:
+        answer_json({"type": "rlm.completion", "run": run, "response": answered, "partial": False})
+    else:
+        answer(text.block(answered))
+    if exploring.report is not None:
+        write_page(setup.view, run, exploring.report)
+        tell(f"The page of it is {text.visible(str(exploring.report))}")

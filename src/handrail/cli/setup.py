@@ -110,7 +110,7 @@ def with_model(function: Callable[..., None]) -> Callable[..., None]:
         "-m",
         "--model",
         metavar="MODEL",
-        shell_complete=_complete_models,
+        shell_complete=complete_models,
         help="A name of [models] in handrail.toml, or PROVIDER:MODEL. Default: default_model, or local.",
     )(function)
 
@@ -120,7 +120,7 @@ def with_fallback(function: Callable[..., None]) -> Callable[..., None]:
         "--fallback",
         multiple=True,
         metavar="MODEL",
-        shell_complete=_complete_models,
+        shell_complete=complete_models,
         help="Asked where the model gives no reply, instead of those configured; can be given several times.",
     )(function)
 
@@ -178,7 +178,7 @@ def _is_local(config: Config, model: str | None) -> bool:
         return False  # it is said where the model is opened
 
 
-def _complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     named = ctx.params.get("config") or ctx.find_root().params.get("config")
     try:
         names = model_names(load_config(find_config(named, Path.cwd())))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -12,9 +12,10 @@ from handrail.cli import text
 from handrail.cli.live import Live
 from handrail.cli.setup import Chosen, Setup
 from handrail.cli.view import tell
+from handrail.core.confirmation import Confirmation
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, UsageError
-from handrail.core.events import ConfirmationAnswered, Recorded, RunResumed, RunStarted
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded, RunResumed, RunStarted
 from handrail.core.messages import AssistantMessage, Conversation
 from handrail.execute.executor import Executor
 
@@ -38,7 +39,7 @@ def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, bef
         raise
     tell(f"run {text.visible(run)}")
     if live.waiting:
-        tell_waiting(live, chosen.resume_line(setup, run))
+        tell_waiting(live.waiting.values(), chosen.resume_line(setup, run))
         raise click.exceptions.Exit(1)
 
 
@@ -87,8 +88,8 @@ def tools_of_run(events: Sequence[Recorded]) -> str | None:
     return next(began, None)
 
 
-def tell_waiting(live: Live, resume: str) -> None:
-    for question in live.waiting.values():
+def tell_waiting(questions: Iterable[ConfirmationRequested | Confirmation], resume: str) -> None:
+    for question in questions:
         tell(
             f"{text.visible(question.tool)} waits for a person's word. Allow it with:"
             f" handrail confirm allow {text.visible(question.request)}"

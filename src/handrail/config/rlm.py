@@ -19,6 +19,10 @@ class RlmSettings:
     """The one that writes the code; None is the default model."""
     sub_models: tuple[str, ...] = ()
     """Those that its code asks, the first unless it names one; without any, the one that writes the code."""
+    sub_window: int | None = None
+    """Characters that they can read at once, where they do not say so themselves."""
+    tools: tuple[str, ...] | None = None
+    """Which of the configured tools code may call, by their names or by patterns; None is none."""
     environment: str = "monty"
     max_depth: int = 1
     max_iterations: int = 30
@@ -44,6 +48,8 @@ _MIB = 2**20
 KEYS: Mapping[str, Read] = {
     "model": Table.text,
     "sub_models": Table.texts,
+    "sub_window": lambda table, key: table.count(key, 1),
+    "tools": Table.texts,
     "environment": lambda table, key: table.choice(key, get_args(Kind)),
     "max_depth": lambda table, key: table.count(key, 1),
     "max_iterations": lambda table, key: table.count(key, 1),

@@ -54,6 +54,7 @@ class Frames:
                 raise FrameError(f"a frame of {length} bytes was announced, and at most {self._limit} can cross")
             if len(self._buffer) < HEADER + length:
                 return
-            body = bytes(self._buffer[HEADER : HEADER + length])
+            with memoryview(self._buffer) as view:  # a slice of the buffer itself would be one copy more
+                body = bytes(view[HEADER : HEADER + length])
             del self._buffer[: HEADER + length]
             yield body

@@ -24,6 +24,7 @@ _LONG_NUMBER = b"0" * (MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(ord("0") if ord("0") <= each <= ord("9") else ord(" ") for each in range(256))
 _AT_BYTE = re.compile(r"^(?:JSON is malformed: )?(.*?) \(byte (\d+)\)$")
 _TOKEN = re.compile(r'[{}\[\]]|(?P<key>"(?:[^"\\]|\\.)*+")\s*:|"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 def _number(text: str) -> float:
@@ -65,14 +66,17 @@ def parse(text: str | bytes, *, max_size: int = MAX_SIZE) -> Any:
     return value
 
 
-def parse_lightly(text: bytes) -> Any:
+def parse_lightly(text: bytes, *, max_values: int | None = None) -> Any:
     """Read one JSON value in which a key that occurs twice does no harm: the last one stands.
 
-    The limits of depth and digits hold as in `parse`.
+    The limits of depth and digits hold as in `parse`. `max_values` is how many values there may be inside of it, for
+    text of strangers: a thousand empty objects are two thousand bytes of text, and sixty-four thousand of memory.
 
     Raises:
         JSONTextError: As `parse`, but for size and double keys.
     """
+    if max_values is not None and _marks(text) > max_values:
+        _refuse_many(text, max_values)
     value = _decoded(text)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH or _has_long_number(text):
         _pairs(value, 1)
@@ -200,6 +204,18 @@ def _pairs(value: Any, depth: int) -> int:
     if kind is int and not -_LARGEST < value < _LARGEST:
         raise JSONTextError(f"an integer has more than {MAX_DIGITS} digits; send it as text")
     return 0
+
+
+def _marks(text: bytes) -> int:
+    """At least as many as there are values inside of a value: each follows one of these."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _refuse_many(text: bytes, most: int) -> None:
+    """There may be too many values; or the marks are in strings, and do not count."""
+    strings = (text.count(b'"') - text.count(b'\\"')) // 2
+    if strings > 2 * most or _marks(_STRING.sub(b"", text)) > most:
+        raise JSONTextError(f"it has more than {most:,} values; send less, or send it as text")
 
 
 def _refuse_duplicates(text: str | bytes) -> None:

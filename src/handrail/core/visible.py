@@ -9,13 +9,14 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidi, zero width), surrogate, private, unassigned, and line breaks by another name."""
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 """Letters and marks that show nothing."""
+_LOOKED_AT = re.compile("[^ -~]")
 
 
 def visible(text: str, keep: str = "") -> str:
     """The text with everything that could deceive a reader or steer a terminal written as an escape."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(letter if letter in keep or _is_plain(letter) else _escaped(letter) for letter in text)
+    return _LOOKED_AT.sub(
+        lambda found: found[0] if found[0] in keep or _is_plain(found[0]) else _escaped(found[0]), text
+    )
 
 
 def block(text: str) -> str:

@@ -48,6 +48,26 @@ def normal(value: Any, style: Style) -> Output:
     return _output(value, (), ())
 
 
+def received(output: Output) -> Output:
+    """What a worker has sent: JSON by now, whoever sent it. Only how deep it goes is still to be seen, and quickly:
+    it may be megabytes of brackets, and the event loop waits.
+
+    Raises:
+        InvalidOutput: It is too deep for whoever reads it next.
+    """
+    level = [] if type(output.output) in _FLAT else [output.output]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for each in level
+            for item in (each.values() if type(each) is dict else each)
+            if type(item) not in _FLAT
+        ]
+    if level:
+        raise _too_deep()
+    return output
+
+
 def check(output: Output, validator: Validator | None) -> None:
     """Hold a result to the schema that its tool declares.
 

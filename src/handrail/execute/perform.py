@@ -17,11 +17,12 @@ from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import Attempt, failure
 from handrail.execute.bound import bound
+from handrail.execute.isolation.answers import NOTHING_LEFT
 from handrail.execute.isolation.process import ProcessPool
 from handrail.execute.isolation.threads import Threads
 from handrail.execute.isolation.work import Stragglers, Work
 from handrail.execute.limits import Entry, Gate
-from handrail.execute.output import check, normal
+from handrail.execute.output import check, normal, received
 from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
 from handrail.tools.tool import Tool
@@ -211,10 +212,12 @@ class Performer:
 
     async def aclose(self) -> None:
         self._threads.close()
-        if self._processes is not None:
-            await self._processes.aclose()
-        if self._sandboxes is not None:
-            await self._sandboxes.aclose()
+        try:
+            if self._processes is not None:
+                await self._processes.aclose()
+        finally:  # whoever is in a hurry leaves no jail behind
+            if self._sandboxes is not None:
+                await self._sandboxes.aclose()
         if self._amendments:
             await asyncio.wait(self._amendments)
 
@@ -227,6 +230,8 @@ def _hold(work: Work, entry: Entry, by: int) -> None:
 
 def _output(future: asyncio.Future[Any], tool: Tool) -> Output:
     try:
+        if tool.isolation in _KILLABLE:
+            return received(future.result())
         return normal(future.result(), tool.style or "arguments")
     except Exception as error:
         raise failure(error) from error
@@ -263,6 +268,8 @@ def _tool(attempt: Attempt) -> Tool:
 
 def _after(what: str, tool: Tool, attempt: Attempt) -> str:
     """The truth about what a call that gave no result may have done."""
+    if tool.isolation == "sandbox":
+        return f"{tool.name!r} {what} and {'is being' if attempt.still_running else 'was'} stopped; {NOTHING_LEFT}"
     if attempt.still_running:
         return f"{tool.name!r} {what}, but it cannot be stopped and is still running; it may yet take effect"
     if tool.reads:

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from handrail.rlm.rlm import RLM
     from handrail.rlm.socket.handler import LMHandler
     from handrail.rlm.socket.socket_model import SocketModel
+    from handrail.rlm.values import LMRequest, LMResponse, RLMChatCompletion, RLMIteration
 
 _HOMES = {
     "Files": "handrail.rlm.contexts.load",
     "LMHandler": "handrail.rlm.socket.handler",
+    "LMRequest": "handrail.rlm.values",
+    "LMResponse": "handrail.rlm.values",
     "Queries": "handrail.rlm.query.queries",
     "RLM": "handrail.rlm.rlm",
+    "RLMChatCompletion": "handrail.rlm.values",
+    "RLMIteration": "handrail.rlm.values",
     "RLMLogger": "handrail.rlm.record.trajectory",
     "SocketModel": "handrail.rlm.socket.socket_model",
     "Spending": "handrail.rlm.query.spending",
@@ -37,7 +42,11 @@ __all__ = [
     "RLM",
     "Files",
     "LMHandler",
+    "LMRequest",
+    "LMResponse",
     "Queries",
+    "RLMChatCompletion",
+    "RLMIteration",
     "RLMLogger",
     "SocketModel",
     "Spending",

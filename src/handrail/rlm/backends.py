@@ -17,6 +17,10 @@ from handrail.rlm.query.functions import model_of
 
 Backend = str | LLM | Model
 
+READS = 400_000
+"""Characters that a model is taken to read at once where nobody says otherwise."""
+_CHARACTERS = 2
+"""Of a token: it is more, but the reply needs room too, and not every text is English."""
 _SPELLINGS = {"model_name": "model", "api_key": "key"}
 
 
@@ -28,6 +32,13 @@ class Made:
     backend: str
     """How it was named; of one that was given, its own name."""
     owned: LLM | None = None
+    window: int | None = None
+    """Tokens of a conversation, where the model says so."""
+
+    @property
+    def reads(self) -> int:
+        """Characters that it can be given at once."""
+        return READS if self.window is None else self.window * _CHARACTERS
 
 
 def made(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> Made:
@@ -41,22 +52,32 @@ def made(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> Made:
             raise UsageError(
                 f"arguments for {backend.name!r} come too late: it was made already; give its name instead"
             )
-        return Made(model_of(backend), backend.name)
+        return Made(model_of(backend), backend.name, window=_window(backend))
     llm = create_llm(backend, **_ours(kwargs or {}))
-    return Made(model_of(llm), backend, llm)
+    return Made(model_of(llm), backend, llm, _window(llm))
 
 
 def others_made(backends: Sequence[Backend] | None, kwargs: Sequence[Mapping[str, Any] | None] | None) -> list[Made]:
     """The models that code may ask: the first by default, all by name.
 
     Raises:
-        UsageError: There are arguments for more or fewer than there are.
+        UsageError: There are arguments for more or fewer than there are, or two have one name.
     """
     given = list(backends or ())
     of_each = list(kwargs) if kwargs is not None else [None] * len(given)
     if len(of_each) != len(given):
         raise UsageError(f"other_backends has {len(given)} and other_backend_kwargs {len(of_each)}; give one for each")
-    return [made(backend, own) for backend, own in zip(given, of_each, strict=True)]
+    found = [made(backend, own) for backend, own in zip(given, of_each, strict=True)]
+    names = [each.model.name for each in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two of other_backends are called {twice!r}, and code asks them by name; leave one out")
+    return found
+
+
+def _window(backend: LLM | Model) -> int | None:
+    said = getattr(backend.model if isinstance(backend, LLM) else backend, "window", None)
+    return said if isinstance(said, int) and said > 0 else None
 
 
 def _ours(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import msgspec
 
 from handrail.core.errors import UsageError
-from handrail.rlm.repl.prelude import RESERVED
+from handrail.core.jsontext import oddity
+from handrail.rlm.repl.prelude import RESERVED, is_taken, python_name
 from handrail.rlm.repl.turns import REPL
 from handrail.sandbox.port import JSON
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import Tool
-
-_NUMBERED = re.compile(r"(context|history)_\d+")
 
 
 class ReservedName(UsageError, ValueError):
@@ -34,6 +32,11 @@ class Custom:
 def custom_of(given: Mapping[str, Any] | None) -> Custom:
     """Each entry is a function, a `Tool`, an `Ensemble`, a JSON value, or `{"tool": …, "description": …}`.
 
+    A bare function is taken to change something, for nobody has said that it does not: its calls wait for a word, and
+    are never made twice. Give a `Tool` with `side_effects=False` for one that only reads.
+
+    A `Tool` may have any name that tools have: code calls `list-issues` as `list_issues`.
+
     Raises:
         ReservedName: The REPL has that name already.
         UsageError: An entry is none of these.
@@ -45,7 +48,7 @@ def custom_of(given: Mapping[str, Any] | None) -> Custom:
         if isinstance(value, Ensemble):
             tools.append(value)
             continue
-        _check(name)
+        _check(python_name(name) if isinstance(value, Tool) and isinstance(name, str) else name)
         if isinstance(value, Tool) or callable(value):
             tools.append(_tool(name, value, description))
         else:
@@ -64,18 +67,17 @@ def _entry(entry: Any) -> tuple[Any, str | None]:
 def _check(name: Any) -> None:
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         raise UsageError(f"{name!r} cannot be the name of a tool or value in the REPL; give a public name of Python")
-    if name in RESERVED or name == REPL or _NUMBERED.fullmatch(name):
+    if is_taken(name) or name == REPL:
         taken = ", ".join(sorted(RESERVED))
         raise ReservedName(f"custom_tools cannot have {name!r}: the REPL has it already, as it has {taken}; rename it")
 
 
 def _tool(name: str, value: Any, description: str | None) -> Tool:
-    tool = value if isinstance(value, Tool) else Tool.from_function(value, name=name)
+    tool = value if isinstance(value, Tool) else Tool.from_function(value, name=name, side_effects=True)
     return tool.changed(name=name) if description is None else tool.changed(name=name, description=description)
 
 
 def _value(name: str, value: Any) -> JSON:
-    try:
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"the value {name!r} of custom_tools is neither a function nor JSON: {error}") from error
+    if (why := oddity(value)) is not None:
+        raise UsageError(f"the value {name!r} of custom_tools is neither a function nor JSON: {why}")
+    return msgspec.json.decode(msgspec.json.encode(value))

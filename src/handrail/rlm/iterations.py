@@ -17,6 +17,10 @@ OnIteration = Callable[[RLMIteration, int], Awaitable[object] | object]
 """Called after each turn with the turn and its number, from 1; plain or async. What it raises ends the run."""
 
 
+Trajectory = dict[str, Any]
+"""Of a run below this one, by its run, until the turn is told that asked for it."""
+
+
 class Iterations:
     """Tells each turn once. Those that were told before a run was taken up again are not told again."""
 
@@ -31,6 +35,7 @@ class Iterations:
         tell: Callable[[Progress], Awaitable[None]],
         on_iteration: OnIteration | None,
         logger: RLMLogger | None,
+        below: dict[str, Trajectory],
     ) -> None:
         self._run = run
         self._told = told
@@ -44,6 +49,7 @@ class Iterations:
         self._tell = tell
         self._on_iteration = on_iteration
         self._logger = logger
+        self._below = below
         self._prompt: tuple[Message, ...] = ()
         self._started = clock.monotonic()
 
@@ -65,7 +71,7 @@ class Iterations:
             self._told += 1
             if self._logger is None and self._on_iteration is None:
                 continue
-            iteration = iteration_of(turn, self._prompt, self._clock.monotonic() - self._started)
+            iteration = iteration_of(turn, self._prompt, self._clock.monotonic() - self._started, self._below)
             if self._logger is not None:
                 self._logger.log(iteration)
             if self._on_iteration is not None:
@@ -74,12 +80,14 @@ class Iterations:
                     await awaited
 
 
-def iteration_of(turn: Turn, prompt: tuple[Message, ...], seconds: float | None = None) -> RLMIteration:
-    """One turn in the shape that `rlms` and its tools read."""
+def iteration_of(
+    turn: Turn, prompt: tuple[Message, ...], seconds: float | None, below: dict[str, Trajectory]
+) -> RLMIteration:
+    """One turn in the shape that `rlms` and its tools read. What is `below` its queries is taken from there."""
     asked, ran = turn.asked, turn.ran
     final = None if ran.final is None else ran.final.text
     blocks = [
-        CodeBlock(code=code, result=_result(block, final if number == len(ran.blocks) else None))
+        CodeBlock(code=code, result=_result(block, final if number == len(ran.blocks) else None, below))
         for number, (code, block) in enumerate(zip(asked.blocks, ran.blocks, strict=False), 1)
     ]
     return RLMIteration(
@@ -91,13 +99,16 @@ def iteration_of(turn: Turn, prompt: tuple[Message, ...], seconds: float | None 
     )
 
 
-def _result(block: Block, final: str | None) -> REPLResult:
+def _result(block: Block, final: str | None, below: dict[str, Trajectory]) -> REPLResult:
+    calls = [query.completion() for query in block.queries]
+    for call in calls:
+        call.metadata = below.pop(call.run, None)
     return REPLResult(
         stdout=block.stdout,
         stderr="\n".join(part for part in (block.stderr, block.error) if part),
         locals=dict(block.names),
         execution_time=block.seconds,
-        rlm_calls=[query.completion() for query in block.queries],
+        rlm_calls=calls,
         final_answer=final,
     )
 

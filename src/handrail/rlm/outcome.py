@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 
 from handrail.core.errors import HandrailError, LimitExceeded, ModelError
-from handrail.core.messages import AssistantMessage, Conversation, SupervisorMessage
+from handrail.core.messages import AssistantMessage, Conversation, SupervisorMessage, UserMessage
 from handrail.core.redact import redact_text
+from handrail.rlm.query.asking import WAITING
 from handrail.rlm.repl import finals
-from handrail.rlm.repl.notebook import Notebook
-from handrail.rlm.repl.parse import read_reply
+from handrail.rlm.repl.notebook import Lost, Notebook
+from handrail.rlm.repl.parse import is_only_code, read_reply
 from handrail.rlm.repl.turns import turns_of
 from handrail.rlm.values import RLMChatCompletion
+from handrail.run.history import unanswered
 from handrail.run.runner import FINALISE
+
+_WAITS = "a call of its code waits for a person's word; give it, and take the run up again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +36,26 @@ def answer_in(conversation: Conversation) -> str | None:
     return None if final is None else final.text
 
 
+def waits(conversation: Conversation) -> bool:
+    """Whether the run pauses at a call that needs a person's word: its code has no result then."""
+    return bool(unanswered(conversation))
+
+
 async def partial(completion: RLMChatCompletion, ending: Ending, notebook: Notebook) -> RLMChatCompletion:
-    """The completion with the best that there is, and which limit ended the run."""
+    """The completion with the best that there is, and which limit ended the run, or that it waits."""
     completion.partial = True
+    completion.response = await _best(ending.conversation, notebook)
     match ending.error:
         case ModelError() as error:
             completion.error_type, completion.status_code = error.code, error.status
             completion.error = redact_text(f"the root model failed: {error}")
+        case None if waits(ending.conversation):
+            completion.error_type, completion.error = WAITING, _WAITS
+            completion.response = _draft(ending.conversation)
         case None:
             completion.error_type, completion.error = "limit_exceeded", str(_limit(ending))
         case error:
             completion.error_type, completion.error = "limit_exceeded", str(error)
-    completion.response = await _best(ending.conversation, notebook)
     return completion
 
 
@@ -53,11 +67,18 @@ def _limit(ending: Ending) -> LimitExceeded:
 
 
 async def _best(conversation: Conversation, notebook: Notebook) -> str:
-    """What the model said when it was asked for its last word; what it had in `answer`; what it said before that."""
+    """What the model said when it was asked for its last word; what it had in `answer`; what it said without code."""
     last = await _read(_last_word(conversation) or "", notebook)
+    answering = takewhile(lambda each: not isinstance(each, UserMessage), reversed(conversation.messages))
+    said = (each.text for each in answering if isinstance(each, AssistantMessage))
+    words = (text for text in said if text.strip() and not read_reply(text).blocks)
+    return last or _draft(conversation) or next(words, "")
+
+
+def _draft(conversation: Conversation) -> str:
+    """What its code had in `answer` last."""
     drafts = (turn.ran.draft for turn in reversed(turns_of(conversation.messages)))
-    said = (each.text for each in reversed(conversation.messages) if isinstance(each, AssistantMessage))
-    return last or next((draft for draft in drafts if draft.strip()), "") or next((t for t in said if t.strip()), "")
+    return next((draft for draft in drafts if draft.strip()), "")
 
 
 def _last_word(conversation: Conversation) -> str | None:
@@ -70,7 +91,10 @@ def _last_word(conversation: Conversation) -> str | None:
 async def _read(text: str, notebook: Notebook) -> str:
     written = read_reply(text)
     if written.final_var is not None:
-        found = await notebook.read(finals.as_text(written.final_var), *finals.SEEN)
+        found = None
+        with suppress(Lost):
+            found = await notebook.read(finals.as_text(written.final_var), *finals.SEEN)
         if isinstance(found, dict) and found.get("text"):
             return str(found["text"])
-    return written.final or text.strip()
+    # Code alone is no answer: nothing runs it any more.
+    return written.final or ("" if is_only_code(text) else text.strip())

@@ -19,6 +19,9 @@ from handrail.core.model import ModelRequest
 
 NAME = "plan"
 _SHORTEST = 3
+_PIECE = 600
+"""Small models are lost in more."""
+_LARGEST = 6_000
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -100,8 +103,16 @@ def told(name, passage):
 
 
 if chosen:
-    found = "\\n".join([told(name, passage) for name, passage in passages])
-    answer["content"] = replies[0].strip() + "\\n\\nWhat the text says:\\n" + found
+    found = []
+    for name, passage in passages:
+        line = told(name, passage)
+        if line not in found:
+            found.append(line)
+    said = []
+    for line in replies[0].strip().split("\\n"):
+        if line.strip() and line not in said:
+            said.append(line)
+    answer["content"] = "\\n".join(said) + "\\n\\nWhat the text says:\\n" + "\\n".join(found)
 else:
     answer["content"] = "No word of the question is in the context. The model says: " + (replies + [""])[0].strip()
 answer["ready"] = True
@@ -113,10 +124,11 @@ class Plan:
 
     name = NAME
 
-    def __init__(self, question: str, *, piece: int = 600, most: int = 3) -> None:
+    def __init__(self, question: str, *, reads: int = 0, most: int = 3) -> None:
+        """`reads` is how many characters the sub-model can be given at once; by default it is a small one."""
         self._question = question
-        self._piece = piece
-        """Characters that the sub-model reads at once: its window decides."""
+        self._piece = min(max(reads // 40, _PIECE), _LARGEST)
+        """Characters of the passages that it reads, one at a time."""
         self._most = most
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:

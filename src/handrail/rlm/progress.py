@@ -61,7 +61,7 @@ class Rebuilt(Struct, frozen=True, tag="rlm.rebuilt", kw_only=True):
 
     run: str
     calls: int
-    """Of the tool `repl`, whose code was run again."""
+    """Of the tool `repl`, whose code was run again; 0 where a dump had everything."""
     whole: bool
     depth: int = 0
 
@@ -69,4 +69,4 @@ class Rebuilt(Struct, frozen=True, tag="rlm.rebuilt", kw_only=True):
 Progress = IterationStarted | CellRunning | CellRan | QueriesInFlight | Spent | Rebuilt
 
 Watch = Callable[[Event | Progress], Awaitable[None] | None]
-"""Told of everything; what it raises is its owner's, and ends the run."""
+"""Told of everything. What it raises ends the run before its next turn, and nothing more is told until then."""

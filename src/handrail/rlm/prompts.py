@@ -26,7 +26,7 @@ variables. If a block fails, the blocks after it are not run.
 The REPL has:
 - `{context}`: the context. {reading}
 - `llm_query(prompt, model=None)`: asks a model, which knows nothing but the prompt, and returns its answer as a str. \
-It can read some 400,000 characters at once. Ask it to read, summarise, extract, judge or rewrite.
+It can read some {reads} characters at once. Ask it to read, summarise, extract, judge or rewrite.
 - `llm_query_batched(prompts, model=None)`: asks many at once and returns their answers in order. Prefer it to a loop.
 - `rlm_query(prompt, model=None)` and `rlm_query_batched(prompts, model=None)`: the same, but {deeper}.
 - `SHOW_VARS()`: the variables that you have made.
@@ -101,6 +101,10 @@ A final answer was not taken: no code has run yet. Look at the context with code
 AFTER_FAILURE = """\
 The final answer was not taken, because code of the same reply failed. Look at the error, and answer again."""
 
+UNREAD = """\
+What `answer` holds could not be read: it is too large to leave the REPL, or code has written over what reads it. Make \
+it shorter, and do not use names that begin with an underscore."""
+
 EMPTY = "The final answer was not taken: it is empty."
 
 GONE = """\
@@ -113,11 +117,17 @@ def missing(name: str, names: Iterable[str]) -> str:
     return f"The final answer was not taken: there is no variable {name!r}. Your variables: {there}."
 
 
-def system(template: str, *, kind: str, deeper: bool, tools: Iterable[Tool], values: Iterable[str], names: str) -> str:
-    """The first message of a run. A template of the user's own may have the same fields, or none."""
+def system(
+    template: str, *, kind: str, deeper: bool, tools: Iterable[Tool], values: Iterable[str], names: str, reads: int
+) -> str:
+    """The first message of a run; `reads` is how many characters a model takes at once.
+
+    A template of the user's own may have the same fields, or none.
+    """
     fields = {
         "{context}": names,
         "{reading}": "What it is and how to read it is said below.",
+        "{reads}": f"{reads:,}",
         "{deeper}": DEEPER if deeper else NOT_DEEPER,
         "{tools}": _tools(tools, values),
         "{machine}": MACHINES.get(kind, ""),
@@ -164,6 +174,16 @@ def task_of(first_words: str) -> str | None:
     if not (first_words.startswith(before) and first_words.endswith(ending)):
         return None
     return first_words[len(before) : -len(ending)]
+
+
+def question_in(text: str) -> str:
+    """The question alone, out of what our runs say first; what others say first is left as it is."""
+    for template, field in ((QUESTION, "{question}"), (TASK_ONLY, "{task}")):
+        before = template.partition(field)[0].rpartition("}")[2]
+        _, found, asked = text.partition(before)
+        if found:
+            return asked.removesuffix(BEGIN).strip()
+    return text
 
 
 def history(conversation: Conversation) -> list[dict[str, str]]:

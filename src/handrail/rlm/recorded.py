@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 
 import msgspec
 
@@ -12,12 +12,14 @@ from handrail.core.calls import ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.events import CallIntended, CallSettled, Recorded
+from handrail.core.ids import nested_id
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, UserMessage
+from handrail.core.redact import redact_text
 from handrail.execute.executor import Executor
 from handrail.rlm import prompts
 from handrail.rlm.repl.notebook import Done
-from handrail.rlm.repl.tools import QUERIES, completions_of
 from handrail.rlm.repl.turns import REPL, Asked, Ran
+from handrail.rlm.used import answered, unanswered
 from handrail.rlm.values import RLMChatCompletion
 from handrail.run.history import conversation_of
 
@@ -28,7 +30,9 @@ class Record:
     done: tuple[Done, ...] = ()
     """The calls of the tool `repl` that have their results, in order."""
     completions: tuple[RLMChatCompletion, ...] = ()
-    """Of the queries of its code."""
+    """Of the queries of its code, also of those that came to nothing."""
+    cut_off: frozenset[str] = frozenset()
+    """The calls of the tool that came to nothing, and whose code had called nothing by then."""
 
     @property
     def replies(self) -> Iterator[AssistantMessage]:
@@ -37,6 +41,26 @@ class Record:
         for said, call in pairwise(messages):
             if isinstance(said, AssistantMessage) and isinstance(call, InvocationMessage):
                 yield said
+
+    def check(self, run: str, question: str | None) -> None:
+        """
+        Raises:
+            UsageError: It answers another question, or was the REPL of several, of which only the last is known.
+        """
+        asked = [each.text for each in self.conversation.messages if isinstance(each, UserMessage)]
+        if len(asked) > 1:
+            raise UsageError(f"run {run!r} had several questions in one REPL, and cannot be taken up; begin another")
+        if asked and question and redact_text(question).strip() != redact_text(prompts.question_in(asked[0])):
+            raise UsageError(f"run {run!r} was begun with another question; ask that, or none, or begin another run")
+
+    def setup_id(self, run: str, number: int) -> str:
+        """Of the call that makes the REPL ready. One that came to nothing is made anew, unless it had effects."""
+        id = nested_id(run, f"setup-{number}")
+        for attempt in count(1):
+            if id not in self.cut_off:
+                break
+            id = nested_id(run, f"setup-{number}-{attempt}")
+        return id
 
     def task(self, run: str) -> str:
         """The context of a run that had none but its task.
@@ -62,7 +86,8 @@ async def history_of(executor: Executor, run: str) -> Record:
     """
     await executor.calls(Context(run=run))
     events = await executor.history(run)
-    return Record(conversation_of(events), tuple(_done(events)), tuple(_completions(events)))
+    completions = (*answered(events), *[each async for each in unanswered(executor, events)])
+    return Record(conversation_of(events), tuple(_done(events)), completions, _cut_off(events))
 
 
 def _done(events: Iterable[Recorded]) -> Iterator[Done]:
@@ -77,9 +102,8 @@ def _done(events: Iterable[Recorded]) -> Iterator[Done]:
                 yield Done(id, asked[id], msgspec.convert(content, Ran))
 
 
-def _completions(events: Iterable[Recorded]) -> Iterator[RLMChatCompletion]:
-    for event in events:
-        match event:
-            case CallSettled(tool=tool, outcome="ok", result=ToolResult(content=dict() as content)) if tool in QUERIES:
-                prompts = [None] * len(content.get("completions", ()))
-                yield from completions_of({"prompts": prompts}, content)
+def _cut_off(events: Iterable[Recorded]) -> frozenset[str]:
+    called = [event.call_id for event in events if isinstance(event, CallIntended)]
+    ended = {event.call_id for event in events if isinstance(event, CallSettled) and event.tool == REPL}
+    ended -= {event.call_id for event in events if isinstance(event, CallSettled) and event.outcome == "ok"}
+    return frozenset(id for id in ended if not any(each.startswith(f"{id}.") for each in called))

@@ -9,6 +9,7 @@ work inside a running loop too.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -19,8 +20,9 @@ from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
 from handrail.execute.policy import Policy
+from handrail.execute.whole import to_the_end
 from handrail.faces.portal import LazyPortal
-from handrail.rlm.backends import Backend, made, others_made
+from handrail.rlm.backends import Backend, Made, made, others_made
 from handrail.rlm.custom import custom_of
 from handrail.rlm.iterations import OnIteration
 from handrail.rlm.kept import Kept, journal_of
@@ -33,6 +35,8 @@ from handrail.rlm.repl.dumps import key_of
 from handrail.rlm.run import Run, opened
 from handrail.rlm.setup import Setup
 from handrail.rlm.values import RLMChatCompletion, RLMMetadata
+from handrail.rlm.watching import Watcher
+from handrail.run.runner import OnWait
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.port import ReplLimits, Sandbox
 
@@ -61,6 +65,7 @@ class RLM:
         custom_system_prompt: str | None = None,
         other_backends: Sequence[Backend] | None = None,
         other_backend_kwargs: Sequence[Mapping[str, Any] | None] | None = None,
+        sub_window: int | None = None,
         logger: RLMLogger | None = None,
         persistent: bool = False,
         custom_tools: Mapping[str, Any] | None = None,
@@ -70,6 +75,7 @@ class RLM:
         journal: Journal | str | Path | None = None,
         policy: Policy = Policy(),
         approver: Approver | None = None,
+        on_wait: OnWait = "tell",
         tracer: Tracer | None = None,
         limits: ReplLimits = ReplLimits(),
         concurrency: int = 16,
@@ -88,12 +94,16 @@ class RLM:
             max_timeout: Seconds for one completion, everything below it included.
             max_errors: Turns in a row whose code fails.
             other_backends: The models that code asks: the first by default, each by its name.
+            sub_window: Characters that the models which code asks can read at once, as the one that writes it is told;
+                None is what they say of themselves, or 400,000.
             custom_tools: Functions, tools and ensembles that code may call, and values that it has, by name.
             custom_sub_tools: The same for the children of `rlm_query`; None is the same as for their parent.
             concurrency: Queries of one batch that are answered at once.
             on_request: Told of each query of the code and its answer.
-            on_event: Told of everything that happens.
+            on_event: Told of everything that happens. What it raises ends the run before its next turn.
             journal: Where the record is kept: one that is open, or the file of one. Without it nothing can be resumed.
+            on_wait: When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there.
+                Its completion is then `partial`, and once the word was given the run is taken up at this very call.
             state: A folder for the variables of REPLs that can be dumped, so that a resumed run has them at once.
             run: The id of the run. If it is on record already, it is taken up.
 
@@ -102,16 +112,11 @@ class RLM:
             MissingExtra: What is needed is not installed.
             SandboxUnavailable: This machine cannot have that sandbox.
         """
-        kwargs = dict(environment_kwargs or {})
-        unknown = sorted(kwargs.keys() - set(_OF_ENVIRONMENT))
-        if unknown:
-            raise UsageError(f"environment_kwargs may hold setup_code; {unknown[0]!r} is not known. See limits=")
-        for name, value in (("max_depth", max_depth), ("max_iterations", max_iterations), ("max_errors", max_errors)):
-            if value is not None and value < 1:
-                raise UsageError(f"{name} must be at least 1, not {value!r}")
         if max_timeout is not None and not max_timeout > 0:
             raise UsageError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
         Spending(max_budget, max_tokens)  # what is wrong with them is said now
+        if isinstance(environment, str):
+            create_sandbox(environment, limits)  # and what is missing; nothing is started yet
         self._root = made(backend, backend_kwargs)
         self._others = others_made(other_backends, other_backend_kwargs)
         self._environment = environment
@@ -120,14 +125,16 @@ class RLM:
         self._max_timeout, self._max_budget, self._max_tokens = max_timeout, max_budget, max_tokens
         self._persistent = persistent
         self._logger = logger
+        self._on_event = on_event
         custom = custom_of(custom_tools)
         self._setup = Setup(
             root=self._root.model,
             sub=self._others[0].model if self._others else None,
             models={each.model.name: each.model for each in self._others},
             limits=limits,
+            sub_window=_window(self._others or [self._root]) if sub_window is None else sub_window,
             concurrency=concurrency,
-            setup_code="\n".join(filter(None, (kwargs.get("setup_code", ""), setup_code))),
+            setup_code=_setup_code(environment_kwargs, setup_code),
             depth=depth,
             max_depth=max_depth,
             max_iterations=max_iterations,
@@ -137,15 +144,16 @@ class RLM:
             custom_sub=custom if custom_sub_tools is None else custom_of(custom_sub_tools),
             policy=policy,
             approver=approver,
+            on_wait=on_wait,
             tracer=tracer,
             state=None if state is None else Path(state),
             on_request=on_request,
-            on_event=on_event,
             clock=clock,
             new_id=new_id,
         )
         self._portal = LazyPortal()
         self._kept: Kept | None = None
+        self._opening = asyncio.Lock()
         if logger is not None:
             logger.log_metadata(self._metadata(backend_kwargs))
 
@@ -207,6 +215,7 @@ class RLM:
         none but its task; it must be what it was. A run that has its answer gives it again.
 
         Raises:
+            LeaseHeld: Somebody works on it, here or in another process.
             UsageError: There is nothing on record, or the context is another.
         """
         if self._journal is None:
@@ -234,21 +243,25 @@ class RLM:
 
     async def _enter(self, stack: AsyncExitStack, run: str) -> Run:
         """A run with everything that it needs, until the stack is closed."""
-        setup = replace(self._setup, journal=await journal_of(self._journal, stack))
+        watcher = None if self._on_event is None else Watcher(self._on_event)
+        setup = replace(self._setup, journal=await journal_of(self._journal, stack), watcher=watcher)
         if isinstance(self._environment, str):
             key = None if setup.state is None else key_of(setup.state)
-            sandbox = await stack.enter_async_context(create_sandbox(self._environment, setup.limits, key=key))
+            sandbox = create_sandbox(self._environment, setup.limits, key=key)
+            stack.push_async_callback(_closed, sandbox)
+            await sandbox.__aenter__()
         else:
             sandbox = self._environment
         spend = Spending(self._max_budget, self._max_tokens, clock=setup.clock)
         return await stack.enter_async_context(opened(setup, run, sandbox, spend))
 
     async def _opened(self, run: str) -> Kept:
-        if self._kept is None:
-            async with AsyncExitStack() as stack:
-                entered = await self._enter(stack, run)
-                self._kept = Kept(entered, stack.pop_all())
-        return self._kept
+        async with self._opening:  # two that ask at once have one REPL
+            if self._kept is None:
+                async with AsyncExitStack() as stack:
+                    entered = await self._enter(stack, run)
+                    self._kept = Kept(entered, stack.pop_all())
+            return self._kept
 
     # ── ending ───────────────────────────────────────────────────────────────────────
 
@@ -276,3 +289,21 @@ class RLM:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+async def _closed(sandbox: Sandbox) -> None:
+    """To its end, also when the caller is cancelled once more: no interpreter is left behind."""
+    await to_the_end(sandbox.aclose())
+
+
+def _setup_code(environment_kwargs: Mapping[str, Any] | None, setup_code: str) -> str:
+    """Where both have some, that of the environment first."""
+    kwargs = dict(environment_kwargs or {})
+    if unknown := sorted(kwargs.keys() - set(_OF_ENVIRONMENT)):
+        raise UsageError(f"environment_kwargs may hold setup_code; {unknown[0]!r} is not known. See limits=")
+    return "\n".join(filter(None, (kwargs.get("setup_code", ""), setup_code)))
+
+
+def _window(asked: Sequence[Made]) -> int:
+    """What any of the models that code asks can read."""
+    return min(each.reads for each in asked)

@@ -15,21 +15,21 @@ from typing import Any
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, LimitExceeded, ModelError
-from handrail.core.ids import nested_id
 from handrail.core.messages import Conversation
+from handrail.core.ports import Model
 from handrail.execute.executor import Executor
 from handrail.execute.whole import to_the_end
 from handrail.rlm import prompts
 from handrail.rlm.contexts import Held, load
-from handrail.rlm.iterations import Iterations, OnIteration
-from handrail.rlm.outcome import Ending, answer_in, partial
+from handrail.rlm.iterations import Iterations, OnIteration, Trajectory
+from handrail.rlm.outcome import Ending, answer_in, partial, waits
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.recorded import Record, history_of
 from handrail.rlm.recursion import recursive_tools
 from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.calling import Caller, Remembered
+from handrail.rlm.repl.calling import Caller, Carried, Remembered
 from handrail.rlm.repl.cell import Cells, check_setup
 from handrail.rlm.repl.channel import Channels
 from handrail.rlm.repl.dumps import Dumps
@@ -39,7 +39,7 @@ from handrail.rlm.repl.root import ReplModel
 from handrail.rlm.repl.tools import query_tools
 from handrail.rlm.repl.turns import REPL, Asked, turns_of
 from handrail.rlm.setup import Setup
-from handrail.rlm.values import RLMChatCompletion
+from handrail.rlm.values import RLMChatCompletion, RLMMetadata, UsageSummary
 from handrail.rlm.watching import Watching
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
@@ -51,6 +51,8 @@ from handrail.tools.registry import RegisteredTools
 TASK = 20_000
 """Characters up to which a prompt without a question is shown to the model whole, as its task."""
 _NEVER = 10**9
+_LEAST = 0.001
+"""Seconds, where none are left: the runner takes no nought."""
 
 
 @asynccontextmanager
@@ -73,7 +75,7 @@ class Run:
         self._sandbox = sandbox
         self._spend = spend
         self._custom = custom
-        self._watching = Watching(setup.on_event, run, setup.depth, spend)
+        self._watching = Watching(setup.watcher, run, setup.depth, spend)
         self._queries = Queries(
             setup.models,
             setup.root,
@@ -95,7 +97,8 @@ class Run:
             recall=self._recall,
             dumps=None if setup.state is None else Dumps(setup.state, run),
         )
-        cells = Cells(self._notebook, self._watching.tell, depth=setup.depth)
+        pauses, carried = setup.on_wait == "pause", Carried(setup.limits.calls_bytes)
+        cells = Cells(self._notebook, self._watching.tell, depth=setup.depth, pauses=pauses, carried=carried)
         asking = (*query_tools(self._queries, self._channels, setup.depth + 1), *recursive_tools(self._child))
         self._names = frozenset(tool.name for tool in (*asking, *custom))
         self._executor = Executor(
@@ -108,6 +111,8 @@ class Run:
             new_id=setup.new_id,
         )
         self._held: list[Held] = []
+        self._is_logged = False
+        self._below: dict[str, Trajectory] = {}
         self._conversation = Conversation()
 
     # ── asking ───────────────────────────────────────────────────────────────────────
@@ -126,19 +131,28 @@ class Run:
         Without a `prompt`, the run must be on record and have had no context but its task.
 
         Raises:
-            UsageError: The context is not what it was, or the setup code fails.
+            UsageError: The context or the question is not what it was, or the setup code fails.
             ModelError: The root model gave no first reply.
             JournalError: The record cannot be kept.
         """
-        started = self._setup.clock.monotonic()
+        self._watching.begin()
+        started, spent = self._setup.clock.monotonic(), self._spend.summary()
+        self._is_logged = logger is not None
         number = len(self._held)
         record = Record() if number else await history_of(self._executor, self.id)
+        if not number:
+            self._conversation = record.conversation
+        record.check(self.id, question)
         if prompt is None:
             prompt = record.task(self.id)
         context = Context(run=self.id, deadline=_deadline(seconds))
         held = await self._give(prompt, record)
-        await self._begin(held, number, context)
         self._count(record)
+        try:
+            await self._begin(held, record, context, seconds)
+        except LimitExceeded as late:
+            ending = Ending(record.conversation, late, self._setup.max_iterations, seconds)
+            return await self._completion(prompt, ending, started, spent, logger)
         conversation = record.conversation if record.conversation.messages else self._first(prompt, question, held)
         iterations = Iterations(
             self.id,
@@ -149,10 +163,11 @@ class Run:
             tell=self._watching.tell,
             on_iteration=on_iteration,
             logger=logger,
+            below=self._below,
         )
         ending = await self._go(conversation, context, iterations, seconds)
         self._conversation = ending.conversation
-        return await self._completion(prompt, ending, started, logger)
+        return await self._completion(prompt, ending, started, spent, logger)
 
     def _first(self, prompt: Any, question: str | None, held: Held) -> Conversation:
         setup, number = self._setup, len(self._held) - 1
@@ -165,6 +180,7 @@ class Run:
                 tools=self._custom,
                 values=setup.custom.values,
                 names="context",
+                reads=setup.sub_window,
             )
             begun = begun.supervised(words, self._executor.now())
         task = prompt if question is None and isinstance(prompt, str) and len(prompt) <= TASK else None
@@ -184,12 +200,20 @@ class Run:
             self._notebook.was_done(done)
         return held
 
-    async def _begin(self, held: Held, number: int, context: Context) -> None:
-        """Make the REPL ready, as a call: so it is on record what it was given, and its code is not run twice."""
+    async def _begin(self, held: Held, record: Record, context: Context, seconds: float | None) -> None:
+        """Make the REPL ready, as a call: so it is on record what it was given, and its code is not run twice.
+
+        Raises:
+            LimitExceeded: There was no time for that.
+            UsageError: It could not be, for a reason that is the user's to mend.
+        """
+        number = len(self._held) - 1
         code = self._setup.setup_code if number == 0 else ""
         asked = Asked(blocks=(code,) if code.strip() else (), contexts=(held.digest(),))
-        call = ToolCall(nested_id(self.id, f"setup-{number}"), REPL, asked.to_dict())
+        call = ToolCall(record.setup_id(self.id, number), REPL, asked.to_dict())
         result = await self._executor.invoke(call, context, self._watching.emit)
+        if result.outcome == "timeout" and seconds is not None and _left(context) == _LEAST:
+            raise LimitExceeded("seconds", seconds)
         check_setup(self.id, result)
 
     def _count(self, record: Record) -> None:
@@ -207,7 +231,7 @@ class Run:
             setup.root,
             before=iterations.before,
             spend=self._watching.spend,
-            check=self._spend.check,
+            check=self._watching.check,
             max_errors=setup.max_errors,
         )
         limits = Limits(
@@ -219,7 +243,9 @@ class Run:
             wrong_calls=_NEVER,
         )
         most = len(self._executor.tools)
-        runner = Runner(model, self._executor, limits, offering=Offering(most=most), new_id=setup.new_id)
+        runner = Runner(
+            model, self._executor, limits, on_wait=setup.on_wait, offering=Offering(most=most), new_id=setup.new_id
+        )
         error: HandrailError | None = None
         try:
             conversation = await runner.run(conversation, context, self._watching.emit)
@@ -231,13 +257,13 @@ class Run:
         return Ending(conversation, error, setup.max_iterations, seconds)
 
     async def _completion(
-        self, prompt: Any, ending: Ending, started: float, logger: RLMLogger | None
+        self, prompt: Any, ending: Ending, started: float, spent: UsageSummary, logger: RLMLogger | None
     ) -> RLMChatCompletion:
         completion = RLMChatCompletion(
             root_model=self._setup.root.name,
             prompt=prompt if isinstance(prompt, str | list | dict) else str(prompt),
             response="",
-            usage_summary=self._spend.summary(),
+            usage_summary=self._spend.summary().since(spent),
             execution_time=self._setup.clock.monotonic() - started,
             metadata=None if logger is None else logger.get_trajectory(),
             run=self.id,
@@ -267,7 +293,26 @@ class Run:
         seconds = None if deadline is None else deadline - asyncio.get_running_loop().time()
         with self._spend.asking(run):
             async with opened(setup.below(root), run, self._sandbox, self._spend.below()) as child:
-                return await child.ask(prompt, seconds=seconds)
+                completion = await child.ask(prompt, seconds=seconds, logger=self._logger_of(root))
+        if completion.metadata is not None:  # it is for the trajectory; the journal has all of it already
+            self._below[run], completion.metadata = completion.metadata, None
+        return completion
+
+    def _logger_of(self, root: Model) -> RLMLogger | None:
+        """For a child, in memory: as `rlms` has it, its trajectory stands in that of its parent."""
+        if not self._is_logged:
+            return None
+        setup, logger = self._setup, RLMLogger(clock=self._setup.clock)
+        logger.log_metadata(
+            RLMMetadata(
+                root_model=root.name,
+                max_depth=setup.max_depth,
+                max_iterations=setup.max_iterations,
+                backend=root.name,
+                environment_type=self._sandbox.kind,
+            )
+        )
+        return logger
 
     async def aclose(self) -> None:
         """Let go of everything. The run can be taken up again, here or elsewhere."""
@@ -278,7 +323,9 @@ class Run:
             stack.push_async_callback(self._queries.aclose)
             stack.push_async_callback(self._executor.aclose)
             stack.push_async_callback(self._notebook.aclose)
-            await self._executor.finish(self.id, "done" if answer_in(self._conversation) is not None else "stopped")
+            if not waits(self._conversation):
+                reason = "done" if answer_in(self._conversation) is not None else "stopped"
+                await self._executor.finish(self.id, reason)
 
 
 def _deadline(seconds: float | None) -> float | None:
@@ -286,4 +333,4 @@ def _deadline(seconds: float | None) -> float | None:
 
 
 def _left(context: Context) -> float | None:
-    return None if context.deadline is None else max(context.deadline - asyncio.get_running_loop().time(), 0.001)
+    return None if context.deadline is None else max(context.deadline - asyncio.get_running_loop().time(), _LEAST)

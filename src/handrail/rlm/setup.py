@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Clock, Journal, Model, SystemClock, Tracer
 from handrail.execute.policy import Policy
+from handrail.rlm.backends import READS
 from handrail.rlm.custom import Custom
-from handrail.rlm.progress import Watch
 from handrail.rlm.prompts import SYSTEM
 from handrail.rlm.query.queries import OnRequest
+from handrail.rlm.watching import Watcher
+from handrail.run.runner import OnWait
 from handrail.sandbox.port import ReplLimits
 
 
@@ -24,6 +27,8 @@ class Setup:
     sub: Model | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
     limits: ReplLimits = field(default_factory=ReplLimits)
+    sub_window: int = READS
+    """Characters that the models which code asks take at once."""
     concurrency: int = 16
     """Queries of one batch at once."""
     setup_code: str = ""
@@ -37,12 +42,18 @@ class Setup:
     journal: Journal | None = None
     policy: Policy = field(default_factory=Policy)
     approver: Approver | None = None
+    on_wait: OnWait = "tell"
     tracer: Tracer | None = None
     state: Path | None = None
     on_request: OnRequest | None = None
-    on_event: Watch | None = None
+    watcher: Watcher | None = None
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
+
+    def __post_init__(self) -> None:
+        for name in ("max_depth", "max_iterations", "max_errors", "sub_window", "concurrency"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value!r}")
 
     @property
     def has_children(self) -> bool:

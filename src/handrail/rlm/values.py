@@ -55,37 +55,43 @@ class UsageSummary(_Wire):
 
     @classmethod
     def of(cls, model: str, usage: Usage, calls: int = 1) -> UsageSummary:
-        return cls(
-            model_usage_summaries={
-                model: ModelUsage(
-                    total_calls=calls,
-                    total_input_tokens=usage.input_tokens,
-                    total_output_tokens=usage.output_tokens,
-                    total_cost=usage.cost,
-                )
-            }
-        )
+        summary = cls()
+        summary.count(model, usage, calls)
+        return summary
 
     def add(self, other: UsageSummary) -> None:
         """Count another one in."""
         for model, used in other.model_usage_summaries.items():
-            mine = self.model_usage_summaries.setdefault(model, ModelUsage())
-            mine.total_calls = (mine.total_calls or 0) + (used.total_calls or 0)
-            mine.total_input_tokens = (mine.total_input_tokens or 0) + (used.total_input_tokens or 0)
-            mine.total_output_tokens = (mine.total_output_tokens or 0) + (used.total_output_tokens or 0)
-            if used.total_cost is not None:
-                mine.total_cost = (mine.total_cost or 0.0) + used.total_cost
+            read, written = used.total_input_tokens or 0, used.total_output_tokens or 0
+            self._count(model, used.total_calls or 0, read, written, used.total_cost)
 
     def count(self, model: str, usage: Usage, calls: int = 1) -> None:
         """Count what one model has said."""
+        self._count(model, calls, usage.input_tokens, usage.output_tokens, usage.cost)
+
+    def _count(self, model: str, calls: int, read: int, written: int, cost: float | None) -> None:
         mine = self.model_usage_summaries.get(model)
         if mine is None:
             mine = self.model_usage_summaries[model] = ModelUsage()
         mine.total_calls = (mine.total_calls or 0) + calls
-        mine.total_input_tokens = (mine.total_input_tokens or 0) + usage.input_tokens
-        mine.total_output_tokens = (mine.total_output_tokens or 0) + usage.output_tokens
-        if usage.cost is not None:
-            mine.total_cost = (mine.total_cost or 0.0) + usage.cost
+        mine.total_input_tokens = (mine.total_input_tokens or 0) + read
+        mine.total_output_tokens = (mine.total_output_tokens or 0) + written
+        if cost is not None:
+            mine.total_cost = (mine.total_cost or 0.0) + cost
+
+    def since(self, earlier: UsageSummary) -> UsageSummary:
+        """What was used after an earlier count of the same."""
+        found = UsageSummary()
+        for model, now in self.model_usage_summaries.items():
+            then = earlier.model_usage_summaries.get(model, ModelUsage())
+            used = Usage(
+                input_tokens=(now.total_input_tokens or 0) - (then.total_input_tokens or 0),
+                output_tokens=(now.total_output_tokens or 0) - (then.total_output_tokens or 0),
+                cost=None if now.total_cost is None else now.total_cost - (then.total_cost or 0.0),
+            )
+            if calls := (now.total_calls or 0) - (then.total_calls or 0):
+                found.count(model, used, calls)
+        return found
 
     @property
     def total_cost(self) -> float | None:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable
 
-from handrail.core.events import CallIntended, CallSettled, Emit, Event, ignore
+from handrail.core.events import CallSettled, Emit, Event, ignore
 from handrail.core.messages import Usage
 from handrail.rlm.progress import Progress, QueriesInFlight, Spent, Watch
 from handrail.rlm.query.queries import OnRequest
@@ -15,15 +15,54 @@ from handrail.rlm.repl.tools import QUERIES
 from handrail.rlm.values import LMRequest, LMResponse
 
 
+class Watcher:
+    """A `Watch` that never raises. What the one inside raises is kept for the run to end with, where it can end: a
+    call that has had its effect is not to fail because somebody could not look."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._failed: Exception | None = None
+
+    def __call__(self, event: Event | Progress) -> Awaitable[None] | None:
+        if self._failed is not None:
+            return None
+        try:
+            told = self._watch(event)
+        except Exception as error:
+            self._failed = error
+            return None
+        return self._awaited(told) if inspect.isawaitable(told) else None
+
+    async def _awaited(self, told: Awaitable[None]) -> None:
+        try:
+            await told
+        except Exception as error:
+            self._failed = self._failed or error
+
+    def forget(self) -> None:
+        """What it has raised."""
+        self._failed = None
+
+    def check(self) -> None:
+        """
+        Raises:
+            Exception: What the one inside has raised.
+        """
+        if self._failed is not None:
+            raise self._failed
+
+
 class Watching:
     """Costs nothing when nobody watches."""
 
-    def __init__(self, watch: Watch | None, run: str, depth: int, spend: Spending) -> None:
+    def __init__(self, watch: Watcher | None, run: str, depth: int, spend: Spending) -> None:
         self._watch = watch
         self._run = run
         self._depth = depth
         self._spend = spend
         self._telling: set[asyncio.Future[None]] = set()
+        if watch is not None and spend.whole is spend:
+            spend.on_begin = lambda: self._soon(self._in_flight())
 
     @property
     def emit(self) -> Emit:
@@ -31,12 +70,9 @@ class Watching:
 
     async def _emit(self, event: Event) -> None:
         await self._tell(event)
-        match event:
-            case CallIntended(tool=tool) if tool in QUERIES:
-                await self._tell(self._in_flight(starting=1))
-            case CallSettled(tool=tool) if tool in QUERIES:
-                await self._tell(self._in_flight())
-                await self._tell(self._spent())
+        if isinstance(event, CallSettled) and event.tool in QUERIES:
+            await self._tell(self._in_flight())
+            await self._tell(self._spent())
 
     async def tell(self, progress: Progress) -> None:
         await self._tell(progress)
@@ -46,6 +82,21 @@ class Watching:
             told = self._watch(event)
             if inspect.isawaitable(told):
                 await told
+
+    def begin(self) -> None:
+        """A question is asked. What was raised about the one before has ended that."""
+        if self._watch is not None and self._spend.whole is self._spend:
+            self._watch.forget()
+
+    def check(self) -> None:
+        """
+        Raises:
+            LimitExceeded: Nothing more may be asked.
+            Exception: What the one who watches has raised.
+        """
+        if self._watch is not None:
+            self._watch.check()
+        self._spend.check()
 
     def spend(self, model: str, usage: Usage) -> None:
         """The root model has replied."""
@@ -74,10 +125,10 @@ class Watching:
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 
-    def _in_flight(self, starting: int = 0) -> QueriesInFlight:
+    def _in_flight(self) -> QueriesInFlight:
         spend = self._spend.whole
         done = spend.queries - spend.in_flight
-        return QueriesInFlight(run=self._run, in_flight=spend.in_flight + starting, done=done, depth=self._depth)
+        return QueriesInFlight(run=self._run, in_flight=spend.in_flight, done=done, depth=self._depth)
 
     def _spent(self) -> Spent:
         spend = self._spend.whole

@@ -9,7 +9,7 @@ One contract suite passes on all three. None of them stands in for another that 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -35,8 +35,10 @@ class ReplLimits:
     """Printed by one cell and kept. More is counted and dropped; ten times as much ends the cell."""
     host_calls: int = 10_000
     """In one cell."""
-    message_bytes: int = 64 * 2**20
-    """The largest value that may cross, either way."""
+    calls_bytes: int = 256 * 2**20
+    """Of the arguments and results of all calls of a run: they are kept while it goes on. Contexts do not count."""
+    message_bytes: int = 32 * 2**20
+    """The largest value that may cross, either way. What a cell sends may besides hold 250,000 values at most."""
     disk_bytes: int = 64 * 2**20
     """Of its own files, where it has any."""
 
@@ -77,6 +79,12 @@ class Cell(Struct, frozen=True, kw_only=True):
     """Gone: the interpreter had to be ended, and the next cell begins with no variables at all."""
 
 
+def named(names: Mapping[str, str]) -> dict[str, str]:
+    """Variables and their types, as far as both have names. Code can make others, such as words that would be read as
+    the host's where the variables are told."""
+    return {name: kind if kind.isidentifier() else "object" for name, kind in names.items() if name.isidentifier()}
+
+
 class Repl(Protocol):
     """One interpreter with its variables. One cell at a time; belongs to one event loop."""
 
@@ -98,6 +106,7 @@ class Repl(Protocol):
 
         Raises:
             UsageError: It is larger than a message may be, or not JSON, or not a name.
+            SandboxUnavailable: The interpreter ended meanwhile, and its variables are gone.
         """
         ...
 

@@ -39,7 +39,7 @@ class SandboxAccess:
             raise InvalidDefinition(f"read must be a tuple of paths; write read=({os.fspath(self.read)!r},)")
         object.__setattr__(self, "read", tuple(Path(os.path.abspath(path)) for path in self.read))
         for path in self.paths:
-            if any(path.is_relative_to(each) or each.is_relative_to(path) for each in _SYSTEM) or path == _OWN:
+            if path == _OWN or any(_is_of_the_system(each) for each in (path, Path(os.path.realpath(path)))):
                 raise InvalidDefinition(f"no sandbox may be shown {str(path)!r}; name the files that the tool needs")
         for name in ("memory_bytes", "cpu_seconds", "disk_bytes"):
             value = getattr(self, name)
@@ -50,3 +50,7 @@ class SandboxAccess:
     def paths(self) -> tuple[Path, ...]:
         """What may be read, absolute."""
         return tuple(Path(path) for path in self.read)
+
+
+def _is_of_the_system(path: Path) -> bool:
+    return any(path.is_relative_to(each) or each.is_relative_to(path) for each in _SYSTEM)

@@ -16,6 +16,7 @@ from handrail.core.invocation import Invocation
 from handrail.execute.isolation.limits import SandboxLimits
 from handrail.execute.isolation.process import ProcessPool
 from handrail.execute.isolation.sandboxed import SandboxPool
+from handrail.sandbox.jail import unavailable
 from handrail.tools.tool import Tool
 from tests.execute.isolation import process_tools as tools
 from tests.execute.isolation.test_process import call
@@ -25,7 +26,12 @@ Pool = ProcessPool | SandboxPool
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(params=["process", "sandbox"], scope="module", loop_scope="module")
+needs_jail = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+
+@pytest_asyncio.fixture(
+    params=["process", pytest.param("sandbox", marks=needs_jail)], scope="module", loop_scope="module"
+)
 async def pool(request: pytest.FixtureRequest) -> AsyncIterator[Pool]:
     """One for all of them: a worker that has survived one test is good enough for the next."""
     pool = ProcessPool() if request.param == "process" else SandboxPool(SandboxLimits(calls=10_000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 from pathlib import Path
@@ -23,6 +24,11 @@ from tests.services.documents import pdf
         ("one\ntwo", "`context` is a text, as a str of 7 characters in 2 lines."),
         (b"\xef\xbb\xbfone", "`context` is a text, as a str of 3 characters in 1 lines."),
         (io.BytesIO(b"one"), "`context` is a text that was piped in, as a str of 3 characters in 1 lines."),
+        ("one".encode("utf-16"), "`context` is a text, as a str of 3 characters in 1 lines."),
+        (
+            io.BytesIO("one".encode("utf-32")),
+            "`context` is a text that was piped in, as a str of 3 characters in 1 lines.",
+        ),
         (["a", {"b": 1}], "`context` is a list of 2 items (1 str, 1 dict), 13 bytes as JSON."),
         ({"k\n": [1]}, '`context` is a dict of 1 keys: "k\\n"; 11 bytes as JSON.'),
     ],
@@ -40,7 +46,14 @@ async def test_bytes_that_are_not_utf_8_are_replaced_and_that_is_said() -> None:
         assert held.description.endswith("Some bytes of it are not UTF-8; they are shown as U+FFFD.")
 
 
-@pytest.mark.parametrize("context", [7, None, {1, 2}, [object()], [Path("a"), "b"], ["\ud800"]])
+@pytest.mark.parametrize(
+    "context",
+    [
+        *(7, None, {1, 2}, [object()], [Path("a"), "b"], ["\ud800"]),
+        *([float("nan")], {1: "a"}, [b"a"], b"a\0b", io.StringIO("a")),
+        *(Path("x" * 300), Path("a\0b")),
+    ],
+)
 async def test_what_cannot_be_held_is_refused(context: Any) -> None:
     with pytest.raises(UsageError):
         await load(context)
@@ -114,6 +127,8 @@ async def test_a_search_over_a_directory_names_the_files(tmp_path: Path) -> None
             {"name": "b/c.md", "at": 0, "line": 0, "text": "needle"},
             {"name": "b/utf16.txt", "at": 0, "line": 0, "text": "näedle"},
         ]
+        with pytest.raises(HostError, match="names= of at most"):
+            await held.serve("context.search", {**asked, "names": "?" * 2_000})
         found = await held.serve("context.search", {**asked, "names": "b/*.md"})
         assert [each["name"] for each in found] == ["b/c.md"]
 
@@ -144,13 +159,73 @@ async def test_one_small_file_is_a_str(tmp_path: Path) -> None:
         assert held.description == '`context` is the text of the file "n.txt", as a str of 8 characters in 3 lines.'
 
 
-@pytest.mark.parametrize("make", ["missing", "binary", "device"])
+REFUSED = {
+    "missing": "missing",
+    "binary": "binary",
+    "device": "neither a file",
+    "pipe": "neither a file",  # and never waited for
+    "made up by the system": "pipe it in",
+    "an empty directory": "no text in .* Left out: 1 hidden",
+}
+
+
+@pytest.mark.parametrize("make", REFUSED)
 async def test_a_named_path_that_is_no_text_is_refused(tmp_path: Path, make: str) -> None:
-    path = Path("/dev/null") if make == "device" else tmp_path / make
-    if make == "binary":
-        path.write_bytes(b"\0\1")
-    with pytest.raises(UsageError, match=make if make != "device" else "neither a file"):
+    path = tmp_path / make
+    match make:
+        case "binary":
+            path.write_bytes(b"\0\1")
+        case "device":
+            path = Path("/dev/null")
+        case "pipe":
+            os.mkfifo(path)
+        case "made up by the system":
+            path = Path("/proc/self/status")
+            if not path.exists():
+                pytest.skip("this system makes up no files")
+        case "an empty directory":
+            path.mkdir()
+            (path / ".hidden").write_text("x")
+    with pytest.raises(UsageError, match=REFUSED[make]):
         await load(path)
+
+
+async def test_whoever_waits_no_more_for_a_pipe_leaves_no_thread_waiting() -> None:
+    source, sink = os.pipe()
+    with os.fdopen(source, "rb") as stream, os.fdopen(sink, "wb", buffering=0) as writer:
+        writer.write(b"it begins, and never ends")
+        loading = asyncio.create_task(load(stream))
+        await asyncio.sleep(0)
+        loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)
+        async with asyncio.timeout(20):
+            await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def _written_by_bytes(folder: Path, name: bytes) -> Path:
+    path = folder / os.fsdecode(name)
+    try:
+        path.write_text("some text")
+    except OSError:
+        pytest.skip("this system has no such names")
+    return path
+
+
+async def test_a_name_that_is_no_text_is_written_with_escapes(tmp_path: Path) -> None:
+    async with await load(_written_by_bytes(tmp_path, b"\xff.txt"), most=3) as held:
+        assert await held.serve("context.read", {"name": "\\udcff.txt", "start": 0, "length": 4}) == "some"
+
+
+async def test_however_many_files_are_made_plain_they_take_one_descriptor(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.txt").write_bytes(f"needle {number}".encode("utf-16"))
+    asked = {"name": None, "pattern": "needle 1?9", "limit": 9, "around": 0, "start": 0}
+    async with await load(tmp_path) as held:
+        before = len(os.listdir("/dev/fd"))
+        found = await held.serve("context.search", asked)
+        assert [each["name"] for each in found] == ["19.txt", "9.txt"]
+        assert len(os.listdir("/dev/fd")) == before + 1
+        assert await held.serve("context.read", {"name": "7.txt", "start": 0, "length": 9}) == "needle 7"
 
 
 @pytest.mark.parametrize("change", ["written", "replaced", "removed", "link"])

@@ -174,6 +174,12 @@ def test_a_price_that_nobody_knows_is_not_shown_as_nothing() -> None:
     assert _tile(render(replace(RUN, used=(("big", Used(1, 2, 3)),))), "Cost") == "–"
 
 
+@pytest.mark.parametrize("seconds", [1e308, -1.0, 0.0])
+def test_times_that_cannot_be_are_shown_without_an_error(seconds: float) -> None:
+    turns = tuple(Turn(number=number, reply="", seconds=seconds) for number in range(3))
+    assert "Turn 2" in render(Run(model="m", turns=turns, seconds=sum(turn.seconds for turn in turns)))
+
+
 def test_the_same_run_gives_the_same_page() -> None:
     assert render(RUN) == render(RUN)
 
@@ -181,7 +187,7 @@ def test_the_same_run_gives_the_same_page() -> None:
 def test_a_run_without_an_answer_says_why() -> None:
     shown = "".join(read(render(replace(RUN, answer=None, why="the run reached its limit of 3 iterations"))).texts)
     assert "No answer" in shown
-    assert "The run ended without one: the run reached its limit of 3 iterations" in shown
+    assert "None is on record: the run reached its limit of 3 iterations" in shown
 
 
 def test_a_partial_answer_is_called_one() -> None:
@@ -202,7 +208,7 @@ def test_secrets_are_masked() -> None:
 
 
 def test_a_huge_run_gives_a_page_of_bounded_size_that_says_what_is_missing() -> None:
-    long = "x" * 1_000_000
+    long = "x " * 500_000
     query = replace(QUERY, answer=long)
     turn = Turn(number=1, reply=long, blocks=(Block(code=long, stdout=long, queries=(query,) * 300),))
     page = render(replace(RUN, turns=(turn,) * 600), text=1_000, page=250_000)

@@ -141,7 +141,33 @@ def test_runs_nested_without_end_are_cut(tmp_path: Path) -> None:
     for _ in range(40):
         inner = {"run_metadata": METADATA.to_dict(), "iterations": [each.to_dict() for each in turns(call)]}
         call = completion(metadata=inner)
-    assert render(from_completion(call)).count("<b>Turn 1</b>") == 9
+    page = render(from_completion(call))
+    assert page.count("<b>Turn 1</b>") == 9
+    assert page.count("The runs below this one are left out here.") == 1
+
+
+def test_a_file_of_several_completions_is_called_one(tmp_path: Path) -> None:
+    logger = RLMLogger(tmp_path)
+    for _ in range(2):
+        logger.clear_iterations()
+        for iteration in turns():
+            logger.log(iteration)
+    run = from_trajectory(read(logger.log_file_path or ""))
+    assert run.notes == ("The file has the turns of 2 completions, one after another.",)
+
+
+def test_what_a_trajectory_had_no_room_for_is_said(tmp_path: Path) -> None:
+    short = RLMLogger(tmp_path, line_bytes=3_000, kept=2)
+    short.log_metadata(METADATA)
+    for _ in range(3):
+        short.log(turns(*[completion()] * 200)[0])
+    run = from_trajectory(read(short.log_file_path or ""))
+    assert [len(turn.notes) for turn in run.turns] == [1, 1, 1]
+    assert "items of lists were left out when this turn was logged" in run.turns[0].notes[0]
+    kept = from_completion(completion(metadata=short.get_trajectory()))
+    assert [turn.number for turn in kept.turns] == [1, 3]
+    assert kept.notes == ("Turns in the middle that were not kept: 1.",)
+    assert len(kept.turns[1].notes) == 1
 
 
 def test_a_completion_without_a_trajectory_is_shown_with_its_answer() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from handrail.core.messages import Usage
 from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import Reader
+from handrail.proof.read import Reader, erase
 from handrail.rlm import RLM
 from handrail.rlm.record.trajectory import RLMLogger, read
 from handrail.rlm.report import from_journal, from_trajectory, render
@@ -58,12 +58,13 @@ async def test_a_run_is_told_alike_by_its_trajectory_and_by_its_journal(tmp_path
         assert "WHO? AND THE NEEDLE IS 42, THEY SAY" in page
 
 
-async def test_a_run_within_a_run_is_in_the_page_of_its_journal(tmp_path: Path) -> None:
+async def test_a_run_within_a_run_is_told_by_both_too(tmp_path: Path) -> None:
     used = Usage(input_tokens=100, output_tokens=10)
     root = Root(repl('x = rlm_query("look deeper", model="child")'), ready("x"), usage=used)
     child = Root(repl("print(1 + 1)"), ready('"deep"'), name="child", usage=used)
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
-        rlm = RLM(root, other_backends=[child], max_depth=2, journal=journal, run="r1")
+        logger = RLMLogger(tmp_path / "logs")
+        rlm = RLM(root, other_backends=[child], max_depth=2, journal=journal, logger=logger, run="r1")
         done = await rlm.acompletion("some text", "What is below?")
         await rlm.aclose()
     assert done.response == "deep"
@@ -75,3 +76,18 @@ async def test_a_run_within_a_run_is_in_the_page_of_its_journal(tmp_path: Path) 
     assert dict(run.used) == {"root": Used(2, 200, 20), "child": Used(2, 200, 20)}
     assert [block.stdout for turn in query.nested.turns for block in turn.blocks] == ["2\n", ""]
     assert render(run).count("<b>Turn 2</b>") == 2
+    (logged,) = from_trajectory(read(logger.log_file_path or ""), done).turns[0].blocks[0].queries
+    assert logged.nested is not None and _told(logged.nested)[:3] == _told(query.nested)[:3]
+    with Reader(tmp_path / "journal.db") as reader:
+        assert "run_metadata" not in str(list(reader.events()))
+
+
+async def test_of_a_run_whose_words_were_erased_the_page_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with await SqliteJournal.open(path) as journal, RLM(Root(ready("1")), journal=journal, run="r1") as rlm:
+        await rlm.acompletion("some text", "What is it?")
+    erase(path, run="r1")
+    with Reader(path) as reader:
+        page = render(from_journal(reader.events, "r1"))
+    assert "were erased" in page
+    assert "None is on record." in page

@@ -211,8 +211,31 @@ FLOODS = (
         "calls that catch everything", "while True:\n    try: _host('x', 1)\n    except BaseException: pass", "calls"
     ),
     Attack("a value that is too large to cross", "_host('x', 'a' * 10**7)"),
-    Attack("many variables", "for i in range(5_000): exec(f'v{i} = {i}')", ("ok", "memory")),
+    Attack("many variables", "for i in range(5_000): exec(f'v{i} = {i}')", ("ok", "memory", "timeout")),
 )
+
+PROGRAM = (
+    Attack("other JSON", "import json\njson.dumps = lambda *a, **k: 'x'\njson.loads = lambda *a: {'type': 'put'}"),
+    Attack(
+        "no builtins", "import builtins\nfor n in ('len', 'type', 'exec', 'bytes', 'dict'): setattr(builtins, n, None)"
+    ),
+    Attack("no modules", "import sys\nfor name in list(sys.modules): sys.modules[name] = None"),
+    Attack("no chance", "import random, linecache\nrandom.seed = linecache.cache = None\nimport os\nos._exit(0)"),
+    Attack("closed descriptors", "import os\nos.closerange(0, 256)"),
+    Attack("output for frames", "import os\nos.dup2(1, _host.__self__._sock)"),
+    Attack("frames for output", "import os\nos.dup2(_host.__self__._sock, 1)\nprint('hello')"),
+    Attack("half of a frame", "import os, time\nos.write(_host.__self__._sock, b'\\0\\0\\1\\0a')\ntime.sleep(1_000)"),
+    Attack("deaf", "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\nwhile True: pass"),
+    Attack("no ears", "import time\n_host.__self__._receive = lambda: time.sleep(1_000)\n_host('x')"),
+    Attack("a trace that raises", "import sys\ndef trace(*args): raise ValueError\nsys.settrace(trace)\nopen"),
+    Attack("a finaliser without end", "class A:\n    def __del__(self):\n        while True: pass\na = A()\na = None"),
+    Attack(
+        "a thread that asks on and on",
+        "import threading\ndef ask():\n    while True:\n        try: _host('x')\n        except BaseException: pass\n"
+        "threading.Thread(target=ask, daemon=True).start()",
+    ),
+)
+"""On the program that runs cells in CPython, which shares its interpreter with them."""
 
 GROUPS = {
     "files and processes": FILES_AND_PROCESSES,

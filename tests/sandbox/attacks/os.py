@@ -3,6 +3,9 @@
 Each attack is the text of a small program. It finds `host`, what it is told of the host (`Facts`), and leaves in `got`
 what it got hold of. It is contained if that is empty, or if it raised; an attack that `ends` may also end its
 interpreter. What is in `AFTER_LOCK` is held only from when the program has given up to fork (`sandbox.jail.lock`).
+
+Outside of a jail they would do what they try, as root even to the kernel's settings and to the machine's Python. So
+each begins with `GUARD`, and ends there anywhere else. Only those that a program might do anyway go without it.
 """
 
 from __future__ import annotations
@@ -35,6 +38,14 @@ class Attack:
     name: str
     code: str
 
+
+GUARD = """
+import os
+with open('/proc/self/status') as status:
+    filtered = 'Seccomp:\\t2' in status.read()
+if (os.uname().nodename, os.getpid(), os.getuid(), filtered) != ('jail', 1, 1000, True):
+    raise SystemExit('this is no jail: nothing was tried')
+"""
 
 HELP = """
 import ctypes, errno, os, resource, socket, sys
@@ -71,6 +82,11 @@ got = None
 
 
 def _attack(name: str, code: str) -> Attack:
+    return Attack(name, GUARD + HELP + code)
+
+
+def _harmless(name: str, code: str) -> Attack:
+    """Without the guard, so that a test can see that it has teeth where there is no jail."""
     return Attack(name, HELP + code)
 
 
@@ -93,7 +109,7 @@ got = [line for line in lines if any(mark in line for mark in marks)]
     ),
     _attack("other processes in sight", "got = [pid for pid in os.listdir('/proc') if pid.isdigit() and int(pid) > 2]"),
     _attack("/etc", "got = every(read, '/etc/passwd', '/etc/shadow', '/etc/hostname', '/etc/resolv.conf')"),
-    _attack("a file of the host", "got = tried(read, host['file'])"),
+    _harmless("a file of the host", "got = tried(read, host['file'])"),
     _attack("the project", "got = every(os.listdir, host['folder'], host['folder'] + '/src')"),
     _attack("home and root", "got = every(os.listdir, '/home', '/var', '/run', '/mnt', '/root/.ssh', '/srv', '/opt')"),
     _attack(
@@ -109,7 +125,7 @@ got = [line for line in lines if any(mark in line for mark in marks)]
     ),
     _attack(
         "what /proc tells of the kernel",
-        "names = ('kcore', 'kallsyms', 'keys', 'kmsg', 'cmdline', 'modules')\n"
+        "names = 'kcore kallsyms keys kmsg cmdline modules kpageflags kpagecount slabinfo vmallocinfo iomem'.split()\n"
         "got = every(read, *(f'/proc/{name}' for name in names))",
     ),
     _attack(
@@ -208,6 +224,15 @@ for fd in fds:
     os.close(fd)
 """,
     ),
+    _attack("a life after its host's", "got = [n for n in (0, 18) if libc.prctl(1, n, 0, 0, 0) != -1]"),
+    _attack(
+        "a hold on a file of the host",
+        """
+import fcntl
+with open(os.__file__) as file:
+    got = every(lambda request: fcntl.fcntl(file, request, fcntl.F_RDLCK), 1024, 1026)
+""",
+    ),
     _attack("the machine's name", "got = tried(socket.sethostname, 'mine')"),
     _attack("the machine's time", "import time; got = tried(time.clock_settime, time.CLOCK_REALTIME, time.time())"),
     _attack(
@@ -230,7 +255,7 @@ got = [found for request in (0x5412, 0x541C) if (found := push(request))]
 )
 
 NETWORK = (
-    _attack("the host's loopback", "got = tried(socket.create_connection, ('127.0.0.1', host['port']), 2)"),
+    _harmless("the host's loopback", "got = tried(socket.create_connection, ('127.0.0.1', host['port']), 2)"),
     _attack(
         "families of sockets",
         """
@@ -267,7 +292,8 @@ numbers = {'ptrace': 101, 'personality': 135, 'modify_ldt': 154, 'pivot_root': 1
            'io_uring_register': 427, 'open_tree': 428, 'move_mount': 429, 'fsopen': 430, 'fsconfig': 431,
            'fsmount': 432, 'fspick': 433, 'clone3': 435, 'pidfd_getfd': 438, 'process_madvise': 440,
            'mount_setattr': 442, 'quotactl_fd': 443, 'memfd_secret': 447, 'shmget': 29, 'shmat': 30, 'msgget': 68,
-           'semget': 64, 'mq_open': 240, 'mbind': 237, 'move_pages': 279}
+           'semget': 64, 'mq_open': 240, 'mbind': 237, 'move_pages': 279, 'io_setup': 206, 'inotify_init1': 294,
+           'syncfs': 306}
 got = [name for name, number in numbers.items() if call(number, -1, -1, -1, -1, -1, -1)]
 """,
     ),
@@ -283,6 +309,7 @@ def copy(flags):
 got = [flags for flags in (0x10000000, 0x20000, 0x20000000, 0x40000000) if copy(flags) != -1]
 """,
     ),
+    _attack("a request to a process with more bits than are read", "got = call(157, 0x100000001, 0, 0, 0, 0)"),
     _attack("a terminal request with more bits than are read", "got = call(16, 0, 0x100005412, ctypes.c_char_p(b'x'))"),
     _attack(
         "a socket with more bits than are read", "got = [n for n in (0x100000002, 0x10000000A) if call(41, n, 1, 0)]"
@@ -408,6 +435,10 @@ try:
 finally:
     os.unlink('/tmp/own')
 """,
+    ),
+    _attack(
+        "a socket of a pair that sends to others",
+        "got = every(lambda kind: socket.socketpair(socket.AF_UNIX, kind), socket.SOCK_DGRAM, socket.SOCK_RAW)",
     ),
     _attack("sockets at all", "got = every(lambda family: socket.socket(family), socket.AF_UNIX, socket.AF_INET)"),
 )

@@ -37,6 +37,29 @@ async def host():
 asyncio.run(host())
 """
 
+PREFIX = """
+import asyncio
+from handrail.sandbox.jail import Jail
+async def main():
+    jail = Jail()
+    await jail.spawn([jail.python, '-I', '-S', '-c', 'import sys; print(sys.prefix)'], stdout=1).wait()
+asyncio.run(main())
+"""
+
+HOSTS = """
+import os, signal, subprocess, sys, time
+from handrail.sandbox.jail import Jail
+jail = Jail()
+held = int(sys.argv[1])
+for moment in range(24):
+    if not os.fork():
+        jail.spawn([jail.python, '-I', '-S', '-c', 'input()'], stdin=os.pipe()[0], pass_fds=[held])
+        time.sleep(moment / 2400)  # of some 10 ms that it takes
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.wait()
+"""
+"""Each is killed at another moment. Its jail holds a descriptor, and would end of itself with its host."""
+
 AS_ANYBODY = "from handrail.sandbox.jail import unavailable; raise SystemExit(unavailable())"
 
 
@@ -107,6 +130,15 @@ async def test_a_host_that_is_killed_leaves_nothing_running() -> None:
     host.kill()
     async with asyncio.timeout(SECONDS):
         await asyncio.to_thread(host.wait)
+        assert await asyncio.to_thread(read, alive) == b""
+
+
+async def test_hosts_that_are_killed_while_a_jail_is_being_built_leave_nothing_running() -> None:
+    alive, held = os.pipe()
+    hosts = await asyncio.create_subprocess_exec(sys.executable, "-c", HOSTS, str(held), pass_fds=[held])
+    os.close(held)
+    async with asyncio.timeout(SECONDS):
+        assert await hosts.wait() == 0
         assert await asyncio.to_thread(read, alive) == b""
 
 
@@ -186,6 +218,21 @@ async def test_the_whole_standard_library_is_there() -> None:
         Jail(), f"import {modules}; print(hashlib.sha256(b'').hexdigest()[:4], open('/tmp/x', 'w').write('a'))"
     )
     assert (ran.output, ran.errors) == ("e3b0 1\n", "")
+
+
+def test_a_python_that_is_reached_by_a_link_has_its_own_library(tmp_path: Path) -> None:
+    real = Path(sys.base_prefix).resolve()
+    link = tmp_path / "python"
+    link.symlink_to(real)
+    ran = subprocess.run(
+        [str(link / "bin" / f"python3.{sys.version_info.minor}"), "-c", PREFIX],
+        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == (f"{real}\n", "")
 
 
 async def test_the_interpreter_of_a_repl_has_the_memory_that_was_promised() -> None:

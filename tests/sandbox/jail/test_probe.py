@@ -56,6 +56,14 @@ def test_without_libseccomp_it_says_how_to_install_it() -> None:
     assert said(gone + OPEN).startswith("SandboxUnavailable")
 
 
+@linux
+@pytest.mark.parametrize("how", ["sys.executable = sys._base_executable = ''", "sys.frozen = True"])
+def test_a_program_that_python_is_only_a_part_of_has_no_jail(how: str) -> None:
+    embedded = f"import sys; {how}\n"
+    assert "no Python to start again" in said(embedded + ASK)
+    assert said(embedded + OPEN).startswith("SandboxUnavailable")
+
+
 @pytest.mark.skipif(unavailable() is not None or not shutil.which("unshare"), reason="nothing to switch off")
 def test_where_user_namespaces_are_switched_off_it_says_how_to_switch_them_on() -> None:
     off = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"'
@@ -69,6 +77,18 @@ def test_a_bubblewrap_that_is_too_old_is_not_used(tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\necho usage: --unshare-all\n")
     old.chmod(0o755)
     assert "0.8" in said(ASK, path=f"{tmp_path}:/usr/bin:/bin")
+
+
+@linux
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("#!/bin/sh\necho no /proc >&2\nexit 1\n", "did not start: no /proc; "), ("\0", "did not start: [Errno 8]")],
+)
+def test_a_bubblewrap_that_does_not_run_is_no_old_one(tmp_path: Path, text: str, words: str) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text(text)
+    broken.chmod(0o755)
+    assert words in said(ASK, path=f"{tmp_path}:/usr/bin:/bin")
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ from handrail.sandbox.kernel import KernelSandbox
 from handrail.sandbox.port import ReplLimits, Sandbox
 from tests.contracts.repl import ReplContract
 
-GRACE = 0.2
+GRACE = 0.1
 
 
 class TestInAProcess(ReplContract):
     kind = "process"
 
-    def make(self, limits: ReplLimits) -> Sandbox:
+    @classmethod
+    def make(cls, limits: ReplLimits) -> Sandbox:
         return KernelSandbox(limits, warm=0, grace=GRACE)
 
 
@@ -23,5 +24,6 @@ class TestInAProcess(ReplContract):
 class TestInAJail(ReplContract):
     kind = "os"
 
-    def make(self, limits: ReplLimits) -> Sandbox:
+    @classmethod
+    def make(cls, limits: ReplLimits) -> Sandbox:
         return KernelSandbox(limits, jail=Jail.for_repl(limits), warm=0, grace=GRACE)

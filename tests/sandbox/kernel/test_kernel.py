@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -17,12 +18,12 @@ import pytest
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.jail import Jail, unavailable
-from handrail.sandbox.kernel import KernelSandbox
+from handrail.sandbox.kernel import KernelSandbox, child
 from handrail.sandbox.port import Cell, Repl, ReplLimits
 from tests.contracts.repl import PATIENCE, echo, peak
 
 LIMITS = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=10.0, output_chars=10_000, message_bytes=2**20)
-SHORT = ReplLimits(memory_bytes=256 * 2**20, cell_seconds=0.3)
+SHORT = ReplLimits(memory_bytes=256 * 2**20, cell_seconds=0.15)
 
 os_too = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 KINDS = ("process", pytest.param("os", marks=os_too))
@@ -150,6 +151,19 @@ async def test_threads_of_a_cell_can_ask_the_host_one_after_the_other(repl: Repl
     assert cell.values == {"got": list(range(50))}
 
 
+async def test_there_is_room_for_threads_and_for_deep_calls_in_them(repl: Repl) -> None:
+    code = (
+        "import threading\nmet, deep = threading.Barrier(17, timeout=10), []\n"
+        "def down(n):\n    return 1 + max([n], key=lambda n: down(n - 1) if n else 0)\n"
+        "def one():\n    met.wait()\n    deep.append(down(200))\n"
+        "for i in range(16): threading.Thread(target=one).start()\n"
+        "met.wait()"
+    )
+    assert (await repl.run(code)).error == ""
+    after = "while threading.active_count() > 1: pass\nprint(len(deep))"
+    assert (await repl.run(after)).stdout == "16\n"
+
+
 async def test_a_thread_that_outlives_its_cell_cannot_ask_the_host(repl: Repl) -> None:
     code = (
         "import threading\ngo, done, said = threading.Event(), threading.Event(), []\n"
@@ -164,6 +178,17 @@ async def test_a_thread_that_outlives_its_cell_cannot_ask_the_host(repl: Repl) -
     await asyncio.sleep(0.15)  # until the thread has woken while no cell runs; only its own clock can tell
     cell = await repl.run("done.wait(10)", peek=("said",))
     assert cell.values == {"said": ["the host can be asked only while a cell runs"]}
+
+
+async def test_a_cell_that_forks_ends_once_and_its_child_cannot_ask_the_host(plain: Repl) -> None:
+    code = (
+        "import os\nread, write = os.pipe()\nif not os.fork():\n"
+        "    try: _host('x')\n    except RuntimeError as error: os.write(write, str(error).encode())\n"
+        "else:\n    said = os.read(read, 100).decode()\n    os.wait()"
+    )
+    cell = await plain.run(code, peek=("said",))
+    assert (cell.error, "forked" in cell.values["said"]) == ("", True)
+    assert (await plain.run("print('on')")).stdout == "on\n"
 
 
 # ── what the host does not believe ──
@@ -183,17 +208,20 @@ FORGED = {
     "a variable that nobody put": b'{"type":"bound","cell":1,"error":""}',
     "a deep value": b'{"type":"call","cell":1,"call":1,"name":"x","value":' + b"[" * 500 + b"]" * 500 + b"}",
     "an endless number": b'{"type":"call","cell":1,"call":1,"name":"x","value":' + b"9" * 100_000 + b"}",
+    "more values than anybody wants": b'{"type":"call","cell":1,"call":1,"name":"x","value":['
+    + b"[]," * 300_000
+    + b"1]}",
     "not unicode": b'{"type":"call","cell":1,"call":1,"name":"\xff","value":1}',
 }
 
 
-@pytest.mark.parametrize("said", FORGED)
-async def test_an_interpreter_that_says_what_makes_no_sense_is_ended(plain: Repl, said: str) -> None:
+async def test_an_interpreter_that_says_what_makes_no_sense_is_ended(plain: Repl) -> None:
     async def host(name: str, value: Any) -> Any:
         raise NotImplementedError("this must not be asked")
 
-    cell = await plain.run(f"_host.__self__._send({FORGED[said]!r})\nimport time\ntime.sleep(1000)", host)
-    assert (cell.ending, cell.state) == ("lost", "gone")
+    for what, said in FORGED.items():  # each to an interpreter of its own, since the one before is gone
+        cell = await plain.run(f"_host.__self__._send({said!r})\nimport time\ntime.sleep(1000)", host)
+        assert (cell.ending, cell.state) == ("lost", "gone"), what
     assert (await plain.run("print('on')")).stdout == "on\n"
 
 
@@ -230,13 +258,21 @@ async def test_an_interpreter_that_does_not_listen_is_ended_in_time() -> None:
         assert (cell.ending, cell.state) == ("timeout", "gone")
 
 
+async def test_a_cell_that_stops_what_would_end_it_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_SECONDS_TO_END", 0.2)
+    stop = "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nany(iter(int, 1))"
+    async with made("process", SHORT) as sandbox:
+        cell = await asyncio.wait_for((await sandbox.repl()).run(stop), PATIENCE)
+        assert (cell.ending, cell.state) == ("timeout", "gone")
+
+
 # ── its surroundings ──
 
 
 async def test_the_environment_is_empty_but_for_what_python_needs(plain: Repl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "sk-canary")
     cell = await plain.run("import os\nnames = sorted(os.environ)", peek=("names",))
-    assert set(cell.values["names"]) <= {"PATH", "LANG", "PYTHONHASHSEED", "LC_CTYPE"}
+    assert set(cell.values["names"]) <= {"PATH", "LANG", "PYTHONHASHSEED", "LC_CTYPE", "MALLOC_ARENA_MAX"}
 
 
 async def test_each_has_an_empty_directory_that_goes_with_it(kind: str) -> None:
@@ -287,10 +323,12 @@ def is_there(path: str) -> bool:
     return os.path.lexists(path)
 
 
-async def test_nothing_is_left_of_it(kind: str) -> None:
-    def held() -> tuple[set[int], int]:
-        return children(), len(os.listdir("/proc/self/fd"))
+def held() -> tuple[set[int], int]:
+    """Processes and descriptors."""
+    return children(), len(os.listdir("/proc/self/fd"))
 
+
+async def test_nothing_is_left_of_it(kind: str) -> None:
     async with made(kind):
         pass
     before = held()
@@ -388,6 +426,46 @@ async def test_one_that_ended_while_it_waited_is_not_taken(kind: str) -> None:
         for pid in children() - before:
             os.kill(pid, signal.SIGKILL)
         assert (await (await sandbox.repl()).run("print(1)")).stdout == "1\n"
+
+
+async def test_nothing_is_started_any_more_when_the_sandbox_is_closed_meanwhile(kind: str) -> None:
+    before = held()
+    sandbox = made(kind, warm=1)
+    async with sandbox:
+        taking = asyncio.create_task(sandbox.repl())
+        await asyncio.sleep(0)
+    with pytest.raises((UsageError, SandboxUnavailable)):
+        await taking
+    assert held() == before
+
+
+async def test_nothing_is_left_of_one_that_was_asked_for_and_is_not_wanted_any_more(kind: str) -> None:
+    before = held()
+    async with made(kind) as sandbox:
+        taking = asyncio.create_task(sandbox.repl())
+        for _ in range(5):  # rounds of the loop, until it has been started and is waited for
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.wait({taking})
+        (ending,) = {task for task in asyncio.all_tasks() if "_reap" in repr(task)}
+        await asyncio.wait_for(ending, PATIENCE)
+        assert held() == before
+
+
+async def test_where_descriptors_run_out_there_is_no_interpreter_and_nothing_is_left(kind: str) -> None:
+    """With each number of them that does not suffice, so that it fails at each place where it can."""
+    async with made(kind) as sandbox:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        before, lowest = held(), os.dup(0)
+        os.close(lowest)
+        try:
+            for most in range(lowest, lowest + 8):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                with pytest.raises(SandboxUnavailable):
+                    await sandbox.repl()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert held() == before
 
 
 @os_too

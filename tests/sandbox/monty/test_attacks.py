@@ -11,7 +11,7 @@ import pytest
 from handrail.sandbox.monty import MontySandbox
 from handrail.sandbox.port import Cell, ReplLimits
 from tests.sandbox.attacks.interpreter import GROUPS, Facts
-from tests.sandbox.watching import Watch
+from tests.sandbox.watching import Watch, goes_on
 
 SECRET = "the-secret-of-the-host"
 LIMITS = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=0.25, output_chars=20_000, host_calls=50, message_bytes=2**20)
@@ -28,16 +28,16 @@ async def test_attacks_get_nothing_and_harm_nobody(group: str, tmp_path: Path, m
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
     facts = Facts(file=str(secret), variable="HANDRAIL_CANARY", pid=os.getpid())
-    async with MontySandbox(LIMITS) as sandbox, Watch() as host:
+    async with MontySandbox(LIMITS, grace=0.2) as sandbox, Watch() as host:
         repl = await sandbox.repl()
         for attack in GROUPS[group]:
             async with asyncio.timeout(60):
                 cell = await repl.run(attack.against(facts), answer, peek=("got", "x"))
-                after = await repl.run("print(6 * 7)")
+                went_on = await goes_on(repl)
                 await repl.restart()
             assert cell.ending in attack.monty_endings, (attack.name, cell.error)
             assert SECRET not in _all_that_came_back(cell), attack.name
-            assert (after.ending, after.stdout) == ("ok", "42\n"), attack.name
+            assert went_on, attack.name
 
     assert secret.read_text() == SECRET
     assert host.grown < 3 * LIMITS.memory_bytes

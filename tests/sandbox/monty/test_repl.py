@@ -135,6 +135,25 @@ async def test_what_a_host_raises_is_the_nearest_exception_that_monty_has(repl: 
     assert cell.stdout == f"{raised}\n"
 
 
+async def test_names_and_values_that_code_makes_up_are_not_believed(repl: Repl) -> None:
+    """Code may put something of its own where the look at the variables is."""
+    many = "','.join([f'\"v{i}\":\"int\"' for i in range(100_000)])"
+    for names, values in (('\'"a":"int"\'', '"other":"1"'), (many, ""), ('"\\"a b\\":\\"int\\""', "")):
+        cell = await repl.run(
+            f"_handrail_look = lambda *a: '{{\"names\":{{' + {names} + '}},\"values\":{{{values}}}}}'"
+        )
+        assert cell.values == {}
+        assert cell.names in ({}, {"a": "int"})
+
+
+async def test_an_error_whose_variables_cannot_be_looked_at_is_said_to_have_undone_them(repl: Repl) -> None:
+    cell = await repl.run("x = [0]\nfor i in range(60): x = [x, x]\n1 / 0", peek=("x",))
+
+    assert (cell.ending in ("timeout", "memory"), cell.state, cell.names) == (True, "kept", {})
+    assert "ZeroDivisionError" in cell.error
+    assert "could not be looked at" in cell.error
+
+
 async def test_calls_in_comprehensions_and_coroutines_reach_the_host(repl: Repl) -> None:
     code = """
 import asyncio

@@ -28,7 +28,7 @@ async def started(name, value):
     print("running", flush=True)
 
 async def main():
-    async with MontySandbox(ReplLimits(cell_seconds=0.5)) as sandbox:
+    async with MontySandbox(ReplLimits(cell_seconds=0.5), grace=0.1) as sandbox:
         await sandbox.repl()
         repl = await sandbox.repl()
         await repl.run(sys.argv[1], started)
@@ -179,6 +179,30 @@ def test_a_program_that_used_it_ends_as_programs_do() -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+FORGETFUL = """
+import asyncio
+from handrail.sandbox.monty import MontySandbox
+
+async def main():
+    global sandbox, running
+    sandbox = MontySandbox()
+    repl = await sandbox.repl()
+    begun = asyncio.Event()
+    async def begin(name, value): begun.set()
+    running = asyncio.create_task(repl.run("_host('x')\\nwhile True: print('a')", begin))
+    await begun.wait()
+    raise SystemExit(3)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_forgets_to_close_it_ends_as_it_wants_to() -> None:
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stderr) == (3, "")
 
 
 def test_a_sandbox_that_is_not_installed_is_said_and_not_replaced() -> None:

@@ -24,6 +24,7 @@ WORKER_LOST = "worker_lost"
 """The code of a call whose worker ended under it."""
 
 MAY_HAVE = "what it had done by then may have taken effect"
+NOTHING_LEFT = "it ran in the sandbox, and nothing that it did is left"
 _REFUSALS: dict[Outcome, Callable[[str], ToolError]] = {
     kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)
 }
@@ -49,10 +50,14 @@ def output_of(answer: Answer, tool: str, memory_bytes: int | None, after: str = 
     assert_never(answer)
 
 
-def lost(tool: str, why: str, after: str = MAY_HAVE, last_words: str = "") -> ToolError:
-    error = ToolError(WORKER_LOST, f"the worker process of {tool!r} {why}; {after}")
-    if last_words:
-        error.add_note(last_words)
+def lost(tool: str, why: str, after: str = MAY_HAVE) -> ToolError:
+    return ToolError(WORKER_LOST, f"the worker process of {tool!r} {why}; {after}")
+
+
+def not_up(tool: str, last_words: str) -> ToolError:
+    """A worker ended before it took any job. What it complained of is ours: no tool has run in it."""
+    error = ToolError(WORKER_LOST, f"{tool!r} did not run: its worker did not come up: {last_words.splitlines()[-1]}")
+    error.add_note(last_words)
     return error
 
 

@@ -30,6 +30,11 @@ _SECONDS_TO_END = 2.0
 class Owner(Protocol):
     """Who is told what becomes of the children."""
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for a worker."""
+        ...
+
     def forked(self, worker: Worker) -> None: ...
 
     def not_forked(self, why: str) -> None: ...

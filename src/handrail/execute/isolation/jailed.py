@@ -41,7 +41,11 @@ def leave_when_spent() -> None:
 
 
 def _silence() -> None:
-    """From here on nobody reads what is printed: it comes from a tool, and could be anything and any amount."""
+    """From here on nobody reads what is printed: it comes from a tool, and could be anything and any amount.
+
+    The last thing that is read says that this worker is up.
+    """
+    os.write(2, b"\n")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

@@ -19,8 +19,11 @@ from handrail.sandbox.jail import Jail, Jailed, lockdown
 _START = (
     "import sys; sys.path[:] = sys.argv[5:]; from handrail.execute.isolation.jailed import main; main(*sys.argv[1:5])"
 )
-_LAST_WORDS = 2000
+_LAST_WORDS = 2**16
+"""Bytes, as many as a pipe holds."""
 _SECONDS_TO_LEAVE = 0.5
+_AT_ONCE = min(8, max(2, os.cpu_count() or 1))
+"""Workers that may be coming up at a time. More would only be in each other's way, and in the host's."""
 _SIGNALLED = 128
 """What bubblewrap adds to the number of the signal that a program died by."""
 
@@ -43,13 +46,19 @@ class Jails:
         self._memory_bytes = memory_bytes
         self._frame_bytes = frame_bytes
         self._jailed: dict[Worker, Jailed] = {}
+        self._rising: set[int] = set()
+        """Where workers that are not up yet would complain."""
         self._ends: set[asyncio.Task[None]] = set()
 
     @property
     def forking(self) -> int:
-        return 0  # a worker is there at once; its first job waits in its socket until it is up
+        return 0  # a worker is there at once, its first job waiting in its socket; or it is started when others are up
 
     def fork(self) -> None:
+        if len(self._rising) < _AT_ONCE:
+            self._start()
+
+    def _start(self) -> None:
         ours, theirs = socket.socketpair()
         complaints, complain = os.pipe()
         os.set_blocking(complaints, False)
@@ -66,10 +75,20 @@ class Jails:
         worker = Worker(self._loop, ours, self._frame_bytes, on_close=self._hung_up)
         worker.pid = jailed.pid
         self._jailed[worker] = jailed
+        self._rising.add(complaints)
+        self._loop.add_reader(complaints, self._risen, complaints)
         task = self._loop.create_task(self._end(worker, jailed, complaints))
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)
         self._owner.forked(worker)
+
+    def _risen(self, complaints: int) -> None:
+        """A worker is up, or will never be: now those that still wait."""
+        if complaints in self._rising:
+            self._rising.remove(complaints)
+            self._loop.remove_reader(complaints)
+            while self._owner.waiting and len(self._rising) < _AT_ONCE:
+                self._start()
 
     def signal(self, worker: Worker, number: int) -> None:
         """Whatever the signal, it is killed: there is nothing outside its jail that it could put in order."""
@@ -92,8 +111,9 @@ class Jails:
 
     async def _end(self, worker: Worker, jailed: Jailed, complaints: int) -> None:
         code = await jailed.wait()
+        self._risen(complaints)
         try:
-            worker.last_words = os.read(complaints, _LAST_WORDS).decode(errors="replace")
+            worker.last_words = os.read(complaints, _LAST_WORDS).decode(errors="replace").strip()
         except BlockingIOError:
             worker.last_words = ""
         finally:

@@ -21,7 +21,7 @@ from handrail.core.calls import Output
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.frames import FrameError
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.answers import MAY_HAVE, WORKER_LOST, cause, lost, output_of, timed_out
+from handrail.execute.isolation.answers import MAY_HAVE, WORKER_LOST, cause, lost, not_up, output_of, timed_out
 from handrail.execute.isolation.children import Owner, Server, Zygote
 from handrail.execute.isolation.connection import Worker, WorkerLost
 from handrail.execute.isolation.frames import Answer, Crashed
@@ -119,7 +119,11 @@ class ProcessPool:
     ) -> None:
         await self.aclose()
 
-    # What the fork server tells: see `children.Owner`.
+    # What the fork server asks and tells: see `children.Owner`.
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
 
     def forked(self, worker: Worker) -> None:
         """A worker is free: for the first who waits, or to be kept."""
@@ -182,9 +186,11 @@ class ProcessPool:
             answer = await worker.ask(number, job, invocation.progress)
         except WorkerLost:
             await self._stop(worker, patient=True)
+            if worker.last_words:
+                raise not_up(invocation.tool_name, worker.last_words) from None
             code = worker.gone.result() if worker.gone.done() else None
             why = "ended: the pool was closed" if self._closed else cause(code, self._limits.cpu_seconds)
-            raise lost(invocation.tool_name, why, self._place.after, worker.last_words) from None
+            raise lost(invocation.tool_name, why, self._place.after) from None
         except FrameError as error:
             await self._stop(worker)
             why = f"answered with something unreadable ({error})"

@@ -17,6 +17,7 @@ from typing import Any
 from handrail.core.calls import Output
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.core.invocation import Invocation
+from handrail.execute.isolation.answers import NOTHING_LEFT
 from handrail.execute.isolation.jails import Jails
 from handrail.execute.isolation.limits import ProcessLimits, SandboxLimits
 from handrail.execute.isolation.process import Place, ProcessPool
@@ -26,7 +27,6 @@ from handrail.sandbox.jail import Jail, JailLimits, unavailable
 from handrail.tools.access import SandboxAccess
 from handrail.tools.tool import Tool
 
-_NOTHING_LEFT = "it ran in the sandbox, and nothing that it did is left"
 _OURS = 256 * 2**20
 """Address space of the bare interpreter with handrail in it, and to spare. The worker itself keeps the exact limit."""
 _START_SECONDS = 5
@@ -129,15 +129,14 @@ class SandboxPool:
         return ProcessPool(
             ProcessLimits(memory_bytes=memory, cpu_seconds=cpu, frame_bytes=defaults.frame_bytes),
             self._idle,
-            Place(start, lambda: around, _NOTHING_LEFT, calls),
+            Place(start, lambda: around, NOTHING_LEFT, calls),
         )
 
     def _make_room(self) -> None:
-        """Close the pool that has not been used for longest and is not in use."""
-        if len(self._pools) >= self._modules:
-            idle = next((key for key, kept in self._pools.items() if not kept.running), None)
-            if idle is not None:
-                self._drop(idle)
+        """Close those that are not in use, the one that was not for longest first."""
+        idle = [key for key, kept in self._pools.items() if not kept.running]
+        for key in idle[: max(0, len(self._pools) - self._modules + 1)]:
+            self._drop(key)
 
     def _drop(self, key: _Key) -> None:
         task = asyncio.get_running_loop().create_task(self._pools.pop(key).pool.aclose())

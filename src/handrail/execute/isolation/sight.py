@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,27 +42,49 @@ def sight_of(tool: Tool) -> Sight:
     """
     target = target_of(tool)
     named = (tool.sandbox or SandboxAccess()).paths
-    for path in named:
-        if not path.exists():
-            raise _refused(tool, f"it may read {str(path)!r}, which is not there")
-    code = _code(tool, target)
-    ours = Path(about.__file__).parents[1]
+    code = (*_code(tool, target), Path(about.__file__).parents[1])
+    for shown in (*named, *map(_there, code)):
+        if not shown.exists():
+            raise _refused(tool, f"it may read {str(shown)!r}, which is not there")
     packages = [Path(entry) for entry in sys.path if Path(entry).name in _PACKAGES and os.path.isdir(entry)]
-    readable = _outermost((*packages, ours, *code, *named))
+    readable = _outermost((*packages, *map(_there, code), *named))
     library = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
-    here = Path.cwd()
+    here = _here()
+    # What an editable install has taught this process to find, it finds in its folder: there are no such lessons there.
+    path = dict.fromkeys((*_import_path(here), *(str(each.parent) for each in code)))
     return Sight(
         readable,
-        tuple(entry for entry in map(os.path.abspath, sys.path) if _meets(Path(entry), {*readable, *library})),
-        str(here) if _meets(here, named) else None,
+        tuple(entry for entry in path if _meets(Path(entry), {*readable, *library})),
+        str(here) if here is not None and _meets(here, named) else None,
     )
+
+
+def _here() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None  # it was removed
+
+
+def _import_path(here: Path | None) -> Iterator[str]:
+    for entry in sys.path:
+        if os.path.isabs(entry) or here is not None:
+            yield os.path.abspath(entry)
+
+
+def _there(path: Path) -> Path:
+    """The path itself, or the archive that it lies in."""
+    return path if path.exists() else next((each for each in path.parents if each.is_file()), path)
 
 
 def _code(tool: Tool, target: Target) -> tuple[Path, ...]:
     """The file of a module that stands alone, or the whole package that it is part of."""
     if target.file is not None:
         return (Path(target.file),)
-    spec = importlib.util.find_spec(target.module.partition(".")[0])
+    try:
+        spec = importlib.util.find_spec(target.module.partition(".")[0])
+    except ValueError:
+        spec = None  # a module that was made and not imported; the worker will say so
     if spec is None or spec.submodule_search_locations is None:
         origin = None if spec is None or not spec.has_location else spec.origin
         return () if origin is None else (Path(os.path.abspath(origin)),)
@@ -73,7 +95,7 @@ def _code(tool: Tool, target: Target) -> tuple[Path, ...]:
 
 
 def _check_private(tool: Tool, folder: Path) -> None:
-    if Path.home().is_relative_to(folder):
+    if Path(os.path.expanduser("~")).is_relative_to(folder):  # a user that nobody has named has no home
         raise _refused(tool, f"its package {str(folder)!r} holds the home directory; put the tool in another package")
     for name in _PRIVATE:
         if (folder / name).exists():

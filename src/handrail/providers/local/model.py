@@ -44,6 +44,8 @@ class LocalModel:
 
     def __init__(self, files: Files, *, bounds: Bounds, router: Router, codec: Codec, name: str) -> None:
         self.name = name
+        self.window = bounds.context
+        """Tokens that it reads and writes in one conversation."""
         self._router = router
         self._codec = codec
         self._supervisor = Supervisor(files, bounds)

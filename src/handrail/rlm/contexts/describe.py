@@ -21,8 +21,8 @@ _TEXT = {
 _FILES = {
     "files": 'a list of {"name", "size"}',
     "open(name)": "one of them",
-    'search(pattern, limit=20, around=80, names="*")': 'a list of {"name", "at", "line", "text"} over all of them, or '
-    "over those whose names fit the wildcards",
+    'search(pattern, limit=20, around=80, names="*")': 'a list of {"name", "at", "line", "text"} over all of them that '
+    "can be read, or over those whose names fit the wildcards",
 }
 _BROKEN = " Some bytes of it are not UTF-8; they are shown as U+FFFD."
 _WHY = {
@@ -69,9 +69,13 @@ def of_files(variable: str, what: str, sizes: list[int], unit: str, left_out: Co
         f"What `text = {variable}.open(name)` gives you is not a str. It has:\n{_table('text', _TEXT)}\n"
         f"The sizes in `{variable}.files` are in {unit}. Positions count characters from 0."
     )
-    if not left_out:
-        return said
-    return f"{said} Left out: {', '.join(f'{number:,} {_WHY[why]}' for why, number in sorted(left_out.items()))}."
+    return said + left_out_of(left_out)
+
+
+def left_out_of(counted: Counter[str]) -> str:
+    if not counted:
+        return ""
+    return f" Left out: {', '.join(f'{number:,} {_WHY[why]}' for why, number in sorted(counted.items()))}."
 
 
 def quoted(name: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any
@@ -15,7 +14,7 @@ from msgspec import Struct
 from handrail.core.errors import BusError
 from handrail.rlm.contexts.scan import Changed
 from handrail.rlm.contexts.searcher import SECONDS, scan
-from handrail.rlm.contexts.stored import Spilled, Stored, encoded, from_utf16, spill
+from handrail.rlm.contexts.stored import Pile, Spilled, Stored, as_utf8, encoded, raw_pieces
 from handrail.rlm.contexts.text import Text, index
 from handrail.sandbox.port import JSON, HostError
 
@@ -26,6 +25,8 @@ MOST_AROUND = 2_000
 MOST_PDF = 256 * 2**20
 """Bytes."""
 PAGE_BREAK = "\n\f\n"
+MOST_WILDCARDS = 1_000
+"""Characters: they are compiled here, and not where it could be ended."""
 MOST_TEXT = 100_000
 """Characters of a pattern, or of a text to count."""
 
@@ -69,6 +70,7 @@ class Library:
         self._seconds = seconds
         self._texts: dict[str, Text] = {}
         self._converted: dict[str, Spilled] = {}
+        self._pile = Pile()
         self._one = asyncio.Lock()
         """Around reading a file for the first time, so that it is done once."""
         self._searches = asyncio.Semaphore(2)
@@ -96,6 +98,8 @@ class Library:
         except Changed as error:
             name = getattr(asked, "name", None) or "a file"
             raise HostError(f"{name!r} changed since it was listed: {error}; begin a new run", "OSError") from error
+        except OSError as error:
+            raise HostError(f"{what}: {error.strerror or error}; try again", "OSError") from error
 
     async def text(self, name: str) -> Text:
         """Raises:
@@ -114,7 +118,7 @@ class Library:
         return sha256(msgspec.json.encode(parts)).hexdigest()
 
     def close(self) -> None:
-        for stored in (*self._stored.values(), *self._converted.values()):
+        for stored in (*self._stored.values(), self._pile):
             stored.close()
 
     async def _open(self, asked: Open) -> JSON:
@@ -137,7 +141,7 @@ class Library:
     async def _count(self, asked: Count) -> JSON:
         if not 0 < len(asked.text) <= MOST_TEXT:
             raise HostError(f"count: give a text of 1 to {MOST_TEXT:,} characters", "ValueError")
-        return await self._scanned({"text": asked.text, "texts": [await self._for_scan(asked.name)]})
+        return await self._scanned({"text": asked.text}, [asked.name])
 
     async def _search(self, asked: Search) -> JSON:
         if not 0 < len(asked.pattern) <= MOST_TEXT:
@@ -148,35 +152,37 @@ class Library:
                 "begin the next search with start= where the last one ended",
                 "ValueError",
             )
-        names = [asked.name] if asked.name is not None else self._named(asked.names)
-        return await self._scanned(
-            {
-                "pattern": asked.pattern,
-                "limit": asked.limit,
-                "around": asked.around,
-                "start": asked.start,
-                "named": asked.name is None,
-                "texts": [each for name in names if (each := await self._for_scan(name, asked.name is None))],
-            }
-        )
+        if len(asked.names) > MOST_WILDCARDS:
+            raise HostError(f"search: give names= of at most {MOST_WILDCARDS:,} characters", "ValueError")
+        how = {"pattern": asked.pattern, "limit": asked.limit, "around": asked.around, "start": asked.start}
+        names = [asked.name] if asked.name is not None else await asyncio.to_thread(self._named, asked.names)
+        return await self._scanned({**how, "named": asked.name is None}, names)
 
-    async def _scanned(self, asked: dict[str, Any]) -> JSON:
+    async def _scanned(self, asked: dict[str, Any], names: list[str]) -> JSON:
         async with self._searches:
-            return await scan(asked, self._seconds)
+            for name in names:
+                if name not in self._stored or self._stored[name].form != "utf-8":
+                    await self._prepare(name, asked.get("named", False))
+            return await scan(asked, self._for_scan(names), self._seconds)
+
+    async def _prepare(self, name: str, among_others: bool) -> None:
+        """One of many that cannot be read is passed over."""
+        try:
+            async with self._one:
+                await self._plain(name)
+        except HostError:
+            if not among_others:
+                raise
 
     def _named(self, pattern: str) -> list[str]:
         return [name for name in self._stored if pattern == "*" or fnmatchcase(name, pattern)]
 
-    async def _for_scan(self, name: str, among_others: bool = False) -> dict[str, Any]:
-        """Where the searcher finds it; nothing, if it is one of many and cannot be read."""
-        try:
-            async with self._one:
-                stored = await self._plain(name)
-        except HostError:
-            if among_others:
-                return {}
-            raise
-        return {"name": name, **stored.for_scan()}
+    def _for_scan(self, names: list[str]) -> Iterator[dict[str, Any]]:
+        """Where the searcher finds them."""
+        for name in names:
+            stored = self._converted.get(name, self._stored[name])
+            if stored.form == "utf-8":
+                yield {"name": name, **stored.for_scan()}
 
     async def _plain(self, name: str) -> Stored:
         """The file as UTF-8: itself, or what was made of it."""
@@ -186,30 +192,23 @@ class Library:
         if stored.form == "utf-8":
             return stored
         if name not in self._converted:
-            made = await _from_pdf(name, stored) if stored.form == "pdf" else await asyncio.to_thread(_utf8, stored)
-            self._converted[name] = made
+            text = await _from_pdf(name, stored) if stored.form == "pdf" else as_utf8(stored)
+            self._converted[name] = await asyncio.to_thread(self._pile.add, text)
         return self._converted[name]
 
 
-def _utf8(stored: Stored) -> Spilled:
-    return spill(from_utf16(stored))
-
-
-async def _from_pdf(name: str, stored: Stored) -> Spilled:
+async def _from_pdf(name: str, stored: Stored) -> Iterator[bytes]:
     from handrail.services.rag.documents import PDF, read_document
 
-    if stored.end > MOST_PDF:
-        raise HostError(f"{name!r}: a PDF of more than {MOST_PDF:,} bytes is not read", "OSError")
+    which = f"{name!r}: " if name else ""
+    if stored.end - stored.start > MOST_PDF:
+        raise HostError(f"{which}a PDF of more than {MOST_PDF:,} bytes is not read", "OSError")
+    data = await asyncio.to_thread(lambda: b"".join(raw_pieces(stored)))
     try:
-        document = await read_document(await asyncio.to_thread(_whole, stored), PDF)
+        document = await read_document(data, PDF)
     except BusError as error:
-        raise HostError(f"{name!r}: {error.message}", "OSError") from error
-    return await asyncio.to_thread(spill, encoded(PAGE_BREAK.join(document.pages)))
-
-
-def _whole(stored: Stored) -> bytes:
-    with os.fdopen(stored.open(), "rb") as file:
-        return file.read()
+        raise HostError(f"{which}{error.message}", "OSError") from error
+    return encoded(PAGE_BREAK.join(document.pages))
 
 
 def _bounded(length: int) -> None:

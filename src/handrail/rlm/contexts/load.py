@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,11 +15,12 @@ from typing import Any
 import msgspec
 
 from handrail.core.errors import UsageError
+from handrail.core.jsontext import oddity
 from handrail.rlm.contexts import describe, prelude
 from handrail.rlm.contexts.held import Held
 from handrail.rlm.contexts.library import Library
 from handrail.rlm.contexts.scan import Changed
-from handrail.rlm.contexts.stored import Stored, encoded, spill, spill_all, streamed
+from handrail.rlm.contexts.stored import Stored, encoded, spill, spill_all, spill_bytes
 from handrail.rlm.contexts.walk import Listing, listed
 from handrail.sandbox.port import HostError
 
@@ -50,6 +52,13 @@ async def load(context: Context, *, variable: str = "context", most: int = HELD_
     """
     if not variable.isidentifier():
         raise UsageError(f"a context needs the name of a variable, not {variable!r}")
+    try:
+        return await _load(context, variable, most)
+    except OSError as error:
+        raise UsageError(f"the context cannot be read: {error.strerror or error}") from error
+
+
+async def _load(context: Context, variable: str, most: int) -> Held:
     match context:
         case Path():
             return await _files(variable, (context,), most)
@@ -62,11 +71,12 @@ async def load(context: Context, *, variable: str = "context", most: int = HELD_
         case str():
             return await _text(variable, encoded(context), "a text", most)
         case bytes() | bytearray():
-            return await _text(variable, streamed(io.BytesIO(context)), "a text", most)
+            return await _bytes(variable, io.BytesIO(context), "a text", most)
         case list() | dict():
-            return _value(variable, context, most) or await _large(variable, context)
+            data = await asyncio.to_thread(_json, context)
+            return _value(variable, context, data) if len(data) <= most else await _large(variable, context, data)
         case _ if hasattr(context, "read"):
-            return await _text(variable, streamed(context), "a text that was piped in", most)
+            return await _bytes(variable, context, "a text that was piped in", most)
     raise UsageError(
         f"a context of type {type(context).__name__!r} cannot be held; give text, a list or dict of JSON values, "
         "a Path, Files.of(…), or a stream of bytes"
@@ -82,11 +92,7 @@ def _bound(variable: str, text: str) -> Held:
     )
 
 
-def _value(variable: str, value: Any, most: int) -> Held | None:
-    """Bound as it is; None if it is too much for that."""
-    data = _json(value)
-    if len(data) > most:
-        return None
+def _value(variable: str, value: Any, data: bytes) -> Held:
     return Held(
         variable=variable,
         bind={variable: msgspec.json.decode(data)},
@@ -96,25 +102,20 @@ def _value(variable: str, value: Any, most: int) -> Held | None:
 
 
 def _json(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"a context must be text or JSON values: {error}") from error
+    if (why := oddity(value)) is not None:
+        raise UsageError(f"a context must be text or JSON values: {why}")
+    return msgspec.json.encode(value)
 
 
-async def _large(variable: str, value: list[Any] | dict[Any, Any]) -> Held:
+async def _large(variable: str, value: list[Any] | dict[str, Any], data: bytes) -> Held:
     """Texts by their numbers or keys; whatever else as the text of its JSON."""
-    named = {str(key): item for key, item in (value.items() if isinstance(value, dict) else enumerate(value))}
+    named = value if isinstance(value, dict) else {str(at): item for at, item in enumerate(value)}
     what = f"a {type(value).__name__} of {len(value):,}"
-    if len(named) < len(value) or not all(isinstance(item, str) for item in named.values()):
-        return await _text(variable, _lined(value), f"the JSON of {what} items", 0)
+    if not all(isinstance(item, str) for item in named.values()):
+        return await _text(variable, iter([msgspec.json.format(data, indent=1)]), f"the JSON of {what} items", 0)
     written = await asyncio.to_thread(spill_all, map(encoded, named.values()))
     sizes = [len(text) for text in named.values()]
     return _held(variable, Listing(dict(zip(named, written, strict=True))), f"{what} texts", sizes, "characters")
-
-
-def _lined(value: Any) -> Iterator[bytes]:
-    yield msgspec.json.format(_json(value), indent=1)
 
 
 async def _files(variable: str, paths: tuple[Path, ...], most: int) -> Held:
@@ -124,13 +125,28 @@ async def _files(variable: str, paths: tuple[Path, ...], most: int) -> Held:
     if len(paths) == 1 and not paths[0].is_dir():
         ((name, stored),) = found.texts.items()
         return await _one(variable, name, stored, f"the text of the file {describe.quoted(name)}", most)
-    what = f"the directory {describe.quoted(paths[0].name)}" if len(paths) == 1 else f"what is in {len(paths)} paths"
+    if not found.texts:
+        raise UsageError(f"there is no text in {', '.join(map(str, paths))}.{describe.left_out_of(found.left_out)}")
+    folder = describe.quoted(paths[0].resolve().name)
+    what = f"the directory {folder}" if len(paths) == 1 else f"what is in {len(paths)} paths"
     sizes = [stored.end - stored.start for stored in found.texts.values()]
     return _held(variable, found, what, sizes, "bytes")
 
 
 async def _text(variable: str, pieces: Iterator[bytes], what: str, most: int) -> Held:
     return await _one(variable, "", await asyncio.to_thread(spill, pieces), what, most)
+
+
+async def _bytes(variable: str, stream: Any, what: str, most: int) -> Held:
+    stop = threading.Event()
+    try:
+        stored = await asyncio.to_thread(spill_bytes, stream, stop)
+    finally:
+        stop.set()
+    if stored.form == "binary":
+        stored.close()
+        raise UsageError("the context is not a text; give text in UTF-8, UTF-16 or UTF-32, or a PDF")
+    return await _one(variable, "", stored, what, most)
 
 
 async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -> Held:

@@ -6,6 +6,8 @@ Monty lets no special method wait for the host, so everything has a plain method
 
 from __future__ import annotations
 
+from handrail.rlm.sheltered import sheltered
+
 TEXT = """
 class Text:
     def __init__(self, host, name, size, line_count):
@@ -90,9 +92,9 @@ class Files:
 
 
 def of_text(variable: str, name: str, size: int, lines: int) -> str:
-    return f"{TEXT}\n{variable} = Text({variable!r}, {name!r}, {size}, {lines})\n"
+    return f"{sheltered(TEXT)}\n{variable} = Text({variable!r}, {name!r}, {size}, {lines})\n"
 
 
 def of_files(variable: str, listing: str) -> str:
     """The list of files is in the variable `listing`."""
-    return f"{TEXT}{FILES}\n{variable} = Files({variable!r}, {listing})\n"
+    return f"{sheltered(TEXT + FILES)}\n{variable} = Files({variable!r}, {listing})\n"

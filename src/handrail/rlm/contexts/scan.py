@@ -7,6 +7,7 @@ What decides where a character of a file is stands here too, so that both sides 
 from __future__ import annotations
 
 import codecs
+import errno
 import json
 import os
 import re
@@ -25,6 +26,8 @@ OVERLAP = 1 << 16
 MATCH = 2_000
 """Characters of one match that are shown."""
 MEMORY = 1 << 30
+OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What says nothing about a file that cannot be opened, only about us."""
 
 
 class Changed(Exception):
@@ -40,10 +43,13 @@ def open_unchanged(path: str, expected: list[int]) -> int:
 
     Raises:
         Changed: It was written to, replaced or removed.
+        OSError: Nothing can be opened just now.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
+        if error.errno in OURS:
+            raise
         raise Changed(error.strerror or "it cannot be opened") from error
     status = os.fstat(file)
     if stamp(status) != expected or not stat.S_ISREG(status.st_mode):
@@ -158,7 +164,9 @@ def _opened(each: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> int:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    memory = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     asked = json.load(sys.stdin)
     try:
@@ -167,6 +175,8 @@ def main() -> int:
         said = {"error": f"the pattern cannot be used: {error}", "kind": "ValueError"}
     except Changed as error:
         said = {"error": str(error), "kind": "OSError"}
+    except OSError as error:
+        said = {"error": f"a file cannot be read: {error.strerror}", "kind": "OSError"}
     except (MemoryError, RecursionError, OverflowError):
         said = {"error": "the pattern needs too much memory; take a simpler one", "kind": "ValueError"}
     sys.stdout.write(json.dumps(said))

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import os
+import select
 import tempfile
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from handrail.rlm.contexts.scan import open_unchanged, stamp
+from handrail.core.errors import UsageError
+from handrail.rlm.contexts.scan import Changed, open_unchanged, stamp
 
-Form = Literal["utf-8", "utf-16", "pdf", "binary"]
+Form = Literal["utf-8", "utf-16", "utf-32", "pdf", "binary", "special"]
+"""Special: the kernel makes it up as it is read, and says that it is empty."""
 
 _HEAD = 4096
 _PIECE = 1 << 20
+_LOOK_UP = 200
+"""Milliseconds: a thread that waits for a pipe cannot be ended, and has to see for itself that it should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +41,17 @@ class OnDisk:
         """Looks at its first bytes.
 
         Raises:
-            Changed: It cannot be opened, or is another one already.
+            Changed: It cannot be read, or is another one already.
+            OSError: Nothing can be opened just now.
         """
         file = open_unchanged(str(path), stamp(status))
         try:
             head = os.pread(file, _HEAD, 0)
+        except OSError as error:
+            raise Changed(error.strerror or "it cannot be read") from error
         finally:
             os.close(file)
-        return cls(path, stamp(status), *_recognised(head))
+        return cls(path, stamp(status), *(recognised(head) if status.st_size or not head else ("special", 0)))
 
     @property
     def end(self) -> int:
@@ -90,13 +100,46 @@ class Spilled:
 Stored = OnDisk | Spilled
 
 
+class Pile:
+    """Texts that are made one by one, in one file: however many they are, it takes one descriptor."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO | None = None
+        self._one = threading.Lock()
+        """Somebody who waits no more may have left a thread behind that still writes."""
+
+    def add(self, pieces: Iterable[bytes]) -> Spilled:
+        with self._one:
+            if self._file is None:
+                self._file = _nameless()
+            self._file.seek(0, os.SEEK_END)
+            written = _written(self._file, pieces)
+            self._file.flush()
+            return written
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
 def spill(pieces: Iterable[bytes]) -> Spilled:
     return spill_all([pieces])[0]
 
 
+def spill_bytes(stream: BinaryIO, stop: threading.Event) -> Spilled:
+    """All that comes, as whatever its first bytes say that it is.
+
+    Raises:
+        Abandoned: It was told to stop before the end came.
+    """
+    raw = spill(_streamed(stream, stop))
+    form, skipped = recognised(os.pread(raw.file.fileno(), _HEAD, 0))
+    return dataclasses.replace(raw, form=form, start=raw.start + skipped)
+
+
 def spill_all(texts: Iterable[Iterable[bytes]]) -> list[Spilled]:
     """Write texts to one file that has no name: it is gone when it is closed, however we end."""
-    file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - it lives as long as the texts do
+    file = _nameless()
     try:
         written = [_written(file, pieces) for pieces in texts]
         file.flush()
@@ -104,6 +147,10 @@ def spill_all(texts: Iterable[Iterable[bytes]]) -> list[Spilled]:
         file.close()
         raise
     return written
+
+
+def _nameless() -> BinaryIO:
+    return cast(BinaryIO, tempfile.TemporaryFile())
 
 
 def _written(file: BinaryIO, pieces: Iterable[bytes]) -> Spilled:
@@ -120,25 +167,68 @@ def encoded(text: str) -> Iterator[bytes]:
         yield text[at : at + _PIECE].encode("utf-8", "replace")
 
 
-def streamed(stream: BinaryIO) -> Iterator[bytes]:
-    """All that comes, without a byte order mark."""
-    if head := stream.read(_PIECE):
-        yield head.removeprefix(codecs.BOM_UTF8)
-    while piece := stream.read(_PIECE):
+class Abandoned(Exception):
+    """Nobody waits for it any more."""
+
+
+def _streamed(stream: Any, stop: threading.Event) -> Iterator[bytes]:
+    ready = _ready(stream)
+    read = stream.read if ready is None else getattr(stream, "read1", stream.read)
+    while not stop.is_set():
+        if ready is not None and not ready(_LOOK_UP):
+            continue
+        piece = read(_PIECE)
+        if not piece:
+            return
+        if not isinstance(piece, bytes):
+            raise UsageError(f"a stream must give bytes, not {type(piece).__name__}; open the file with 'rb'")
         yield piece
+    raise Abandoned
 
 
-def from_utf16(stored: Stored) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder("utf-16")("replace")
-    with os.fdopen(stored.open(), "rb") as file:
-        while piece := file.read(_PIECE):
-            yield decoder.decode(piece).encode()
+def _ready(stream: Any) -> Callable[[int], object] | None:
+    """Waits for so many milliseconds until something can be read, if that can be waited for."""
+    try:
+        descriptor = stream.fileno()
+    except (AttributeError, OSError):
+        return None
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return waiting.poll
+
+
+def raw_pieces(stored: Stored) -> Iterator[bytes]:
+    """Its bytes as they are.
+
+    Raises:
+        Changed: The file is not the same any more.
+    """
+    file, at = stored.open(), stored.start
+    try:
+        while at < stored.end:
+            piece = os.pread(file, min(_PIECE, stored.end - at), at)
+            if not piece:
+                raise Changed("it became shorter")
+            at += len(piece)
+            yield piece
+    finally:
+        os.close(file)
+
+
+def as_utf8(stored: Stored) -> Iterator[bytes]:
+    """What is in another encoding, which its form names."""
+    decoder = codecs.getincrementaldecoder(stored.form)("replace")
+    for piece in raw_pieces(stored):
+        yield decoder.decode(piece).encode()
     yield decoder.decode(b"", True).encode()
 
 
-def _recognised(head: bytes) -> tuple[Form, int]:
+def recognised(head: bytes) -> tuple[Form, int]:
+    """What the first bytes of a file say of it, and how many of them are not its text."""
     if head.startswith(b"%PDF-"):
         return "pdf", 0
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32", 0
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16", 0
     if b"\0" in head:

@@ -11,9 +11,13 @@ from pathlib import Path
 
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.rlm.contexts.scan import Changed
-from handrail.rlm.contexts.stored import OnDisk, Stored, spill, streamed
+from handrail.rlm.contexts.stored import Form, OnDisk, Stored
 
 MOST_FILES = 20_000
+_NO_TEXT: dict[Form, str] = {
+    "binary": "is not a text; give text, Markdown, source code or a PDF",
+    "special": "is made up by the system as it is read; pipe it in instead",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +38,28 @@ def listed(paths: Iterable[Path], can_read_pdf: bool, most: int = MOST_FILES) ->
     given = list(paths)
     found = Listing({})
     for path in given:
-        if path.is_dir():
-            _take_directory(path, "" if len(given) == 1 else f"{_name(path)}/", found, can_read_pdf, most)
-        else:
-            _take(found, path.name if len(given) == 1 else _name(path), _named(path, can_read_pdf))
+        try:
+            if path.is_dir():
+                prefix = "" if len(given) == 1 else f"{_name(path)}/"
+                _take_directory(path.resolve(), prefix, found, can_read_pdf, most)
+            else:
+                name = _name(Path(path.name) if len(given) == 1 else path)
+                _take(found, name, _named(path, can_read_pdf))
+        except (OSError, ValueError, Changed) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UsageError(f"{str(path)!r} cannot be read: {why}") from error
     return found
 
 
 def _named(path: Path, can_read_pdf: bool) -> Stored:
-    try:
-        # A link was named on purpose; what it leads to is what must not change.
-        real = path.resolve(strict=True)
-        status = real.stat()
-        if stat.S_ISFIFO(status.st_mode):
-            with real.open("rb") as stream:
-                return spill(streamed(stream))
-        if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{str(path)!r} is neither a file nor a directory")
-        stored = OnDisk.at(real, status)
-    except OSError as error:
-        raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    except Changed as error:
-        raise UsageError(f"{str(path)!r} cannot be read: {error}") from error
-    if stored.form == "binary":
-        raise UsageError(f"{str(path)!r} is not a text; give text, Markdown, source code or a PDF")
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        # Who opens a pipe waits until somebody writes, and that may be never.
+        raise UsageError(f"{str(path)!r} is neither a file nor a directory; what it gives can be piped in")
+    # A link was named on purpose; what it leads to is what must not change.
+    stored = OnDisk.at(path.resolve(strict=True), status)
+    if stored.form in _NO_TEXT:
+        raise UsageError(f"{str(path)!r} {_NO_TEXT[stored.form]}")
     if stored.form == "pdf" and not can_read_pdf:
         raise MissingExtra("reading a PDF", "rag")
     return stored
@@ -73,7 +75,7 @@ def _take_directory(root: Path, prefix: str, found: Listing, can_read_pdf: bool,
         except Changed:
             found.left_out["unreadable"] += 1
             continue
-        if stored.form == "binary" or (stored.form == "pdf" and not can_read_pdf):
+        if stored.form in _NO_TEXT or (stored.form == "pdf" and not can_read_pdf):
             found.left_out[stored.form] += 1
             continue
         _take(found, prefix + _name(path.relative_to(root)), stored)

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from handrail.bus.chat.messages import object_or_text
 from handrail.core.context import Context
-from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError, describe
+from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError, UsageError, describe
 from handrail.core.ids import NewId
-from handrail.core.messages import Conversation
+from handrail.core.messages import AssistantMessage, Conversation
 from handrail.core.model import ModelRequest, ToolChoice, ToolOffer
 from handrail.core.ports import Clock, Journal, Model
 from handrail.core.redact import redact_text
@@ -29,13 +29,21 @@ from handrail.rlm.query.spending import Spending
 from handrail.rlm.values import LMRequest, RLMChatCompletion
 from handrail.run import history
 from handrail.run.limits import Limits
-from handrail.run.runner import Runner
+from handrail.run.runner import OnWait, Runner
 from handrail.tools.registry import RegisteredTools
 
 logger = logging.getLogger(__name__)
 
 NO_TOOLS = RegisteredTools(())
+WAITING = "needs_confirmation"
+"""The `error_type` of a completion whose run waits for a person."""
+_WAITS = "a call of its tools waits for a person's word; give it, and take the run up again"
+_UNREPLIED = "it was cut off before the model had gone on from the words that its prompt ends with; ask it anew"
 _NOWHERE = Context()
+
+
+class UnknownModel(UsageError):
+    """A query names a model that there is not."""
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -79,7 +87,7 @@ class Asker:
         completion = RLMChatCompletion(
             root_model=model.name, prompt=query.request.prompt, response="", usage_summary=meter.summary, run=run
         )
-        self._spend.begin(run)
+        self._spend.begin(query.run)
         try:
             if query.tools:
                 conversation = await self._with_tools(query, model, run, meter)
@@ -90,20 +98,17 @@ class Asker:
             raise
         except LimitExceeded as error:
             if error.limit != "iterations":
-                return failed(completion, "limit_exceeded", str(error))
+                return failed_by(completion, error)
             return failed(completion, "tool_loop_error", f"Maximum tool iterations ({query.iterations}) exceeded")
-        except ModelError as error:
-            return failed(completion, error.code, str(error), error.status)
-        except HandrailError as error:
-            return failed(completion, "query_error", str(error))
-        except Exception as error:  # a model is anybody's code, and the other queries of a batch go on
-            logger.exception("a query failed in a way that is not known")
-            return failed(completion, "query_error", describe(error))
+        except Exception as error:
+            return failed_by(completion, error)
         finally:
             self._spend.end()
         completion.response = conversation.text
         if query.external:
             _leave_calls(completion, conversation)
+        elif _waits(query, conversation):
+            return failed(completion, WAITING, _WAITS)
         return completion
 
     def _run_of(self, query: Query) -> str:
@@ -133,14 +138,16 @@ class Asker:
             same_answer=query.iterations * 1_000,
             wrong_calls=query.iterations * 1_000,
         )
-        runner = Runner(Metered(model, self._spend), executor, limits, defaults=defaults)
+        # A handler in a REPL waits when its cell does; one that is called here cannot be taken up by calling it again.
+        on_wait: OnWait = "pause" if any(tool.replays for tool in query.tools) else "tell"
+        runner = Runner(Metered(model, self._spend), executor, limits, on_wait=on_wait, defaults=defaults)
         if not own:
             self._plain[id(model)] = model, runner
         return runner
 
     async def _run(self, executor: Executor, runner: Runner, query: Query, run: str, meter: Meter) -> Conversation:
         context = Context(run=run) if run else _NOWHERE
-        reason = "failed"
+        reason: str | None = "failed"
         try:
             conversation = query.conversation
             if self._journal is not None and query.run:
@@ -149,12 +156,12 @@ class Asker:
                 conversation, context, tool_choice=query.choice, follow=meter.take, external=query.external
             )
             meter.take(conversation)
-            reason = "done"
+            reason = None if _waits(query, conversation) else "done"  # one that waits is not at its end
             return conversation
         finally:
-            if self._journal is not None:
+            if self._journal is not None and reason is not None:
                 await to_the_end(executor.finish(run, reason))
-            elif run:
+            elif run and reason is not None:
                 await executor.finish(run, reason)
 
     async def _begun(self, executor: Executor, query: Query, context: Context) -> Conversation:
@@ -162,7 +169,11 @@ class Asker:
         await executor.calls(context)  # from here on nobody else works on the run
         events = await executor.history(context.run)
         recorded = history.conversation_of(events)
-        return recorded if len(recorded) >= len(query.conversation) else query.conversation
+        if len(recorded) < len(query.conversation):
+            return query.conversation
+        if len(recorded) == len(query.conversation) and isinstance(recorded.messages[-1], AssistantMessage):
+            raise HandrailError(_UNREPLIED)  # the runner takes what a model said last for its answer
+        return recorded
 
     async def aclose(self) -> None:
         if self._executor is not None:
@@ -173,6 +184,26 @@ def failed(completion: RLMChatCompletion, kind: str, message: str, status: int |
     """The completion with the reason why it has no answer."""
     completion.error, completion.error_type, completion.status_code = redact_text(message), kind, status
     return completion
+
+
+def failed_by(completion: RLMChatCompletion, error: Exception) -> RLMChatCompletion:
+    """The completion with what it failed by. A model is anybody's code, and whatever else was asked goes on."""
+    match error:
+        case LimitExceeded():
+            return failed(completion, "limit_exceeded", str(error))
+        case ModelError():
+            return failed(completion, error.code, str(error), error.status)
+        case UnknownModel():
+            return failed(completion, "unknown_model", str(error))
+        case HandrailError():
+            return failed(completion, "query_error", str(error))
+    logger.error("a query failed in a way that is not known", exc_info=error)
+    return failed(completion, "query_error", describe(error))
+
+
+def _waits(query: Query, conversation: Conversation) -> bool:
+    """Whether it stopped at a call that needs a person's word."""
+    return bool(query.tools and history.unanswered(conversation))
 
 
 def _leave_calls(completion: RLMChatCompletion, conversation: Conversation) -> None:

@@ -30,6 +30,17 @@ from handrail.faces import offers
 from handrail.tools.definition import ToolDefinition
 
 NEEDS_HANDLER = "tool_handler is required when tools are provided"
+MOST_TOOLS = 1_000
+"""Of one query: each is read, checked and made ready before it is asked."""
+
+
+def check_model(model: Any) -> None:
+    """
+    Raises:
+        ValueError: It is not a name.
+    """
+    if not isinstance(model, str | None):
+        raise ValueError(f"Invalid model: give its name, not {type(model).__name__}")
 
 
 def conversation_of(prompt: Any) -> Conversation:
@@ -45,6 +56,22 @@ def conversation_of(prompt: Any) -> Conversation:
     if not prompt:
         raise ValueError("Invalid prompt: there are no messages in it")
     return Conversation(tuple(_Reader().read(prompt)))
+
+
+def check_pictures(prompts: Any) -> None:
+    """Of code in a sandbox. Who serves a model fetches the pictures that it is given by address: so code without a
+    network could send anything anywhere.
+
+    Raises:
+        ValueError: A picture is an address, or a message cannot be read.
+    """
+    for prompt in prompts if isinstance(prompts, list) else ():
+        if not isinstance(prompt, list):
+            continue
+        said = (each for each in conversation_of(prompt).messages if isinstance(each, UserMessage))
+        parts = (part for each in said for part in each.content)
+        if any(isinstance(part, Media) and part.url is not None for part in parts):
+            raise ValueError("Invalid prompt: code in a REPL gives pictures as data:TYPE;base64,…, not by address")
 
 
 def _type_of(prompt: Any) -> str:
@@ -77,7 +104,9 @@ class _Reader:
             case "user":
                 yield UserMessage(_parts(content))
             case "assistant":
-                calls = said.get("tool_calls") or ()
+                calls = said.get("tool_calls") or []
+                if not isinstance(calls, list):
+                    raise UsageError(f"tool_calls is a list of calls, not {type(calls).__name__}")
                 yield AssistantMessage(_text(content or ""), stop="tool_calls" if calls else "end")
                 yield from map(self._call, calls)
             case "tool":
@@ -164,6 +193,8 @@ def definitions_of(tools: Any) -> tuple[ToolDefinition, ...]:
     """
     if not isinstance(tools, list | tuple) or not all(isinstance(each, Mapping) for each in tools):
         raise ValueError("Invalid tools: give a list of definitions, each an object")
+    if len(tools) > MOST_TOOLS:
+        raise ValueError(f"Invalid tools: {len(tools):,} are too many; give {MOST_TOOLS:,} at most")
     try:
         return offers.definitions_of(tools)
     except UsageError as error:

@@ -15,7 +15,7 @@ from handrail.core.model import ToolOffer
 from handrail.core.ports import Clock, Journal, Model, SystemClock
 from handrail.execute.policy import Policy
 from handrail.rlm.query import forms
-from handrail.rlm.query.asking import NO_TOOLS, Asker, Query, failed
+from handrail.rlm.query.asking import NO_TOOLS, Asker, Query, UnknownModel, failed_by
 from handrail.rlm.query.batch import check_prompts, each_format, each_tools, worked_off
 from handrail.rlm.query.handled import Elsewhere, ToolHandler, handled
 from handrail.rlm.query.spending import Spending
@@ -29,10 +29,6 @@ OnRequest = Callable[[LMRequest, LMResponse], object]
 QUERY_POLICY = Policy(timeout=600.0, max_output=1_000_000)
 """How calls of a query's tools are treated. Whatever the policy, a handler that is given is meant to be called, so
 nobody is asked for each call; and it is called for one call after the other."""
-
-
-class UnknownModel(UsageError):
-    """A query names a model that there is not."""
 
 
 class Queries:
@@ -98,6 +94,7 @@ class Queries:
             ValueError: The query cannot be asked as it is.
             JournalError: The record cannot be kept.
         """
+        forms.check_model(model)
         if tools is not None and tool_handler is None:
             raise ValueError(forms.NEEDS_HANDLER)
         made = NO_TOOLS if tools is None or tool_handler is None else handled(tools, tool_handler)
@@ -127,6 +124,7 @@ class Queries:
             JournalError: The record cannot be kept.
         """
         check_prompts(prompts)
+        forms.check_model(model)
         sets = each_tools(tools, tool_handler, len(prompts))
         made: dict[tuple[int, int], RegisteredTools] = {(id(None), id(None)): NO_TOOLS}
         for some, by in sets:
@@ -141,9 +139,9 @@ class Queries:
             own = nested_id(run, str(at)) if run else ""
             return self._read(request, formats[at], some, ready, tool_choice, max_iterations, own)
 
-        plain = tools is None and response_formats is None and tool_choice is None and max_iterations is None
+        plain = tools is None and response_formats is None and tool_choice is None
         for at, prompt in enumerate(prompts):  # nothing is asked unless everything can be
-            if not (plain and isinstance(prompt, str)):
+            if not (plain and at and isinstance(prompt, str)):
                 read(at)
         return await worked_off(len(prompts), lambda at: self._settle(read(at)), self._concurrency)
 
@@ -164,6 +162,7 @@ class Queries:
             ValueError: The query cannot be asked as it is.
             JournalError: The record cannot be kept.
         """
+        forms.check_model(model)
         definitions = forms.definitions_of(tools or ())
         offers = tuple(ToolOffer(each.name, each.description, each.input_schema) for each in definitions)
         request = LMRequest(prompt=prompt, model=model, depth=depth)
@@ -228,7 +227,7 @@ class Queries:
             unasked = RLMChatCompletion(
                 root_model=query.request.model or "", prompt=query.request.prompt, response="", run=query.run
             )
-            completion = failed(unasked, "unknown_model", str(error))
+            completion = failed_by(unasked, error)
         else:
             completion = await self._asker.answer(query, model)
         completion.execution_time = self._clock.monotonic() - started

@@ -34,12 +34,14 @@ def parse(text: str) -> QueryError | None:
     return QueryError(parts[1], int(parts[2][:9]), parts[3])
 
 
-def is_error(text: str) -> bool:
-    return parse(text) is not None
-
-
 def answer_of(completion: RLMChatCompletion) -> str:
-    """What `llm_query` returns. Words of an answer that look like an error are an answer: only `error` decides."""
+    """What `llm_query` returns. Words of an answer that look like an error are an answer: only `error` decides.
+
+    Of a run that a limit ended, the best that it had stands in the error: work is not thrown away, nor passed off
+    as an answer.
+    """
     if completion.error is None:
         return completion.response
-    return make(completion.error_type or "error", completion.error, completion.status_code)
+    best = completion.response.strip() if completion.partial else ""
+    message = f"{completion.error}; the best that it had: {best}" if best else completion.error
+    return make(completion.error_type or "error", message, completion.status_code)

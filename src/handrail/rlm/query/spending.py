@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from handrail.core.errors import LimitExceeded, UsageError
@@ -10,7 +11,13 @@ from handrail.core.messages import Usage
 from handrail.core.ports import Clock, SystemClock
 from handrail.rlm.values import RLMChatCompletion, UsageSummary
 
+logger = logging.getLogger(__name__)
+
 NOTHING = Usage()
+
+
+def _unheard() -> None:
+    """Nobody wants to know."""
 
 
 class Spending:
@@ -37,7 +44,8 @@ class Spending:
         self._seconds = 0.0 if deadline is None else deadline - clock.monotonic()
         self._summary = UsageSummary()
         self._runs: set[str] = set()
-        """Whose replies are counted as they come."""
+        """Whose replies are counted as they come: only those that somebody named, and may hear of again."""
+        self._unpriced: set[str] = set()
         self.calls = 0
         self.tokens = 0
         self.cost = 0.0
@@ -45,6 +53,8 @@ class Spending:
         """Queries that are being answered now."""
         self.queries = 0
         """Queries so far, those in flight included."""
+        self.on_begin: Callable[[], None] = _unheard
+        """Told of each query that is begun, here or below."""
 
     def below(self) -> Spending:
         """For a run that this one has begun: it counts its own, and is held to what is left here."""
@@ -62,8 +72,18 @@ class Spending:
         if usage is not None:
             self.tokens += usage.input_tokens + usage.output_tokens
             self.cost += usage.cost or 0.0
+            if usage.cost is None and self.max_cost is not None:
+                self._warn(model)
         if self._above is not None:
             self._above.add(model, usage, calls)
+
+    def _warn(self, model: str) -> None:
+        """A budget that holds nothing back must not look like one that does."""
+        if model not in self._unpriced:
+            self._unpriced.add(model)
+            logger.warning(
+                "the price of %r is not known, so no budget in dollars ends what it says; limit tokens", model
+            )
 
     def heard(self, completion: RLMChatCompletion) -> None:
         """Count an answer out of the record. One that was given in this process is counted already."""
@@ -84,6 +104,7 @@ class Spending:
             self._runs.add(run)
         self.queries += 1
         self.in_flight += 1
+        self.on_begin()
         if self._above is not None:
             self._above.begin(run)
 

@@ -119,6 +119,8 @@ class Logged(Struct, frozen=True):
     number: int
     timestamp: str
     iteration: RLMIteration
+    left_out: int = 0
+    """Items of its lists that were not written, because the line would have been too long."""
 
 
 class Trajectory(Struct, frozen=True):
@@ -135,6 +137,7 @@ class _MetadataLine(Struct, tag_field="type", tag="metadata"):
 class _IterationLine(Struct, tag_field="type", tag="iteration"):
     timestamp: str
     iteration: int
+    left_out: int = 0
 
 
 def read(path: Path | str) -> Trajectory:
@@ -176,7 +179,10 @@ def _parsed(line: bytes) -> Logged | RLMMetadata:
     found = msgspec.convert(data, _MetadataLine | _IterationLine)
     if isinstance(found, _MetadataLine):
         return RLMMetadata.from_dict(data)
-    return Logged(found.iteration, found.timestamp, RLMIteration.from_dict(data))
+    match data.get("final_answer"):
+        case [str(), str(answer)]:  # as `rlms` once wrote it, with the way it was given
+            data["final_answer"] = answer
+    return Logged(found.iteration, found.timestamp, RLMIteration.from_dict(data), found.left_out)
 
 
 def _lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:

@@ -34,7 +34,7 @@ def line_of(
 
     Of `settings` whatever goes by the name of a key or a password is masked, whatever it looks like.
     """
-    text, items = min(TEXT_CHARS, most), min(ITEMS, most)
+    text, items = _about(entry, most)
     while True:
         showing = _Showing(text, items, settings)
         kept = showing.object(dict(entry), 0)
@@ -45,6 +45,27 @@ def line_of(
             return kept, line
         shorter = max(len(line) // most, 2)
         text, items = max(text // shorter, _LEAST), max(items // 2, 1)
+
+
+def _about(entry: Mapping[str, Any], most: int) -> tuple[int, int]:
+    """How much of a text and of a list may stay. To look for secrets takes long, and is not done to find this out."""
+    text, items = min(TEXT_CHARS, most), min(ITEMS, most)
+    while _size(entry, text, items, 0) > most and (text > _LEAST or items > 1):
+        text, items = max(text // 4, _LEAST), max(items // 4, 1)
+    return text, items
+
+
+def _size(value: Any, text: int, items: int, depth: int) -> int:
+    """Bytes of its JSON, at the least."""
+    match value:
+        case str():
+            return min(len(value), text)
+        case dict() if depth < MAX_DEPTH:
+            shown = islice(value.items(), max(items, _LEAST))
+            return sum(len(str(key)) + _size(item, text, items, depth + 1) for key, item in shown)
+        case list() | tuple() if depth < MAX_DEPTH:
+            return sum(_size(item, text, items, depth + 1) for item in value[:items])
+    return 1
 
 
 class _Showing:

@@ -12,24 +12,22 @@ asks for meanwhile is known to be its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, Self
 
 from handrail.core.calls import ToolResult
 from handrail.core.ids import nested_id
+from handrail.execute.whole import to_the_end
 from handrail.rlm.query import sentinel
 from handrail.rlm.query.spending import Spending
-from handrail.rlm.repl.calling import Caller
-from handrail.rlm.repl.channel import Channel, Channels, Waiting, settle
+from handrail.rlm.repl.calling import OTHER, Caller
+from handrail.rlm.repl.channel import Channel, Channels, Waiting, Waits, settle
 from handrail.rlm.repl.tools import QUERIES, VALUE_ERROR, completions_of
 from handrail.rlm.values import RLMChatCompletion
 from handrail.sandbox.port import JSON, HostError
 
 HANDLED = "handled"
-
-Serve = Callable[[JSON], Awaitable[JSON]]
-"""Answers by itself, without a call: only what changes nothing and gives the same again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,6 @@ class Bridge:
         names: Container[str],
         channels: Channels,
         *,
-        serves: Mapping[str, Serve] = {},
         spend: Spending | None = None,
     ) -> None:
         """
@@ -76,17 +73,16 @@ class Bridge:
             call_id: Of the `repl` call.
             names: The tools that code may call.
             channels: Where the tools find the handlers; the same that `query_tools` was given.
-            serves: What is answered here, without a call.
             spend: Counts the answers that come from the record.
         """
         self._caller = caller
         self._call_id = call_id
         self._names = names
         self._channels = channels
-        self._serves = serves
         self._spend = spend
         self._levels = [_Level()]
-        self._tasks: dict[asyncio.Task[ToolResult], str] = {}
+        self._under_way: dict[str, _Asked] = {}
+        """Queries whose handlers are in the REPL, by the ids of their calls."""
         self.completions: list[RLMChatCompletion] = []
         """Of every query so far, in the order of their ends."""
 
@@ -95,8 +91,6 @@ class Bridge:
         Raises:
             HostError: In words for the one who wrote the code.
         """
-        if (serve := self._serves.get(name)) is not None:
-            return await serve(value)
         if name == HANDLED:
             return await self._handled(value)
         if name not in self._names:
@@ -109,15 +103,27 @@ class Bridge:
         result = await self._caller.invoke(name, value, key=key)
         return {"done": self._answer(name, value, result)} if name in QUERIES else _value(result)
 
+    def again(self) -> None:
+        """The interpreter ended, and the cells are run again from the first: under the same keys. Queries that are
+        under way go on, and what they had put to the code is put to it once more."""
+        for level in self._levels:
+            if level.asked is not None and level.waiting is not None:
+                level.asked.channel.put_back(level.waiting)
+        self._levels = [_Level()]
+        self.completions.clear()
+
     # ── queries whose handlers are in the REPL ───────────────────────────────────────
 
     def _begin(self, name: str, arguments: dict[str, Any], key: str) -> _Asked:
-        channel = Channel()
         id = nested_id(self._call_id, key)
-        self._channels[id] = channel
+        if (asked := self._under_way.get(id)) is not None:
+            if (asked.name, asked.arguments) != (name, arguments):
+                raise HostError(OTHER)
+            return asked
+        channel = self._channels[id] = Channel()
         task = asyncio.create_task(self._invoked(name, arguments, key))
-        self._tasks[task] = id
-        return _Asked(name, arguments, key, channel, task)
+        self._under_way[id] = _Asked(name, arguments, key, channel, task)
+        return self._under_way[id]
 
     async def _invoked(self, name: str, arguments: dict[str, Any], key: str) -> ToolResult:
         return await self._caller.invoke(name, arguments, key=key)
@@ -131,13 +137,15 @@ class Bridge:
                 return {"calls": [self._put_to_code(asked, following.result())]}
         finally:
             following.cancel()
-        self._forget(asked.task)
+        self._forget(nested_id(self._call_id, asked.key))
         return {"done": self._answer(asked.name, asked.arguments, asked.task.result())}
 
     def _put_to_code(self, asked: _Asked, waiting: Waiting) -> JSON:
-        self._levels.append(_Level(f"{asked.key}/{waiting.ticket}/", asked=asked, waiting=waiting))
+        plain = waiting.ticket.replace("%", "%25").replace("/", "%2F")  # models may write anything as the id of a call
+        level = _Level(f"{asked.key}/{plain}/", asked=asked, waiting=waiting)
+        self._levels.append(level)
         return {
-            "ticket": waiting.ticket,
+            "ticket": level.prefix,  # a query that another's handler asks may have calls of the same ids
             "index": waiting.index,
             "name": waiting.name,
             "arguments": waiting.arguments,
@@ -149,17 +157,17 @@ class Bridge:
                 pass
             case _:
                 raise HostError("handled takes {'results': [{'ticket': …, 'value' or 'error': …}]}", "TypeError")
-        if not any(level.waiting is not None and level.waiting.ticket == ticket for level in self._levels):
-            raise HostError(f"no call waits under the ticket {ticket!r}", "ValueError")
-        while True:
-            # A handler that was left by an exception has not posted: whatever lies above has ended with it.
-            level = self._levels.pop()
-            if level.asked is not None and level.waiting is not None and level.waiting.ticket == ticket:
+        for at, level in enumerate(self._levels):
+            if level.asked is not None and level.waiting is not None and level.prefix == ticket:
+                # A handler that was left by an exception has not posted: whatever lies above has ended with it.
+                del self._levels[at:]
                 settle(level.waiting, result)
                 return await self._go_on(level.asked)
+        words = "ask with tools from one thread only, and many at once by llm_query_batched"
+        raise HostError(f"no call waits under the ticket {ticket!r}; {words}", "ValueError")
 
-    def _forget(self, task: asyncio.Task[ToolResult]) -> None:
-        self._channels.pop(self._tasks.pop(task, ""), None)
+    def _forget(self, id: str) -> None:
+        del self._under_way[id], self._channels[id]
 
     # ── answers ──────────────────────────────────────────────────────────────────────
 
@@ -169,8 +177,11 @@ class Bridge:
         if result.error is not None:
             if result.error.code == VALUE_ERROR or result.outcome == "invalid_arguments":
                 raise HostError(result.error.message, "ValueError")
+            if result.outcome == "cancelled":  # what the code did after it may lie under keys that it would not use now
+                raise HostError(_CUT_OFF)
             words = sentinel.make(result.outcome, result.error.message)
-            return [words] * len(arguments.get("prompts") or ()) if many else words
+            prompts = arguments.get("prompts")
+            return [words] * (len(prompts) if isinstance(prompts, list) else 1) if many else words
         completions = completions_of(arguments, result.content)
         self.completions += completions
         if self._spend is not None:
@@ -180,19 +191,39 @@ class Bridge:
         return answers if many else answers[0]
 
     async def aclose(self) -> None:
-        """End the queries that nobody waits for any more."""
-        tasks = list(self._tasks)
+        """End the queries that nobody waits for any more, also if the caller is cancelled once more meanwhile."""
+        if self._under_way:
+            await to_the_end(self._end())
+
+    async def _end(self) -> None:
+        tasks = [asked.task for asked in self._under_way.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for task in tasks:
-            self._forget(task)
+        for id in list(self._under_way):
+            self._forget(id)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if isinstance(error, Waits) and self._under_way:
+                await self._pause(error)
+        finally:
+            await self.aclose()
+
+    async def _pause(self, why: Waits) -> None:
+        """The cell is to be run again from its beginning: its queries stop where they would need it, and do not end."""
+        for asked in self._under_way.values():
+            asked.channel.pause(why.message)
+        await asyncio.wait([asked.task for asked in self._under_way.values()])
+
+
+_CUT_OFF = (
+    "this code was run before and ended while this query was under way; it is not asked again, and what the code did "
+    "after it is not done again. Look at what is there, and write the rest as new code"
+)
 
 
 def _value(result: ToolResult) -> JSON:

@@ -9,8 +9,9 @@ from handrail.core.context import Context
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
 from handrail.execute.executor import Executor
+from handrail.rlm.repl.channel import Waits
 from handrail.rlm.repl.tools import QUERIES
-from handrail.sandbox.port import HostError
+from handrail.sandbox.port import JSON, HostError, ReplLimits
 
 OTHER = (
     "this code was run before, up to here or further, and then asked for something else at this point; what it did "
@@ -24,18 +25,46 @@ class Caller(Protocol):
     ) -> ToolResult: ...
 
 
+class Carried:
+    """How much the calls of a run have carried, both ways. All of it is kept while the run goes on, so that each call
+    has its one answer: so there must be an end to it, or code could fill this process."""
+
+    def __init__(self, most: int = ReplLimits().calls_bytes) -> None:
+        self._most = most
+        self._carried = 0
+
+    def check(self) -> None:
+        """
+        Raises:
+            HostError: There is no room for another call.
+        """
+        if self._carried > self._most:
+            much = f"the calls of this run carry more than {self._most:,} bytes, and all of that is kept"
+            raise HostError(f"{much}; nothing more can be called. Answer with what you have")
+
+    def add(self, value: JSON) -> None:
+        self._carried += _weight(value)
+
+
 class Live:
     """While a cell runs. A cell that was cut off runs again under the same keys, and does nothing twice."""
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: Invocation, *, pauses: bool = False, carried: Carried | None = None) -> None:
         self._invocation = invocation
+        self._pauses = pauses
+        self._carried = carried or Carried()
 
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
     ) -> ToolResult:
+        self._carried.check()
+        self._carried.add(arguments)
         result = await self._invocation.invoke(name, arguments, scopes, key=key)
+        self._carried.add(result.content)
         if _is_another(result):
             raise HostError(OTHER)
+        if self._pauses and result.outcome == "needs_confirmation":
+            raise Waits(result.text)
         return result
 
 
@@ -74,3 +103,12 @@ class Remembered:
 
 def _is_another(result: ToolResult) -> bool:
     return result.error is not None and result.error.code == "duplicate_id"
+
+
+def _weight(value: JSON) -> int:
+    """Characters of its texts, and a little for everything else."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(key) + _weight(item) for key, item in value.items())
+    return sum(map(_weight, value)) if isinstance(value, list) else 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -19,10 +19,10 @@ from handrail.rlm import prompts
 from handrail.rlm.progress import CellRan, CellRunning, Progress, Rebuilt
 from handrail.rlm.repl import finals
 from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.calling import Live
-from handrail.rlm.repl.notebook import Done, Notebook
+from handrail.rlm.repl.calling import Carried, Live
+from handrail.rlm.repl.notebook import Done, Lost, Notebook
 from handrail.rlm.repl.turns import REPL, Asked, Block, Final, Query, Ran
-from handrail.sandbox.port import Cell
+from handrail.sandbox.port import JSON, Cell
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
 
@@ -51,10 +51,15 @@ Tell = Callable[[Progress], Awaitable[None]]
 class Cells:
     """The handler of the tool, with the notebook of its run."""
 
-    def __init__(self, notebook: Notebook, tell: Tell, *, depth: int = 0) -> None:
+    def __init__(
+        self, notebook: Notebook, tell: Tell, *, depth: int = 0, pauses: bool = False, carried: Carried | None = None
+    ) -> None:
+        """`pauses`: a call that waits for a person leaves its cell without a result, to be run again."""
         self._notebook = notebook
         self._tell = tell
         self._depth = depth
+        self._pauses = pauses
+        self._carried = carried or Carried()
 
     def tool(self) -> Tool:
         definition = ToolDefinition(
@@ -73,21 +78,31 @@ class Cells:
 
     async def perform(self, invocation: Invocation) -> dict[str, Any]:
         asked = Asked.read(invocation.arguments)
-        ran = await self._run(asked, invocation)
-        if ran.lost:  # by its own doing or not: nothing is done twice, so it may be tried once more
-            ran = await self._run(asked, invocation)
+        live = Live(invocation, pauses=self._pauses, carried=self._carried)
+        async with self._notebook.bridge(live, invocation.id) as bridge:
+            ran = await self._tried(asked, bridge, invocation.context.run)
+            if ran is None:  # by its own doing or not: nothing is done twice, so it may be tried once more
+                self._notebook.was_lost()
+                bridge.again()
+                ran = await self._run(asked, bridge, invocation.context.run)
         await self._notebook.settled(Done(invocation.id, asked, ran))
         return {"output": ran.to_dict()}
 
-    async def _run(self, asked: Asked, invocation: Invocation) -> Ran:
+    async def _tried(self, asked: Asked, bridge: Bridge, run: str) -> Ran | None:
+        """None if the interpreter ended under it."""
+        try:
+            ran = await self._run(asked, bridge, run)
+        except Lost:
+            return None
+        return None if ran.lost else ran
+
+    async def _run(self, asked: Asked, bridge: Bridge, run: str) -> Ran:
         notebook = self._notebook
         notices = list(await notebook.ready())
-        if notebook.rebuilt:
+        if notebook.rebuilt is not None:
             whole = not notices
-            told = Rebuilt(run=invocation.context.run, calls=notebook.rebuilt, whole=whole, depth=self._depth)
-            await self._tell(told)
-        async with notebook.bridge(Live(invocation), invocation.id) as bridge:
-            blocks, seen = await self._blocks(asked.blocks, bridge, invocation.context.run)
+            await self._tell(Rebuilt(run=run, calls=notebook.rebuilt, whole=whole, depth=self._depth))
+        blocks, seen = await self._blocks(asked.blocks, bridge, run)
         final, more = await self._final(asked, blocks, seen)
         if final is None and seen.keys() & {"text", "name"}:  # it was not taken, and must not be the next time either
             await notebook.read(finals.UNREADY, *finals.SEEN)
@@ -126,16 +141,22 @@ class Cells:
             if not content or isinstance(content, str):
                 return {"draft": content} if content else {}
         found = await self._notebook.read(finals.LOOK, *finals.SEEN)
-        if cell.ending != "ok" and isinstance(found, dict) and found.keys() & {"text", "name"}:
+        if not _is_told(found):
+            found = await self._notebook.read(finals.LOOK_AGAIN, *finals.SEEN)
+        if not _is_told(found):
+            return {"unread": ""}
+        if cell.ending != "ok" and found.keys() & {"text", "name"}:
             await self._notebook.read(finals.UNREADY, *finals.SEEN)
             return {"failed": "", "draft": found.get("text", "")}
-        return found if isinstance(found, dict) else {}
+        return found
 
     async def _final(self, asked: Asked, blocks: list[Block], seen: dict[str, str]) -> tuple[Final | None, list[str]]:
         """The final answer, or what to tell the model about why there is none."""
         if blocks and blocks[-1].ending != "ok":
             wanted = "failed" in seen or asked.final is not None or asked.final_var is not None
             return None, [*([prompts.AFTER_FAILURE] if wanted else []), *_cut(asked)]
+        if "unread" in seen:
+            return None, [prompts.UNREAD, *_cut(asked)]
         if "text" in seen:
             return self._taken(seen["text"])
         if (name := seen.get("name")) is not None:
@@ -151,12 +172,16 @@ class Cells:
 
     async def _variable(self, name: str | None) -> tuple[Final | None, list[str]]:
         found = await self._notebook.read(finals.as_text(name or ""), *finals.SEEN) if name else None
-        if not isinstance(found, dict):
+        if not _is_told(found) or "text" not in found:
             return None, [prompts.missing(name or "", self._notebook.names)]
         return self._taken(found["text"])
 
     def _taken(self, text: str | None) -> tuple[Final | None, list[str]]:
         return (Final(text), []) if text and text.strip() else (None, [prompts.EMPTY])
+
+
+def _is_told(found: JSON) -> TypeGuard[dict[str, str]]:
+    return isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
 
 
 def _cut(asked: Asked) -> list[str]:
@@ -175,7 +200,9 @@ def check_setup(run: str, result: ToolResult) -> None:
             "another run"
         )
     if result.is_error:
-        raise UsageError(f"the REPL could not be made ready: {result.text}")
+        raise UsageError(
+            f"the REPL of run {run!r} could not be made ready: {result.text}; mend that, and begin another run"
+        )
     ran = msgspec.convert(result.content, Ran)
     failed = next((block for block in ran.blocks if block.ending != "ok"), None)
     if failed is not None:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from handrail.core.errors import ToolError
+from handrail.core.errors import Outcome, ToolError
 from handrail.core.invocation import Invocation
 from handrail.sandbox.port import JSON
 
 Channels = dict[str, "Channel"]
 """By the id of the call whose query uses the handlers. The bridge of a cell puts them here, and the tools find them."""
+
+
+class Waits(ToolError):
+    """A call of a cell waits for a person, and the cell with it: it is run again when the run is taken up."""
+
+    outcome: ClassVar[Outcome] = "needs_confirmation"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.outcome, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,9 @@ class Channel:
 
     def __init__(self) -> None:
         self._waiting: deque[Waiting] = deque()
+        self._answers: set[asyncio.Future[JSON]] = set()
+        self._pause = ""
+        """Why no call is answered any more, if it is so."""
         self._more = asyncio.Event()
         self._run: str | None = None
 
@@ -45,7 +57,10 @@ class Channel:
 
         Raises:
             ToolError: It failed, with its words.
+            Waits: The code itself waits for a person.
         """
+        if self._pause:
+            raise Waits(self._pause)
         index, ticket = 0, invocation.id
         if self._run is not None:
             index = int(invocation.context.run.removeprefix(f"{self._run}."))
@@ -53,7 +68,23 @@ class Channel:
         answer: asyncio.Future[JSON] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(ticket, index, invocation.tool_name, invocation.arguments, answer))
         self._more.set()
-        return await answer
+        self._answers.add(answer)
+        try:
+            return await answer
+        finally:
+            self._answers.discard(answer)
+
+    def pause(self, why: str) -> None:
+        """Have no call answered any more, nor given up: each is put to the code again when its query is taken up."""
+        self._pause = why
+        for answer in self._answers:
+            if not answer.done():
+                answer.set_exception(Waits(why))
+
+    def put_back(self, waiting: Waiting) -> None:
+        """The code that was to answer it is gone; what runs in its place answers it first."""
+        self._waiting.appendleft(waiting)
+        self._more.set()
 
     async def next(self) -> Waiting:
         """The next call that still has somebody who wants its answer."""

@@ -79,6 +79,8 @@ class Dumps:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(state)
+        if not self._kept:  # those of the process that died
+            self._kept = sorted(self._folder.glob("*.dump"), key=lambda each: each.stat().st_mtime_ns)
         os.replace(part, path)
         self._kept = [*(each for each in self._kept if each != path), path]
         while len(self._kept) > _KEPT:

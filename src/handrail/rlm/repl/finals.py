@@ -6,22 +6,25 @@ value is, so that nothing but JSON has to cross.
 
 from __future__ import annotations
 
-SOURCE = """
+from handrail.rlm.sheltered import sheltered
+
+FUNCTIONS = sheltered("""
 import json as _json
 
-answer = {"content": "", "ready": False}
-_final = {}
-
 def FINAL(value=""):
-    _final.clear()
-    _final["value"] = value
+    global _final
+    _final = {"value": value}
 
 def FINAL_VAR(name=""):
-    _final.clear()
-    _final["name" if isinstance(name, str) else "value"] = name
+    global _final
+    _final = {"name" if isinstance(name, str) else "value": name}
 
-def SHOW_VARS():
-    return _host("show_vars", None)
+def SHOW_VARS(*, _type=type):
+    try:
+        scope = globals()
+    except NameError:  # Monty has no such thing; then it is what there was before this code
+        return _host("show_vars", None)
+    return _host("show_vars", {name: _type(scope[name]).__name__ for name in list(scope) if name[:1] != "_"})
 
 def _as_text(value):
     if value is None:
@@ -34,31 +37,36 @@ def _as_text(value):
     return str(value)
 
 def _look():
-    if "name" in _final:
-        return {"name": _final["name"]}
-    if "value" in _final:
+    if isinstance(_final, dict) and "name" in _final:
+        return {"name": str(_final["name"])}
+    if isinstance(_final, dict) and "value" in _final:
         return {"text": _as_text(_final["value"])}
     if isinstance(answer, dict) and "content" in answer:
         return {"text" if answer.get("ready") else "draft": _as_text(answer["content"])}
     return {}
 
 def _unready():
-    _final.clear()
+    global _final
+    _final = {}
     if isinstance(answer, dict):
         answer["ready"] = False
-"""
+""")
+"""Running them again changes no variable."""
 
 PEEK = ("answer", "_final")
 """Enough to see that nothing was answered, which is so after nearly every block."""
 
-RESET = 'answer = {"content": "", "ready": False}\n_final.clear()\n'
-"""For the next question in the same REPL."""
+RESET = 'answer = {"content": "", "ready": False}\n_final = {}\n'
+"""For the first question, and for the next in the same REPL."""
 
 LOOK = "_seen = _look()"
+LOOK_AGAIN = f"{FUNCTIONS}\n{LOOK}"
+"""Where code has written over what looks."""
 SEEN = ("_seen",)
 UNREADY = "_unready()"
 
-NAMES = ("answer", "FINAL", "FINAL_VAR", "SHOW_VARS")
+CALLED = ("FINAL", "FINAL_VAR", "SHOW_VARS")
+NAMES = ("answer", *CALLED)
 
 
 def as_text(name: str) -> str:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from handrail.core.errors import HandrailError, UsageError
+from handrail.core.errors import HandrailError, SandboxUnavailable, UsageError
 from handrail.core.redact import MASK
 from handrail.rlm.contexts import Held
 from handrail.rlm.repl import finals
@@ -45,6 +45,18 @@ class Done:
     ran: Ran
 
 
+class Lost(HandrailError):
+    """The interpreter ended while code of our own ran in it."""
+
+
+class _Stuck(Exception):
+    """The code of a call cannot be run again, and the interpreter is not to be gone on with."""
+
+    def __init__(self, call: str, why: str) -> None:
+        super().__init__(why)
+        self.call = call
+
+
 class Notebook:
     """One interpreter at a time. It is opened when code is to run, and made again when it was lost."""
 
@@ -61,9 +73,9 @@ class Notebook:
     ) -> None:
         self._sandbox = sandbox
         self._seed = seed
-        self._source = source
+        self._source = f"{finals.FUNCTIONS}\n{source}"
         """What the program has code begin with; running it again changes no variable."""
-        self._functions = functions
+        self._functions = functions.union(finals.CALLED)
         self.bridge = bridge
         self._recall = recall
         self._dumps = dumps
@@ -75,8 +87,8 @@ class Notebook:
         """Names that the program made there, and not the code of a model."""
         self.names: dict[str, str] = {}
         """The model's variables, after its last code, and their types."""
-        self.rebuilt = 0
-        """Calls whose code was run again when it was last asked to be ready."""
+        self.rebuilt: int | None = None
+        """Calls whose code was run again when it was last asked to be ready; None if it was ready, or new."""
 
     @property
     def has_run(self) -> bool:
@@ -88,8 +100,12 @@ class Notebook:
     async def give(self, given: Given) -> None:
         """Have it for the code from now on."""
         self._steps.append(given)
-        if self._is_ready:
+        if not self._is_ready:
+            return
+        try:
             await self._bind(given)
+        except (Lost, SandboxUnavailable):
+            self._is_ready = False
 
     def was_done(self, done: Done) -> None:
         """Take in what the record says of an earlier process; it is made again when code is to run."""
@@ -99,10 +115,15 @@ class Notebook:
     async def settled(self, done: Done) -> None:
         """Keep what a call has done, also on disk where that is wanted."""
         self._steps.append(done)
-        if self._dumps is not None and self._is_ready and self._repl is not None:
+        if self._dumps is None or not self._is_ready or self._repl is None:
+            return
+        try:
             state = await self._repl.dump()
-            if state is not None:
-                await self._dumps.save(done.id, state)
+        except HandrailError:  # the code has run, whatever becomes of its interpreter now
+            self._is_ready = False
+            return
+        if state is not None:
+            await self._dumps.save(done.id, state)
 
     async def run(self, code: str, bridge: Bridge, *, peek: tuple[str, ...] = ()) -> Cell:
         """One cell. If its interpreter is gone after it, `ready` makes another."""
@@ -114,12 +135,23 @@ class Notebook:
         await self._after(cell)
         return cell
 
+    def was_lost(self) -> None:
+        """The call that runs now begins again, with the variables as they were before it."""
+        self._is_ready = False
+
     async def read(self, code: str, peek: str) -> JSON:
-        """What code of our own finds out; None if it fails."""
+        """What code of our own finds out; None if it fails.
+
+        Raises:
+            Lost: The interpreter is gone, so nobody knows.
+        """
         if self._repl is None or not self._is_ready:
             return None
+        self._is_ready = False
         cell = await self._repl.run(code, no_host, peek=(peek,))
         self._is_ready = cell.state == "kept"
+        if cell.ending == "lost":
+            raise Lost("the interpreter ended before its variables were read")
         return cell.values.get(peek) if cell.ending == "ok" else None
 
     async def _after(self, cell: Cell) -> None:
@@ -131,10 +163,31 @@ class Notebook:
     # ── making it, and making it again ───────────────────────────────────────────────
 
     async def ready(self) -> tuple[str, ...]:
-        """Have an interpreter with everything that was done. Words for the model, if that could not be made whole."""
-        self.rebuilt = 0
+        """Have an interpreter with everything that was done. Words for the model, if that could not be made whole.
+
+        Raises:
+            Lost: Again and again it ended while it was made.
+            SandboxUnavailable: None could be started.
+        """
+        self.rebuilt = None
         if self._is_ready:
             return ()
+        stuck: _Stuck | None = None
+        tries = 0
+        while True:
+            try:
+                return await self._made(stuck)
+            except _Stuck as found:
+                stuck = found
+            except (Lost, SandboxUnavailable):
+                tries += 1
+                if tries == _TRIES:
+                    raise
+
+    async def _made(self, stuck: _Stuck | None) -> tuple[str, ...]:
+        """One try. A call that is known to be stuck is not run again, nor is what came after it."""
+        ran_before = any(isinstance(step, Done) and step.ran.blocks for step in self._steps)
+        self.rebuilt = 0 if ran_before else None
         await self._begin()
         covered = await self._load()
         problem: str | None = None
@@ -143,6 +196,8 @@ class Notebook:
             if isinstance(step, Given):
                 if step is not self._steps[0]:
                     await self._bind(step)
+            elif stuck is not None and step.id == stuck.call:
+                problem = str(stuck)
             elif problem is None and step.ran.blocks:
                 problem = await self._again(step, notes)
         self._is_ready = True
@@ -154,7 +209,7 @@ class Notebook:
             self._repl = await self._sandbox.repl(seed=self._seed)
         else:
             await self._repl.restart()
-        cell = await self._repl.run(f"{finals.SOURCE}\n{self._source}")
+        cell = await self._repl.run(f"{self._source}\n{finals.RESET}")
         _check(cell, "the functions of the REPL")
         for step in self._steps[:1]:
             if isinstance(step, Given):
@@ -168,7 +223,7 @@ class Notebook:
         for name, value in {**given.values, **given.held.bind}.items():
             await repl.put(name, value)
         cell = await repl.run(given.source)
-        _check(cell, "the context")
+        _check(cell, "its values")
         return cell
 
     async def _load(self) -> int:
@@ -189,9 +244,13 @@ class Notebook:
         return 0
 
     async def _again(self, done: Done, notes: list[str]) -> str | None:
-        """Run the code of a call again. Why what comes after it cannot be made, if it is so."""
+        """Run the code of a call again. Why what comes after it cannot be made, if it is so.
+
+        Raises:
+            _Stuck: It did something else than it did.
+        """
         remembered = await self._recall(done.id)
-        self.rebuilt += 1
+        self.rebuilt = (self.rebuilt or 0) + 1
         async with self.bridge(remembered, done.id) as bridge:
             for code, block in zip(done.asked.blocks, done.ran.blocks, strict=False):
                 if block.state == "gone":
@@ -202,12 +261,14 @@ class Notebook:
                     return "code of yours held something secret, which is not on record"
                 cell = await self._replayed(code, bridge)
                 if cell is None or remembered.diverged or cell.ending != block.ending or cell.state == "gone":
-                    return "code of yours did something else when it was run again"
+                    raise _Stuck(done.id, "code of yours did something else when it was run again")
                 await self._after(cell)
                 if cell.stdout != block.stdout and _DIFFERS not in notes:
                     notes.append(_DIFFERS)
             if remembered.skipped_handlers and _NOT_HANDLED not in notes:
                 notes.append(_NOT_HANDLED)
+        if done.ran.final is None and self._repl is not None:  # what was not taken then must not be taken now
+            _check(await self._repl.run(finals.UNREADY), "its variables")
         return None
 
     async def _replayed(self, code: str, bridge: Bridge) -> Cell | None:
@@ -223,13 +284,21 @@ class Notebook:
 
         async def host(name: str, value: JSON) -> JSON:
             if name == "show_vars":
-                return _listed(self.names)
+                return self._listed(value)
             for each in held:
                 if each.serves(name):
                     return await each.serve(name, value)
             return await bridge(name, value)
 
         return host
+
+    def _listed(self, scope: JSON) -> str:
+        """The model's variables: those that its code sees now, or else those that there were before it."""
+        if not isinstance(scope, dict):
+            return _told(self.names, "before this code")
+        given = {name for step in self._steps if isinstance(step, Given) for name in (*step.values, *step.held.bind)}
+        names = {name: str(kind) for name, kind in scope.items() if name not in self._own and name not in given}
+        return _told(names, "so far")
 
     async def discard(self) -> None:
         if self._dumps is not None:
@@ -241,6 +310,8 @@ class Notebook:
             await asyncio.shield(repl.aclose())
 
 
+_TRIES = 3
+"""Interpreters that may end while one is made ready."""
 _UNSOUND = (
     "The interpreter was started again. Your variables were made again by running your code on recorded answers, but "
     "not all of them: {0}. Nothing was done twice. Look with SHOW_VARS() what is there before you go on."
@@ -255,12 +326,19 @@ _NOT_HANDLED = (
 )
 
 
+_SHOWN = 1_000
+
+
 def _check(cell: Cell, what: str) -> None:
+    if cell.ending == "lost":
+        raise Lost(f"the interpreter ended while {what} were set up in it: {cell.error[-2_000:]}")
     if cell.ending != "ok":
         raise HandrailError(f"{what} could not be set up in the REPL ({cell.ending}): {cell.error[-2_000:]}")
 
 
-def _listed(names: Mapping[str, str]) -> str:
+def _told(names: Mapping[str, str], when: str) -> str:
     if not names:
-        return "You have made no variables yet."
-    return "Your variables: " + ", ".join(f"{name} ({kind})" for name, kind in sorted(names.items()))
+        return f"You have made no variables {when}."
+    shown = sorted(names.items())[:_SHOWN]
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"Your variables {when}: " + ", ".join(f"{name} ({kind})" for name, kind in shown) + more

@@ -25,6 +25,11 @@ _READ = 20
 """So many finals at the end of a reply are looked at; only the last counts, and each may take the whole to read."""
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTES = ('"""', "'''", '"', "'")
+_MARK = re.compile("|".join((*_QUOTES, "#")))
+_ENDS = {quote: re.compile(rf"\\.|{quote}", re.DOTALL) for quote in _QUOTES}
+_AHEAD = 1_000_000
+"""Characters of a reply that may be read in vain for the ends of blocks. Beyond them, the first line that could end a
+block does: or a reply of many blocks with open strings would take minutes to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,12 @@ def read_reply(text: str) -> Written:
     )
 
 
+def is_only_code(text: str) -> bool:
+    """Whether nothing stands outside of fences."""
+    fences, prose = _parts(text.replace("\r\n", "\n").split("\n"))
+    return bool(fences) and not prose.strip()
+
+
 # ── fences ───────────────────────────────────────────────────────────────────────────
 
 
@@ -76,14 +87,14 @@ def _parts(lines: list[str]) -> tuple[list[_Fence], str]:
     """The fenced parts, and everything outside them; a fence leaves an empty line there."""
     fences: list[_Fence] = []
     prose: list[str] = []
-    at = 0
+    at, ahead = 0, _AHEAD
     while at < len(lines):
         opened = _opened(lines[at])
         if opened is None:
             prose.append(lines[at])
             at += 1
             continue
-        end = _end(lines, at + 1, opened)
+        end, ahead = _end(lines, at + 1, opened, ahead)
         opened.lines = lines[at + 1 : end]
         opened.ended = end < len(lines)
         fences.append(opened)
@@ -100,21 +111,28 @@ def _opened(line: str) -> _Fence | None:
     return _Fence(words[0].lower() if words else "", match["mark"], match["indent"])
 
 
-def _end(lines: list[str], start: int, fence: _Fence) -> int:
-    """The line that ends it: the first that could and is in no string of the code; else the first that could."""
-    first = None
+def _end(lines: list[str], start: int, fence: _Fence, ahead: int) -> tuple[int, int]:
+    """The line that ends it: the first that could and is in no string of the code; else the first that could.
+
+    Beside it, how many characters may still be read `ahead` in vain.
+    """
+    first, left = None, ahead
     quotes = _Quotes()
     is_code = fence.language in (*LANGUAGES, *ALSO)
     for at in range(start, len(lines)):
         match = _FENCE.fullmatch(lines[at])
         closes = match is not None and not match["info"].strip() and match["mark"].startswith(fence.mark)
         if closes and not (is_code and quotes.open):
-            return at
+            return at, ahead
         if closes and first is None:
             first = at
+        if first is not None:
+            left -= len(lines[at]) + 1
+            if left < 0:
+                break
         if is_code:
             quotes.read(lines[at])
-    return len(lines) if first is None else first
+    return len(lines) if first is None else first, left
 
 
 class _Quotes:
@@ -131,14 +149,12 @@ class _Quotes:
                 if at < 0:
                     return
                 self.open = ""
-            elif line[at] == "#":
+            elif (mark := _MARK.search(line, at)) is None or mark[0] == "#":
                 return
-            elif (quote := _quote_at(line, at)) is None:
-                at += 1
-            elif len(quote) == 3:
-                self.open, at = quote, at + 3
+            elif len(quote := mark[0]) == 3:
+                self.open, at = quote, mark.end()
             else:
-                end = _string_end(line, at + 1, quote)
+                end = _string_end(line, mark.end(), quote)
                 at = len(line) if end < 0 else end
 
 
@@ -148,13 +164,9 @@ def _quote_at(text: str, at: int) -> str | None:
 
 def _string_end(text: str, at: int, quote: str) -> int:
     """Behind the quote that ends a string, or -1."""
-    while at < len(text):
-        if text[at] == "\\":
-            at += 2
-        elif text.startswith(quote, at):
-            return at + len(quote)
-        else:
-            at += 1
+    for match in _ENDS[quote].finditer(text, at):
+        if match[0] == quote:
+            return match.end()
     return -1
 
 

@@ -12,14 +12,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from handrail.core.errors import UsageError
+from handrail.rlm.repl.finals import FUNCTIONS
 from handrail.rlm.repl.finals import NAMES as FINALS
 from handrail.rlm.repl.tools import QUERIES
+from handrail.rlm.sheltered import sheltered
 from handrail.tools.tool import Tool
 
-RESERVED = frozenset({*QUERIES, *FINALS, "context", "history", "tool_handler"})
-"""Names that no tool of a user may have."""
+RESERVED = frozenset({*QUERIES, *FINALS, "context", "history", "tool_handler", "handled", "show_vars"})
+"""Names that no tool of a user may have: they are taken in the REPL, or by what it asks of the host."""
+_NUMBERED = re.compile(r"(context|history)_\d+")
 
-SOURCE = '''
+SOURCE = sheltered('''
 import asyncio as _asyncio
 import json as _json
 
@@ -76,9 +79,17 @@ def _handle(call, handlers):
     except Exception as error:
         return {"ticket": call["ticket"], "error": str(error) or type(error).__name__}
 
+def _posted(result):
+    try:
+        return _host("handled", {"results": [result]})
+    except ValueError as error:
+        words = "its result cannot be used: " + str(error)
+    return _host("handled", {"results": [{"ticket": result["ticket"], "error": words}]})
+
 def _answered(reply, handlers=None):
     while "done" not in reply:
-        reply = _host("handled", {"results": [_handle(call, handlers) for call in reply["calls"]]})
+        for call in reply["calls"]:
+            reply = _posted(_handle(call, handlers))
     return reply["done"]
 
 def llm_query(
@@ -120,9 +131,7 @@ def _call(tool, signature, names, required, more, args, kwargs):
         if name not in given:
             raise TypeError(signature + " needs " + repr(name))
     return _host(tool, given)
-'''
 
-RECURSION = '''
 def rlm_query(prompt, model=None):
     """Have a model with a REPL of its own work on a prompt."""
     _check_prompt(prompt)
@@ -132,10 +141,13 @@ def rlm_query_batched(prompts, model=None):
     """Have a model with a REPL of its own work on each prompt. The answers are in the order of the prompts."""
     _check_prompts(prompts)
     return _answered(_host("rlm_query_batched", _said(prompts=list(prompts), model=model)))
-'''
+''')
+
+_DEFINED = re.findall(r"^(?:def |import \w+ as )(\w+)", FUNCTIONS + SOURCE, re.MULTILINE)
+_OWN = frozenset({"_host", "_final", "_seen", *_DEFINED})
 
 
-def prelude(tools: Iterable[Tool] = (), *, recursion: bool = True) -> str:
+def prelude(tools: Iterable[Tool] = ()) -> str:
     """The source to run first, and again when code has overwritten what it defines.
 
     It keeps no state, so running it again changes nothing else. `FINAL` and its like are in `finals`.
@@ -143,11 +155,11 @@ def prelude(tools: Iterable[Tool] = (), *, recursion: bool = True) -> str:
     Raises:
         UsageError: A tool has a name that is taken here, or two of them are one in Python.
     """
-    parts = [SOURCE, RECURSION if recursion else ""]
+    parts = [SOURCE]
     taken: dict[str, str] = {}
     for tool in tools:
         name = python_name(tool.name)
-        if name in RESERVED:
+        if is_taken(name):
             raise UsageError(f"a tool cannot be called {tool.name!r} here: the REPL has that name already; rename it")
         if (other := taken.setdefault(name, tool.name)) != tool.name:
             raise UsageError(f"the tools {other!r} and {tool.name!r} would both be {name!r} in the REPL; rename one")
@@ -155,10 +167,14 @@ def prelude(tools: Iterable[Tool] = (), *, recursion: bool = True) -> str:
     return "\n".join(parts)
 
 
-def functions(tools: Iterable[Tool] = (), *, recursion: bool = True) -> frozenset[str]:
+def is_taken(name: str) -> bool:
+    """Whether code in the REPL has something else under that name, also if it is never to call it."""
+    return name in RESERVED or name in _OWN or _NUMBERED.fullmatch(name) is not None
+
+
+def functions(tools: Iterable[Tool] = ()) -> frozenset[str]:
     """The public names that the prelude binds, each to a function."""
-    asking = QUERIES if recursion else QUERIES[:2]
-    return frozenset({*asking, "tool_handler", *(python_name(tool.name) for tool in tools)})
+    return frozenset({*QUERIES, "tool_handler", *(python_name(tool.name) for tool in tools)})
 
 
 def overwritten(names: Mapping[str, str], bound: Iterable[str]) -> list[str]:

@@ -11,9 +11,11 @@ from typing import Any
 from handrail.core.errors import ToolError
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
+from handrail.rlm.query.asking import WAITING
+from handrail.rlm.query.forms import check_pictures
 from handrail.rlm.query.handled import DAY
 from handrail.rlm.query.queries import Queries
-from handrail.rlm.repl.channel import Channels
+from handrail.rlm.repl.channel import Channels, Waits
 from handrail.rlm.values import RLMChatCompletion
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
@@ -38,6 +40,7 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
     async def llm_query(invocation: Invocation) -> dict[str, Any]:
         asked, channel = invocation.arguments, channels.get(invocation.id)
         try:
+            check_pictures([asked.get("prompt")])
             completion = await queries.query(
                 asked.get("prompt"),
                 response_format=asked.get("response_format"),
@@ -48,6 +51,7 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
             )
         except ValueError as error:
             raise ToolError(VALUE_ERROR, str(error)) from error
+        check_waiting(completion)
         return written(completion)
 
     async def llm_query_batched(invocation: Invocation) -> dict[str, Any]:
@@ -55,6 +59,7 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
         if channel is not None:
             channel.of_batch(run)
         try:
+            check_pictures(asked.get("prompts"))
             completions = await queries.batched(
                 asked.get("prompts"),
                 response_formats=asked.get("response_formats"),
@@ -65,6 +70,7 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
             )
         except ValueError as error:
             raise ToolError(VALUE_ERROR, str(error)) from error
+        check_waiting(*completions)
         return {"completions": list(map(written, completions))}
 
     return (
@@ -90,6 +96,16 @@ def query_tool(name: str, description: str, handler: Any) -> Tool:
 def run_of(invocation: Invocation) -> str:
     """The run of a query: named after the call, so that asking again takes it up."""
     return nested_id(invocation.context.run, invocation.id) if invocation.context.run else invocation.id
+
+
+def check_waiting(*completions: RLMChatCompletion) -> None:
+    """
+    Raises:
+        Waits: One of them waits for a person; so whoever asked waits too.
+    """
+    for each in completions:
+        if each.error_type == WAITING:
+            raise Waits(f"a call of {each.run!r}, which it began, waits for a person's word")
 
 
 def _options(asked: dict[str, Any]) -> dict[str, Any]:

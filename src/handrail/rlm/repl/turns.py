@@ -21,6 +21,11 @@ REPL = "repl"
 _SHORT = 2_000
 """Characters of a prompt and of an answer that are kept beside the code that asked."""
 
+_CUT_OFF = (
+    "Your variables are as they were before that reply. What its code had called by then was called all the same, "
+    "and is not undone: look before you call it again."
+)
+
 
 class Asked(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The arguments of one call: what the model wrote in one reply."""
@@ -171,10 +176,11 @@ class Turn(Struct, frozen=True):
 
 
 def ran_of(message: ResultMessage) -> Ran:
-    """A call that gave no result of its own, because it was refused or ran out of time, did nothing but say so."""
+    """A call that gave no result of its own, because it was cancelled or ran out of time, left no variables; but what
+    its code had called by then was called, and who writes the next code must not be left to think otherwise."""
     result = message.result
     if result.is_error or not isinstance(result.content, dict):
-        return Ran(notices=(result.text,))
+        return Ran(notices=(result.text, _CUT_OFF))
     return msgspec.convert(result.content, Ran)
 
 

@@ -16,7 +16,7 @@ from handrail.core.visible import visible
 from handrail.rlm.report.python import marked
 from handrail.rlm.report.style import STYLE
 from handrail.rlm.report.tree import Block, Query, Run, Said, Turn
-from handrail.rlm.report.words import KEY, count, first_line, money, safe, small, time, tokens
+from handrail.rlm.report.words import KEY, count, first_line, moment, money, safe, small, time, tokens
 
 TEXT = 20_000
 """Characters of one text that are shown."""
@@ -58,7 +58,7 @@ class _Page:
     # ── the run ──────────────────────────────────────────────────────────────────────
 
     def top(self, run: Run) -> str:
-        started = f" · {small(run.started[:19].replace('T', ' '))}" if run.started else ""
+        started = f" · {moment(run.started)}" if run.started else ""
         question = run.question.strip() or "A run without a question"
         heading = first_line(question, 200)
         rest = self.fold("The whole question", question) if heading != question else ""
@@ -73,7 +73,7 @@ class _Page:
 
     def answer(self, run: Run) -> str:
         if run.answer is None:
-            why = f"The run ended without one: {self.words(run.why)}" if run.why else "The run ended without one."
+            why = f"None is on record: {self.words(run.why)}" if run.why else "None is on record."
             return f'<section class="answer none"><p class="label">No answer</p><div class="pre">{why}</div></section>'
         kind, label = ("answer partial", "Partial answer") if run.partial else ("answer", "Answer")
         why = f'\n<p class="meta">{self.words(run.why)}</p>' if run.why else ""
@@ -146,7 +146,8 @@ class _Page:
         shown = queries[: QUERIES if self._left > 0 else 0]
         items = "".join(f"<li>{self.query(query, longest)}</li>\n" for query in shown)
         return (
-            f'<ul class="queries" aria-label="Sub-queries">\n{items}</ul>\n{_more(len(queries) - len(shown), "query")}'
+            f'<div class="part"><p class="label">{count(len(queries), "sub-query", "sub-queries")}</p>\n'
+            f'<ul class="queries">\n{items}</ul></div>\n{_more(len(queries) - len(shown), "query")}'
         )
 
     def query(self, query: Query, longest: float) -> str:
@@ -166,7 +167,7 @@ class _Page:
         ]
         return (
             f'<details class="query"><summary>{chips}<span class="first">{safe(first_line(asked, 160))}</span>'
-            f'<span class="meta">{tokens(query.used)} · {time(query.seconds)}</span>'
+            f'<span class="meta">{tokens(query.used)} · {time(query.seconds)}</span>{_heard(query)}'
             f'{_bar(0, query.seconds / longest)}</summary><div class="body">{"".join(body)}</div></details>'
         )
 
@@ -266,6 +267,12 @@ def _facts(turn: Turn, queries: int) -> Iterator[str]:
     yield time(turn.seconds)
     if turn.failed:
         yield '<span class="bad">an error</span>'
+
+
+def _heard(query: Query) -> str:
+    """How the answer begins: the questions of a batch begin all alike."""
+    kind, said = ("heard bad", query.error) if query.error else ("heard", query.answer)
+    return f'<span class="{kind}">{line}</span>' if (line := safe(first_line(said, 160))) else ""
 
 
 def _bar(begun: float, part: float) -> str:

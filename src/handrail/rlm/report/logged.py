@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from handrail.core.errors import UsageError
-from handrail.rlm import prompts
+from handrail.rlm.prompts import question_in
 from handrail.rlm.record.trajectory import Logged, Trajectory
-from handrail.rlm.report.tree import Block, Query, Run, Said, Turn, Used, by_model
+from handrail.rlm.report.tree import BELOW, Block, Query, Run, Said, Turn, Used, by_model
 from handrail.rlm.values import CodeBlock, ModelUsage, RLMChatCompletion, RLMIteration, RLMMetadata, UsageSummary
 
 DEEPEST = 8
@@ -36,8 +36,15 @@ def from_trajectory(trajectory: Trajectory, completion: RLMChatCompletion | None
         facts=_facts(metadata),
         started=trajectory.iterations[0].timestamp if trajectory.iterations else "",
         id=ended.run,
-        notes=trajectory.notes,
+        notes=(*_several(trajectory.iterations), *trajectory.notes),
     )
+
+
+def _several(logged: Sequence[Logged]) -> Iterator[str]:
+    """A logger that is used again writes on in the same file, and counts from 1 again."""
+    number = 1 + sum(after.number <= before.number for before, after in pairwise(logged))
+    if number > 1:
+        yield f"The file has the turns of {number:,} completions, one after another."
 
 
 def from_completion(completion: RLMChatCompletion, question: str = "") -> Run:
@@ -76,12 +83,9 @@ def _words(message: Mapping[str, Any]) -> str:
 
 
 def _turns(logged: Iterable[Logged], depth: int) -> tuple[Turn, ...]:
-    turns = [(each.number, each.iteration) for each in logged]
-    prompts: list[tuple[Said, ...]] = [(), *(said_of(iteration.prompt) for _, iteration in turns)]
-    return tuple(
-        _turn(number, iteration, new, depth)
-        for (number, iteration), new in zip(turns, map(_new, pairwise(prompts)), strict=True)
-    )
+    turns = list(logged)
+    prompts: list[tuple[Said, ...]] = [(), *(said_of(each.iteration.prompt) for each in turns)]
+    return tuple(_turn(each, new, depth) for each, new in zip(turns, map(_new, pairwise(prompts)), strict=True))
 
 
 def _new(prompts: tuple[tuple[Said, ...], tuple[Said, ...]]) -> tuple[Said, ...]:
@@ -93,14 +97,16 @@ def _new(prompts: tuple[tuple[Said, ...], tuple[Said, ...]]) -> tuple[Said, ...]
     return tuple(each for each in now[shared:] if each.role != "assistant")
 
 
-def _turn(number: int, iteration: RLMIteration, asked: tuple[Said, ...], depth: int) -> Turn:
+def _turn(logged: Logged, asked: tuple[Said, ...], depth: int) -> Turn:
+    iteration, left_out = logged.iteration, logged.left_out
     return Turn(
-        number=number,
+        number=logged.number,
         reply=iteration.response,
         asked=asked,
         blocks=tuple(_block(block, depth) for block in iteration.code_blocks),
         final=iteration.final_answer,
         seconds=iteration.iteration_time or 0.0,
+        notes=(f"{left_out:,} items of lists were left out when this turn was logged.",) if left_out else (),
     )
 
 
@@ -144,16 +150,19 @@ def _query(call: RLMChatCompletion, depth: int) -> Query:
 
 def _nested(call: RLMChatCompletion, depth: int, question: str = "") -> Run | None:
     match call.metadata:
-        case {"run_metadata": dict(metadata), "iterations": list(iterations)} if depth <= DEEPEST:
+        case {"run_metadata": dict(), "iterations": list()} if depth > DEEPEST:
+            return Run(model=call.root_model, notes=(BELOW,))
+        case {"run_metadata": dict(metadata), "iterations": list(iterations), **more}:
             try:
-                told = [RLMIteration.from_dict(each) for each in iterations]
+                told = [_logged(at, each) for at, each in enumerate(iterations, 1)]
                 begun = RLMMetadata.from_dict(metadata)
             except UsageError as error:
                 return Run(model=call.root_model, notes=(f"its trajectory cannot be read: {error}",))
-            turns = _turns([Logged(at, "", each) for at, each in enumerate(told, 1)], depth)
+            turns = _turns(told, depth)
+            missing = _number(more.get("left_out"), 0)
             return Run(
                 model=begun.root_model,
-                question=question or _question(said_of(told[0].prompt if told else call.prompt)),
+                question=question or _question(said_of(told[0].iteration.prompt if told else call.prompt)),
                 answer=call.response,
                 partial=call.partial,
                 why=call.error or "",
@@ -162,8 +171,19 @@ def _nested(call: RLMChatCompletion, depth: int, question: str = "") -> Run | No
                 used=_used(call.usage_summary),
                 facts=_facts(begun),
                 id=call.run,
+                notes=(f"Turns in the middle that were not kept: {missing:,}.",) if missing else (),
             )
     return None
+
+
+def _logged(at: int, line: Any) -> Logged:
+    """A turn in the metadata of a completion; its number is there if it was one of ours."""
+    iteration = RLMIteration.from_dict(line)
+    return Logged(_number(line.get("iteration"), at), "", iteration, _number(line.get("left_out"), 0))
+
+
+def _number(value: Any, otherwise: int) -> int:
+    return value if type(value) is int else otherwise
 
 
 def used_by(query: Query) -> Iterable[tuple[str, Used]]:
@@ -172,16 +192,6 @@ def used_by(query: Query) -> Iterable[tuple[str, Used]]:
 
 def _question(prompt: tuple[Said, ...]) -> str:
     return question_in(next((each.text for each in prompt if each.role == "user"), ""))
-
-
-def question_in(text: str) -> str:
-    """The question alone, out of what our runs say first; what others say first is left as it is."""
-    for template, field in ((prompts.QUESTION, "{question}"), (prompts.TASK_ONLY, "{task}")):
-        before = template.partition(field)[0].rpartition("}")[2]
-        _, found, asked = text.partition(before)
-        if found:
-            return asked.removesuffix(prompts.BEGIN).strip()
-    return text
 
 
 def _used(summary: UsageSummary) -> tuple[tuple[str, Used], ...]:

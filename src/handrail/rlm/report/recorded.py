@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from handrail.core.errors import HandrailError
+from handrail.core.errors import HandrailError, UsageError
 from handrail.core.events import Recorded, RunFinished, RunStarted
 from handrail.core.messages import (
     AssistantMessage,
@@ -14,9 +14,10 @@ from handrail.core.messages import (
     ResultMessage,
     UserMessage,
 )
+from handrail.rlm.prompts import question_in
 from handrail.rlm.repl import turns as told
-from handrail.rlm.report.logged import DEEPEST, question_in, used_by
-from handrail.rlm.report.tree import Block, Proof, Query, Run, Said, Turn, Used, by_model
+from handrail.rlm.report.logged import DEEPEST, used_by
+from handrail.rlm.report.tree import BELOW, Block, Proof, Query, Run, Said, Turn, Used, by_model
 from handrail.run.history import conversation_of
 
 History = Callable[[str], Iterable[Recorded]]
@@ -24,15 +25,22 @@ History = Callable[[str], Iterable[Recorded]]
 
 
 def from_journal(history: History, run: str, proof: Proof | None = None) -> Run:
-    """Raises:
-    JournalError: The journal cannot be read.
+    """Of a run whose words were erased, what is left of it.
+
+    Raises:
+        JournalError: The journal cannot be read.
     """
     return _run(history, run, proof, 0)
 
 
 def _run(history: History, run: str, proof: Proof | None, depth: int) -> Run:
     events = list(history(run))
-    conversation = conversation_of(events)
+    started = _time(next((event.at for event in events if isinstance(event, RunStarted)), 0))
+    try:
+        conversation = conversation_of(events)
+    except UsageError as error:
+        why = str(error)
+        return Run(model="unknown model", seconds=_seconds(events), started=started, id=run, proof=proof, notes=(why,))
     found = told.turns_of(conversation.messages)
     turns = tuple(_turn(run, number, turn, history, depth) for number, turn in enumerate(found, 1))
     last = conversation.messages[-1] if conversation.messages else None
@@ -51,7 +59,7 @@ def _run(history: History, run: str, proof: Proof | None, depth: int) -> Run:
         turns=turns,
         seconds=_seconds(events),
         used=by_model([*((each.model, _used(each)) for each in replies), *below]),
-        started=_time(next((event.at for event in events if isinstance(event, RunStarted)), 0)),
+        started=started,
         id=run,
         proof=proof,
         notes=() if events else ("The journal has no such run.",),
@@ -93,19 +101,23 @@ def _query(run: str, query: told.Query, history: History, depth: int) -> Query:
     said = tuple(_said(message) for message in messages)
     begins = next((at for at, each in enumerate(said) if each.role == "assistant"), len(said))
     is_run = any(isinstance(each, InvocationMessage) and each.call.name == told.REPL for each in messages)
-    nested = _run(history, query.run, None, depth + 1) if is_run and depth < DEEPEST else None
+    nested = _below(history, query, depth + 1) if is_run else None
     used = Used(query.calls, query.input_tokens, query.output_tokens, query.cost)
     return Query(
         model=query.model,
         prompt=said[:begins] or (Said("user", query.prompt),),
         answer=said[-1].text if begins < len(said) and said[-1].role == "assistant" else query.response,
         seconds=query.seconds,
-        used=used if nested is None else nested.total,
+        used=nested.total if nested is not None and nested.used else used,
         error=query.error or "",
         run=query.run,
         between=() if is_run else said[begins:-1],
         nested=nested,
     )
+
+
+def _below(history: History, query: told.Query, depth: int) -> Run:
+    return _run(history, query.run, None, depth) if depth <= DEEPEST else Run(model=query.model, notes=(BELOW,))
 
 
 def _of_its_own(run: str, history: History) -> tuple[Message, ...]:

@@ -112,7 +112,7 @@ border-radius:3px;background:var(--line);overflow:hidden}
 .fold{margin:.6rem 0 0}
 .error pre{background:var(--bad-tint);border-color:var(--bad);color:var(--bad)}
 .error>.label{color:var(--bad)}
-.queries{margin:.75rem 0 0;padding:0;list-style:none;border:1px solid var(--line);border-radius:.6rem;
+.queries{margin:0;padding:0;list-style:none;border:1px solid var(--line);border-radius:.6rem;
 background:var(--card)}
 .queries>li{padding:.15rem .8rem}
 .queries>li+li{border-top:1px solid var(--line)}
@@ -121,6 +121,10 @@ font-weight:600;overflow-wrap:anywhere}
 .chip.depth{background:var(--tint);color:var(--accent)}
 .chip.off{background:var(--bad-tint);color:var(--bad)}
 .first{font-size:.95rem;flex:1 1 14rem;min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.heard{flex:0 0 100%;min-width:0;padding-left:1.3rem;color:var(--muted);font-size:.85rem;overflow:hidden;
+text-overflow:ellipsis;white-space:nowrap}
+.heard.bad{color:var(--bad)}
+.query[open] .heard{display:none}
 .nested{border-left:3px solid var(--query);margin:.75rem 0;padding-left:1rem}
 footer{margin-top:3rem;padding-top:1rem;border-top:1px solid var(--line);color:var(--muted);font-size:.85rem;
 overflow-wrap:anywhere}
@@ -128,7 +132,9 @@ code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 @media(max-width:40rem){main{padding:1.25rem .9rem 3rem}h1{font-size:1.3rem}.turns>li{padding-left:2.2rem}
 .nested{padding-left:.6rem}.nested .turns>li{padding-left:2rem}.tiles{grid-template-columns:repeat(2,1fr)}
 .first{flex-basis:100%}pre{font-size:12px}}
-@media print{pre{max-height:none}body{background:#fff}}
+@media print{main{max-width:none;padding:0}pre{max-height:none;white-space:pre-wrap}body{background:#fff;font-size:11pt}
+.answer,.tiles{break-inside:avoid}h2,summary,.label{break-after:avoid}
+details::details-content{content-visibility:visible;display:block}.query[open] .heard{display:block}}
 """
 
 
@@ -136,4 +142,6 @@ def _variables(colours: dict[str, str]) -> str:
     return ";".join(f"--{name}:{value}" for name, value in colours.items())
 
 
-STYLE = f":root{{{_variables(LIGHT)}}}@media(prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}{_RULES}"
+STYLE = (
+    f":root{{{_variables(LIGHT)}}}@media screen and (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}{_RULES}"
+)

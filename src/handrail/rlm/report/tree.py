@@ -101,6 +101,9 @@ class Proof:
     verified: bool
 
 
+BELOW = "The runs below this one are left out here."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     model: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from html import escape
 
 from handrail.core.redact import redact_text
@@ -28,8 +29,19 @@ def time(seconds: float) -> str:
         return f"{seconds * 1000:,.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
+    if not seconds < 10**9:  # a record that somebody made up
+        return "–"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes:,} min {rest} s"
+
+
+def moment(text: str) -> str:
+    """A time as ISO 8601 writes it; with its zone, if it names one."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return small(text, 40)
+    return safe(f"{at:%Y-%m-%d %H:%M:%S} {at:%Z}".strip())
 
 
 def count(number: int, one: str, many: str) -> str:
@@ -37,8 +49,8 @@ def count(number: int, one: str, many: str) -> str:
 
 
 def first_line(text: str, most: int) -> str:
-    lines = (line.strip() for line in redact_text(text[: 50 * most]).splitlines())
-    return short(next(filter(None, lines), ""), most)
+    lines = redact_text(text.lstrip()[: most + KEY]).splitlines()
+    return short(lines[0].rstrip(), most) if lines else ""
 
 
 def short(text: str, most: int) -> str:

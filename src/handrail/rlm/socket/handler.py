@@ -16,11 +16,12 @@ import hmac
 import logging
 import os
 import socket
-from contextlib import ExitStack, closing
+from collections.abc import Coroutine
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from handrail.core.errors import HandrailError, UsageError, describe
+from handrail.core.errors import HandrailError, RateLimited, UsageError, describe
 from handrail.core.frames import FrameError
 from handrail.core.redact import redact_text
 from handrail.http.guard import is_loopback
@@ -69,6 +70,8 @@ class LMHandler:
         self._address: Address | None = None
         self._open = ExitStack()
         self._serving: dict[Peer, asyncio.Task[None]] = {}
+        self._dismissed: dict[Peer, asyncio.Task[None]] = {}
+        """For whom there was no place; they are being told so."""
         self._portal: Portal | None = None
 
     @property
@@ -90,16 +93,22 @@ class LMHandler:
         """
         if self._address is not None:
             return self._address
+        try:
+            self._address = await self._listen()
+        except BaseException:
+            self._open.close()
+            raise
+        return self._address
+
+    async def _listen(self) -> Address:
         if self._path is not None:
             listener = self._open.enter_context(_bound_path(self._path))
-            self._open.callback(self._path.unlink, missing_ok=True)
+            self._open.callback(_remove, self._path, self._path.lstat())
             self._server = await asyncio.start_unix_server(self._arrived, sock=listener, limit=CHUNK)
-            self._address = self._path
-        else:
-            listener = self._open.enter_context(bound(self._host, self._port))
-            self._server = await asyncio.start_server(self._arrived, sock=listener, limit=CHUNK)
-            self._address = self._host, listener.getsockname()[1]
-        return self._address
+            return self._path
+        listener = self._open.enter_context(bound(self._host, self._port))
+        self._server = await asyncio.start_server(self._arrived, sock=listener, limit=CHUNK)
+        return self._host, listener.getsockname()[1]
 
     async def aclose(self) -> None:
         """Stop listening; what is being asked is cancelled."""
@@ -108,7 +117,7 @@ class LMHandler:
             self._server.close()
             self._server = None
         self._open.close()
-        tasks = list(self._serving.values())
+        tasks = [*self._serving.values(), *self._dismissed.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -141,12 +150,23 @@ class LMHandler:
         if self._address is None:
             peer.abort()
             return
-        if len(self._serving) >= self._limits.connections and not self._make_room():
-            peer.dismiss(LMResponse(error="too many connections are open here; ask again later"))
-            return
-        task = asyncio.get_running_loop().create_task(self._serve(peer))
-        self._serving[peer] = task
-        task.add_done_callback(lambda _: self._serving.pop(peer, None))
+        if len(self._serving) < self._limits.connections or self._make_room():
+            self._begin(self._serving, peer, self._serve(peer))
+        elif len(self._dismissed) < self._limits.connections:
+            why = _busy("too many connections are open here; ask again later")
+            self._begin(self._dismissed, peer, peer.refuse(why))
+        else:
+            peer.abort()
+
+    def _begin(self, among: dict[Peer, asyncio.Task[None]], peer: Peer, work: Coroutine[Any, Any, None]) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            # Here and not in the work: one that is cancelled before its first step has no `finally`.
+            peer.abort()
+            if among.get(peer) is task:
+                del among[peer]
+
+        among[peer] = asyncio.get_running_loop().create_task(work)
+        among[peer].add_done_callback(ended)
 
     def _make_room(self) -> bool:
         """Of those that ask for nothing, the one that came first has to go."""
@@ -163,12 +183,12 @@ class LMHandler:
                 if response is None or not await peer.send(response):
                     return
                 del body, response  # or they are held while the next one is waited for
-        except (FrameError, Busy) as error:
+        except FrameError as error:
             await peer.refuse(LMResponse(error=str(error)))
+        except Busy as error:
+            await peer.refuse(_busy(str(error)))
         except OSError as error:
             logger.debug("a client was lost: %s", error)
-        finally:
-            peer.abort()
 
     async def _until_gone(self, peer: Peer, body: bytes) -> LMResponse | None:
         """The answer, or None if nobody waits for it any more."""
@@ -202,6 +222,10 @@ class LMHandler:
         return request
 
 
+def _busy(why: str) -> LMResponse:
+    return LMResponse(error=why, metadata={"error_type": RateLimited.code})
+
+
 def _bound_path(path: Path) -> closing[socket.socket]:
     """A Unix socket that only its owner can use. Until it listens nobody can connect, whatever its mode is."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -213,3 +237,10 @@ def _bound_path(path: Path) -> closing[socket.socket]:
         why = error.strerror or str(error)
         raise UsageError(f"cannot listen at {str(path)!r}: {why}; choose another path, or remove the file") from error
     return closing(listener)
+
+
+def _remove(path: Path, made: os.stat_result) -> None:
+    """The socket that we made, and not one that somebody else made in its place meanwhile."""
+    with suppress(OSError):
+        if os.path.samestat(path.lstat(), made):
+            path.unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 
 from handrail.core.frames import FRAME_LIMIT, HEADER, FrameError, Frames, frame
@@ -27,6 +28,8 @@ class HandlerLimits:
     connections: int = 256
     idle_seconds: float = 60.0
     """A connection may be open without asking anything."""
+    grace_seconds: float = 1.0
+    """For so long one that has just come keeps its place, even if it has not asked yet and another wants it."""
     arrival_seconds: float = 30.0
     """From the first byte of a request to its last."""
     departure_seconds: float = 30.0
@@ -50,10 +53,16 @@ class Peer:
         """Bytes of a request that has not arrived whole."""
         self._early = b""
         """What came while the request before it was being answered."""
-        self.is_idle = True
-        """Whether it has an answer to everything that it began to ask."""
+        self._clock = asyncio.get_running_loop().time
+        self._idle_from: float | None = self._clock() + limits.grace_seconds
+        """None while it has no answer to something that it began to ask."""
         writer.transport.set_write_buffer_limits(0)  # so that what is drained is on its way
         _keep_alive(writer.get_extra_info("socket"))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it could be told to go: it has its answers, or came a while ago and asks for nothing."""
+        return self._idle_from is not None and self._clock() >= self._idle_from
 
     async def request(self) -> bytes | None:
         """The next request, or None if there is none, or it does not come in time.
@@ -68,13 +77,14 @@ class Peer:
         if (body := self._fed(data)) is not None:
             return body
         if self._begun == 0:
-            self.is_idle = True
+            if self._idle_from is None:
+                self._idle_from = self._clock()
             try:
                 async with asyncio.timeout(self._limits.idle_seconds):
                     data = await self._reader.read(CHUNK)
             except TimeoutError:
                 return None
-            self.is_idle = False
+            self._idle_from = None
             if not data:
                 return None
             if (body := self._fed(data)) is not None:
@@ -105,12 +115,16 @@ class Peer:
         return body
 
     async def gone(self) -> bool:
-        """Wait until the client hangs up: True; or says more before it has its answer: False, and that is kept."""
+        """Wait until the client hangs up: True; or says too much before it has its answer: False, and that is kept."""
         try:
-            self._early = await self._reader.read(CHUNK)
+            while len(self._early) < CHUNK:
+                data = await self._reader.read(CHUNK)
+                if not data:
+                    return True
+                self._early += data
         except OSError:
             return True
-        return not self._early
+        return False
 
     async def send(self, response: LMResponse) -> bool:
         """Whether the client took it in time."""
@@ -133,11 +147,6 @@ class Peer:
         except OSError:  # a timeout too: it had its chance
             self.abort()
 
-    def dismiss(self, response: LMResponse) -> None:
-        """The last word to a client that nobody has time for."""
-        self._writer.write(framed_response(response, self._limits.frame_bytes))
-        self._writer.close()
-
     def abort(self) -> None:
         self._place.leave()
         self._writer.transport.abort()
@@ -154,7 +163,8 @@ def framed_response(response: LMResponse, limit: int) -> bytes:
 def _keep_alive(peer: socket.socket) -> None:
     if peer.family == socket.AF_UNIX:
         return
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE:
-        if hasattr(socket, name):
-            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    with suppress(OSError):  # it may have left already
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -119,10 +119,15 @@ def _completion(response: LMResponse) -> RLMChatCompletion:
     if found is not None and found.error is not None:
         raise _ERRORS.get(found.error_type or "", ModelError)(found.error, status=found.status_code)
     if response.error is not None:
-        raise ModelError(response.error)
+        raise _error(response.metadata)(response.error)
     if found is None:
         raise ProtocolError("the handler answered one prompt with a list")
     return found
+
+
+def _error(metadata: Mapping[str, Any] | None) -> type[ModelError]:
+    kind = (metadata or {}).get("error_type")
+    return _ERRORS.get(kind, ModelError) if isinstance(kind, str) else ModelError
 
 
 def _is_tagged(response: LMResponse) -> bool:
@@ -134,7 +139,8 @@ def _said(completion: RLMChatCompletion, tagged: bool, offered: NameMap | None) 
     """The words and the calls of a reply."""
     if completion.tool_calls is not None:
         calls = [_call(each, offered) for each in completion.tool_calls]
-        return _words(_told(completion.response) or {}), calls
+        told = _told(completion.response)
+        return completion.response if told is None else _words(told), calls
     if tagged or offered is None:
         return completion.response, []
     told = _told(completion.response)

@@ -29,6 +29,10 @@ TIMEOUT = 300.0
 """Seconds until an answer must be there, as upstream."""
 CHUNK = 256 * 1024
 """Bytes read at once."""
+_VALUES = 250_000
+"""In one message: thousands of prompts have fewer, and what strangers send must not become fifty times its size."""
+_UNREACHED = (OSError, OverflowError, UnicodeError)
+"""The last two are said of ports and names that cannot be."""
 
 
 async def ask(
@@ -52,7 +56,7 @@ async def ask(
             return response_of(await _exchanged(address, data, limit))
     except TimeoutError as error:
         raise _late(address, timeout) from error
-    except (OSError, OverflowError) as error:
+    except _UNREACHED as error:
         raise _unreached(address, error) from error
 
 
@@ -120,7 +124,7 @@ def response_of(body: bytes) -> LMResponse:
 
 
 def _object(body: bytes) -> Mapping[str, Any]:
-    value = parse_lightly(body)
+    value = parse_lightly(body, max_values=_VALUES)
     if not isinstance(value, dict):
         raise JSONTextError(f"expected a JSON object, got {kind_of(value)}")
     return value
@@ -188,7 +192,7 @@ def _exchanged_blocking(address: Address, data: bytes, timeout: float, limit: in
             return body
     except TimeoutError as error:
         raise _late(address, timeout) from error
-    except (OSError, OverflowError) as error:
+    except _UNREACHED as error:
         raise _unreached(address, error) from error
 
 

@@ -34,6 +34,8 @@ FORBIDDEN = {
     "clock_adjtime clock_adjtime64 adjtimex",
     "memory RLIMIT_AS does not see": "memfd_create memfd_secret shmget shmat shmctl msgget semget mq_open vmsplice",
     "where memory lies": "mbind migrate_pages move_pages set_mempolicy set_mempolicy_home_node",
+    "what the whole machine has little of": "io_setup io_submit io_getevents io_pgetevents inotify_init inotify_init1",
+    "the machine's disks": "sync syncfs",
 }
 
 NUMBERS = {
@@ -59,7 +61,19 @@ NAMESPACES = {
     "CLONE_NEWNET": 0x40000000,
 }
 CLONE_THREAD = 0x00010000
-TERMINAL = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCSCTTY": 0x540E, "TIOCSETD": 0x5423}
+REQUESTS = (
+    # call    argument  value
+    ("ioctl", 1, 0x5412),  # TIOCSTI: type at a terminal
+    ("ioctl", 1, 0x541C),  # TIOCLINUX
+    ("ioctl", 1, 0x540E),  # TIOCSCTTY: take a terminal
+    ("ioctl", 1, 0x5423),  # TIOCSETD
+    ("fcntl", 1, 1024),  # F_SETLEASE: keep the host from writing to its own file for a while
+    ("fcntl", 1, 1026),  # F_NOTIFY
+    ("prctl", 0, 1),  # PR_SET_PDEATHSIG: outlive the host when that is killed
+)
+"""Of calls that are needed, what is not. The kernel reads 32 bits of each; so must the filter."""
+NAMING = (socket.SOCK_DGRAM, socket.SOCK_RAW)
+"""Kinds of unix sockets that send to any path. One is made in a pair and need not stay in it."""
 
 
 @functools.cache
@@ -84,15 +98,16 @@ def refused() -> bytes:
         _refuse(kit, rules, "clone", kit.Arg(0, kit.MASKED_EQ, flag, flag))
     for name in ("socket", "socketpair"):
         _refuse(kit, rules, name, kit.Arg(0, kit.NE, socket.AF_UNIX), code=errno.EAFNOSUPPORT)
-    for request in TERMINAL.values():
-        # The kernel reads 32 bits of it; so must this.
-        _refuse(kit, rules, "ioctl", kit.Arg(1, kit.MASKED_EQ, 0xFFFFFFFF, request))
+    for name, argument, value in REQUESTS:
+        _refuse(kit, rules, name, kit.Arg(argument, kit.MASKED_EQ, 0xFFFFFFFF, value))
     return _exported(rules)
 
 
 @functools.cache
 def lockdown() -> bytes:
-    """What a program gives up once it is up: to fork, to become another program, to open a socket. Threads it keeps.
+    """What a program gives up once it is up: to fork, to become another program, to open a socket.
+
+    It keeps threads, and pairs of sockets that are connected to each other.
 
     Raises:
         MissingExtra: There is no pyseccomp.
@@ -104,6 +119,8 @@ def lockdown() -> bytes:
     for name in ("fork", "vfork", "execve", "execveat", "socket"):
         _refuse(kit, rules, name)
     _refuse(kit, rules, "clone", kit.Arg(0, kit.MASKED_EQ, CLONE_THREAD, 0))
+    for kind in NAMING:
+        _refuse(kit, rules, "socketpair", kit.Arg(1, kit.MASKED_EQ, 0xF, kind))
     return _exported(rules)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 from handrail.sandbox.jail.filters import refused
 from handrail.sandbox.jail.jailed import Jailed
@@ -33,10 +34,15 @@ def launch(
     stderr: int = subprocess.DEVNULL,
 ) -> Jailed:
     """The program dies with the thread that calls this."""
-    filter_fd = _held(refused())
-    args_fd, args = os.pipe()
-    status, status_fd = os.pipe()
-    try:
+    with ExitStack() as if_it_fails, ExitStack() as always:
+        filter_fd = _held(refused())
+        always.callback(os.close, filter_fd)
+        args_fd, args = os.pipe()
+        always.callback(os.close, args_fd)
+        if_it_fails.callback(os.close, args)
+        status, status_fd = _told()
+        always.callback(os.close, status_fd)
+        if_it_fails.callback(os.close, status)
         outer = subprocess.Popen(
             [bwrap, "--args", str(args_fd), "--", *argv],
             env={},
@@ -46,14 +52,10 @@ def launch(
             stdout=stdout,
             stderr=stderr,
         )
-    except BaseException:
-        os.close(args)
-        os.close(status)
-        raise
-    finally:
-        for descriptor in (filter_fd, args_fd, status_fd):
-            os.close(descriptor)
-    jailed = Jailed(outer, status)
+        if_it_fails.callback(outer.wait)
+        if_it_fails.callback(outer.kill)
+        jailed = Jailed(outer, status)
+        if_it_fails.pop_all()
     words = [*SEALED, *mounts, "--chdir", "/tmp", "--seccomp", str(filter_fd), "--json-status-fd", str(status_fd)]
     for name, value in {**ENVIRONMENT, **env}.items():
         words += ["--setenv", name, value]
@@ -71,8 +73,20 @@ def launch(
     return jailed
 
 
+def _told() -> tuple[int, int]:
+    """A pipe for what bubblewrap tells. Its end can be read from as well, so that it is never cut off: killed by that
+    in the middle of its work, with the host gone, it would leave half a jail that waits for ever."""
+    reader, writer = os.pipe()
+    try:
+        return reader, os.open(f"/proc/self/fd/{writer}", os.O_RDWR | os.O_CLOEXEC)
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+
+
 def _held(data: bytes) -> int:
     descriptor = os.memfd_create("seccomp")
-    os.write(descriptor, data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.pwrite(descriptor, data, 0)
     return descriptor

@@ -10,32 +10,36 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from handrail.core.errors import SandboxUnavailable
+
 LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
 PUBLIC = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 HIDDEN = (
-    "cmdline",
-    "config.gz",
-    "interrupts",
-    "kallsyms",
-    "kcore",
-    "keys",
-    "key-users",
-    "kmsg",
-    "modules",
-    "timer_list",
+    *("cmdline", "config.gz", "interrupts", "kallsyms", "kcore", "keys", "key-users", "kmsg", "modules", "timer_list"),
+    *("iomem", "ioports", "kpagecgroup", "kpagecount", "kpageflags", "slabinfo", "vmallocinfo"),
+    *("buddyinfo", "pagetypeinfo", "zoneinfo", "latency_stats", "sched_debug"),
 )
-"""Of /proc: what tells of the host and not of the program."""
+"""Of /proc: what tells of the host and not of the program. Much of it is for root, and a jail may be root's."""
 
 
 def python() -> Path:
-    """The interpreter in use, without the virtual environment that it may be in."""
-    return Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
+    """The interpreter in use, without the virtual environment that it may be in.
+
+    Raises:
+        SandboxUnavailable: There is none, as in a program that Python is only a part of.
+    """
+    found = getattr(sys, "_base_executable", "") or sys.executable
+    if not found or getattr(sys, "frozen", False):
+        raise SandboxUnavailable("this program has no Python to start again; run it by an installed one")
+    return Path(found).resolve()
 
 
 def python_files() -> Iterator[Path]:
-    yield Path(sys.base_prefix, "lib")
-    yield Path(sys.base_exec_prefix, sys.platlibdir)
+    """The interpreter, and its library where it looks for it: beside the file that it really is."""
+    for prefix in (Path(sys.base_prefix), Path(sys.base_exec_prefix)):
+        for folder in ("lib", sys.platlibdir):
+            yield from (prefix / folder, prefix.resolve() / folder)
     yield python()
 
 

@@ -43,11 +43,15 @@ def unavailable() -> str | None:
         return "bubblewrap was not found; install it (on Debian and Ubuntu: apt install bubblewrap)"
     try:
         refused()
+        python()
     except UsageError as error:
         return str(error)
-    if "--disable-userns" not in _help(bwrap):
-        return f"{bwrap} is too old; bubblewrap 0.8 or later is needed"
-    words = _trial(bwrap)
+    try:
+        if "--disable-userns" not in _help(bwrap):
+            return f"{bwrap} is too old; bubblewrap 0.8 or later is needed"
+        words = _trial(bwrap)
+    except (OSError, subprocess.SubprocessError) as error:
+        words = str(error)
     return None if words is None else f"bubblewrap did not start: {words}; {advice()}"
 
 
@@ -69,8 +73,6 @@ def _trial(bwrap: str) -> str | None:
                 env={},
                 stderr=writer,
             )
-        except OSError as error:
-            return str(error)
         finally:
             os.close(writer)
         try:
@@ -95,7 +97,9 @@ def _until_closed(descriptor: int) -> bytes:
 
 
 def _help(bwrap: str) -> str:
-    shown = subprocess.run([bwrap, "--help"], capture_output=True, text=True, env={}, check=False)
+    shown = subprocess.run([bwrap, "--help"], capture_output=True, text=True, env={}, timeout=SECONDS, check=False)
+    if shown.returncode != 0:
+        raise subprocess.SubprocessError(shown.stderr.strip() or f"it ended with {shown.returncode}")
     return shown.stdout + shown.stderr
 
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -22,7 +22,7 @@ from handrail.sandbox.port import ReplLimits
 
 _FLAGS = ("-P", "-s", "-S", "-B", "-c")
 # Not -I: that would have Python ignore the hash seed too. There is nothing else in its environment to ignore.
-_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "2"}
 _PROGRAM = Path(__file__).with_name("program.py")
 _GUARD = Path(__file__).with_name("guard.py")
 _SECONDS_TO_END = 10.0
@@ -50,6 +50,12 @@ class Child:
     output: int
     errors: int
 
+    def kill(self) -> None:
+        """End the process, and hang up. Whoever waits for a frame does not have to wait for the process."""
+        self.process.kill()
+        with suppress(OSError):  # it has hung up already
+            self.sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self.sock.close()
         self.control.close()
@@ -63,48 +69,44 @@ def start(limits: ReplLimits, jail: Jail | None) -> Child:
     Raises:
         SandboxUnavailable: It could not be started.
     """
-    with ExitStack() as theirs, ExitStack() as undo:
-        sock, their_sock = _sockets(theirs, undo)
-        control, their_control = _sockets(theirs, undo)
-        output, their_output = _pipe(theirs, undo)
-        errors, their_errors = _pipe(theirs, undo)
-        fds = (their_sock.fileno(), their_control.fileno())
-        sock.send(setup(limits.memory_bytes + _INTERPRETER, limits.message_bytes, _lockdown(jail)))
-        try:
+    try:
+        with ExitStack() as theirs, ExitStack() as undo:
+            sock, their_sock = _sockets(theirs, undo)
+            control, their_control = _sockets(theirs, undo)
+            output, their_output = _pipe(theirs, undo)
+            errors, their_errors = _pipe(theirs, undo)
+            fds = (their_sock.fileno(), their_control.fileno())
+            sock.send(setup(limits.memory_bytes + _INTERPRETER, limits.message_bytes, _lockdown(jail)))
             if jail is None:
                 process: Process = _Plain(fds, their_output, their_errors)
             else:
                 process = _Jailed(jail, fds, their_output, their_errors)
-        except OSError as error:
-            raise SandboxUnavailable(f"no interpreter could be started: {error}") from error
-        undo.pop_all()
-        return Child(process, sock, control, output, errors)
+            undo.pop_all()
+            return Child(process, sock, control, output, errors)
+    except OSError as error:
+        raise SandboxUnavailable(f"no interpreter could be started: {error}") from error
 
 
 class _Plain:
     """A process without a jail, with the guard as its parent."""
 
     def __init__(self, fds: tuple[int, int], output: int, errors: int) -> None:
-        self._watch, theirs = socket.socketpair()
-        self._directory = tempfile.mkdtemp(prefix="handrail-repl-")
-        given = (str(theirs.fileno()), self._directory, _PROGRAM.read_text("utf-8"), *map(str, fds))
-        try:
+        with ExitStack() as theirs, ExitStack() as undo:
+            self._watch, watched = _sockets(theirs, undo)
+            self._directory = tempfile.mkdtemp(prefix="handrail-repl-")
+            undo.callback(shutil.rmtree, self._directory, ignore_errors=True)
+            given = (str(watched.fileno()), self._directory, _PROGRAM.read_text("utf-8"), *map(str, fds))
             self._process = subprocess.Popen(
                 [sys.executable, *_FLAGS, _GUARD.read_text("utf-8"), *given],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                pass_fds=[theirs.fileno(), *fds],
+                pass_fds=[watched.fileno(), *fds],
                 env={"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT},
                 cwd=self._directory,
                 start_new_session=True,
             )
-        except OSError:
-            self._watch.close()
-            shutil.rmtree(self._directory, ignore_errors=True)
-            raise
-        finally:
-            theirs.close()
+            undo.pop_all()
 
     def kill(self) -> None:
         self._watch.close()

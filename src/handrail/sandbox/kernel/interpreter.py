@@ -1,7 +1,7 @@
 """The host's side of one interpreter: its cells, one after the other, each within its limits.
 
 A cell is ended in one way, whatever the reason: it is interrupted, and if it has not ended when the grace is over
-its process is killed. Then the socket closes, and whoever waits for the cell learns it from that.
+its process is killed and its socket shut. Whoever waits for the cell learns it from that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from handrail.sandbox.kernel.messages import Bound, Call, Done, Ready, Said
 from handrail.sandbox.kernel.output import Output
 from handrail.sandbox.kernel.program import ERROR_CHARS, NAMES, OUT_OF_MEMORY, to_json
 from handrail.sandbox.kernel.turn import Cause, Turn
-from handrail.sandbox.port import Cell, Ending, Host, HostError, ReplLimits, no_host
+from handrail.sandbox.port import Cell, Ending, Host, HostError, ReplLimits, named, no_host
 
 _SECONDS_TO_START = 30.0
 _SECONDS_TO_BIND = 60.0
@@ -36,6 +36,8 @@ class Interpreter:
         self._channel = Channel(child.sock, limits.message_bytes)
         self._output = Output(child.output, child.errors, limits.output_chars)
         self._printed = ("", "", 0)
+        self._talking = asyncio.Lock()
+        """Held by whoever waits for a frame, so that nothing is closed under them."""
         self._number = 0
         self.seed = 0
         self._ending: asyncio.Task[int] | None = None
@@ -48,7 +50,7 @@ class Interpreter:
             SandboxUnavailable: It did not start, with what it said about that.
         """
         try:
-            async with asyncio.timeout(_SECONDS_TO_START):
+            async with asyncio.timeout(_SECONDS_TO_START), self._talking:
                 if await self._channel.receive() != Ready():
                     raise FrameError("it began with something else")
         except (Lost, FrameError, TimeoutError) as error:
@@ -64,8 +66,9 @@ class Interpreter:
         """
         try:
             async with asyncio.timeout(_SECONDS_TO_BIND):
-                await self._channel.send(messages.put(self._number, name, value))
-                said = await self._channel.receive()
+                async with self._talking:
+                    await self._channel.send(messages.put(self._number, name, value))
+                    said = await self._channel.receive()
         except (Lost, FrameError, TimeoutError) as error:
             code = await self.aclose()
             raise SandboxUnavailable(f"the interpreter ended while {name!r} was put there ({_how(code)})") from error
@@ -97,19 +100,23 @@ class Interpreter:
 
     def kill(self) -> None:
         self.is_gone = True
-        self._child.process.kill()
+        self._child.kill()
 
-    async def aclose(self) -> int:
-        """Its exit code; of a signal, the number negated."""
+    def end(self) -> asyncio.Task[int]:
+        """Kill it and see that nothing is left: its exit code; of a signal, the number negated."""
         self.kill()
         if self._ending is None:
             self._ending = asyncio.create_task(self._reap())
-        return await asyncio.shield(self._ending)
+        return self._ending
+
+    async def aclose(self) -> int:
+        return await asyncio.shield(self.end())
 
     async def _reap(self) -> int:
         code = await self._child.process.wait()
-        self._printed = self._output.finish()
-        self._child.close()
+        async with self._talking:
+            self._printed = self._output.finish()
+            self._child.close()
         return code
 
     def _interrupt(self, number: int) -> None:
@@ -133,15 +140,16 @@ class Interpreter:
 
     async def _exchange(self, turn: Turn, told: bytes) -> Said:
         """Say something and wait for what it says next, while the clock runs."""
-        turn.go()
-        self._output.listen()
-        try:
-            await self._send(told)
-            turn.unanswered = None
-            return await self._channel.receive()
-        finally:
-            self._output.rest()
-            turn.stop()
+        async with self._talking:
+            turn.go()
+            self._output.listen()
+            try:
+                await self._send(told)
+                turn.unanswered = None
+                return await self._channel.receive()
+            finally:
+                self._output.rest()
+                turn.stop()
 
     async def _send(self, told: bytes) -> None:
         try:
@@ -199,7 +207,7 @@ class Interpreter:
             dropped=dropped,
             error=error,
             values={name: value for name, value in done.values.items() if name in peek},
-            names={name[:200]: kind[:200] for name, kind in list(done.names.items())[:NAMES]},
+            names=named({name[:200]: kind[:200] for name, kind in list(done.names.items())[:NAMES]}),
             seconds=turn.seconds,
         )
 

@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from handrail.core.frames import FrameError
 from handrail.core.jsontext import JSONTextError, parse_lightly
-from handrail.sandbox.kernel.program import to_json
+from handrail.sandbox.kernel.program import MAX_VALUES, NAMES, to_json
 
 ENVELOPE = 2**16
 """Bytes of a frame beside the value that it carries."""
+_VALUES = MAX_VALUES + 2 * NAMES
 
 
 class Ready(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
@@ -58,7 +59,7 @@ def read(body: bytes) -> Said:
         FrameError: It is none of these.
     """
     try:
-        said: Said = msgspec.convert(parse_lightly(body), Ready | Call | Bound | Done)
+        said: Said = msgspec.convert(parse_lightly(body, max_values=_VALUES), Ready | Call | Bound | Done)
     except (JSONTextError, msgspec.ValidationError) as error:
         raise FrameError(f"what it said could not be read: {error}") from error
     return said

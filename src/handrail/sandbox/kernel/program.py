@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 90
 MAX_INTEGER = 10**399
+MAX_VALUES = 250_000
+"""In what a cell sends, at any depth: the host looks at each of them."""
 REPR_CHARS = 10_000
 ERROR_CHARS = 20_000
 NAMES = 1_000
 
 _CHUNK = 2**20
+_STACK = 2 * 2**20
+"""Bytes of each thread, all of which count as memory: the usual eight megabytes would leave room for a few only."""
 _RESERVE = 8 * 2**20
 """Bytes that a cell does not get, so that what became of it can still be said."""
 OUT_OF_MEMORY = 77
@@ -51,15 +55,16 @@ class _Closed(Exception):
     """The host has hung up."""
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: Any, most: float = float("inf")) -> bytes:
     """A value as JSON, exactly: what JSON does not have is refused and not made into something like it.
 
     Raises:
-        ValueError: It is not JSON, or is nested too deeply, or has too long a number, or text that is not Unicode.
+        ValueError: It is not JSON, or is nested too deeply, or has too long a number, or text that is not Unicode, or
+            more than so many values.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        _check(value)
+        _check(value, most)
         return text.encode()
     except UnicodeEncodeError:
         raise ValueError("it has text that is not Unicode (half of a surrogate pair)") from None
@@ -69,8 +74,8 @@ def to_json(value: Any) -> bytes:
         raise ValueError(f"it is not JSON: {error}") from None
 
 
-def _check(value: Any) -> None:
-    level, depth = [value], 0
+def _check(value: Any, most: float) -> None:
+    level, depth, values = [value], 0, 0
     while level:
         depth += 1
         below: list[Any] = []
@@ -80,13 +85,17 @@ def _check(value: Any) -> None:
             if isinstance(item, dict):
                 if any(type(key) is not str for key in item):
                     raise TypeError("a key is not text")
+                values += len(item) or 1
                 below.extend(item.values())
             elif isinstance(item, (list, tuple)):
+                values += len(item) or 1
                 below.extend(item)
             elif isinstance(item, int) and not -MAX_INTEGER < item < MAX_INTEGER:
                 raise ValueError("a number has more than 399 digits")
         if below and depth >= MAX_DEPTH:
             raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+        if values > most:
+            raise ValueError(f"it has more than {most} values; send less, or send it as text")
         level = below
 
 
@@ -101,6 +110,7 @@ class Kernel:
         self._given: dict[str, Any] = {}
         self._talking = _thread.allocate_lock()
         self._main = _thread.get_ident()
+        self._process = os.getpid()
         self._cell = 0
         self._calls = 0
         self._is_waiting = False
@@ -131,6 +141,7 @@ class Kernel:
         if message["lockdown"]:
             exec(message["lockdown"], {})
         _bound_memory(message["memory_bytes"])
+        _thread.stack_size(_STACK)
 
     def _put(self, message: dict[str, Any]) -> None:
         name = message["name"]
@@ -158,6 +169,8 @@ class Kernel:
         with self._talking:
             self._cell = 0
         self._flush()
+        if self._is_forked():
+            os._exit(0)
         self._send(body)
 
     def _restore_streams(self) -> None:
@@ -180,7 +193,7 @@ class Kernel:
         values, left = [], self._message_bytes - 2 * ERROR_CHARS
         for name in peek:
             if name in self._variables:
-                shown = _shown(self._variables[name], left)
+                shown = _shown(self._variables[name], left, MAX_VALUES // len(peek))
                 left -= len(shown)
                 values.append(to_json(name) + b":" + shown)
         names = to_json(dict(self._names()))
@@ -200,7 +213,7 @@ class Kernel:
         """Ask the host, and wait for its answer."""
         if type(name) is not str:
             raise TypeError("the name of what the host is asked for must be text")
-        asked, given = to_json(name), to_json(value)
+        asked, given = to_json(name), to_json(value, MAX_VALUES)
         if len(asked) + len(given) > self._message_bytes:
             raise ValueError(f"{len(given)} bytes cannot cross: at most {self._message_bytes} can, with the name")
         message = json.loads(self._exchange(asked, given))
@@ -211,7 +224,13 @@ class Kernel:
             return message["value"]
         raise _exception(message["kind"], message["message"])
 
+    def _is_forked(self) -> bool:
+        """Whether this is a copy that a cell has made of the interpreter. It has its socket, and must not use it."""
+        return os.getpid() != self._process
+
     def _exchange(self, name: bytes, value: bytes) -> bytes:
+        if self._is_forked():
+            raise RuntimeError("the host can be asked only by the process of the cell, not by one that it has forked")
         with self._talking:
             if not self._cell:
                 raise RuntimeError("the host can be asked only while a cell runs")
@@ -309,10 +328,10 @@ def _done(number: int, error: str, failure: BaseException | None, values: bytes,
     return head + b',"values":' + values + b',"names":' + names + b"}"
 
 
-def _shown(value: Any, limit: int) -> bytes:
+def _shown(value: Any, limit: int, most: int) -> bytes:
     """As JSON, or else as the beginning of its `repr`."""
     try:
-        shown = to_json(value)
+        shown = to_json(value, most)
         if len(shown) <= limit:
             return shown
         text = value if type(value) is str else repr(value)

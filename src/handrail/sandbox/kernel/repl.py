@@ -73,8 +73,8 @@ class KernelRepl:
 
     async def aclose(self) -> None:
         self._is_closed = True
-        self._let_go(self._interpreter)
         await self._interpreter.aclose()
+        self._let_go(self._interpreter)  # not before: if this is cancelled, its sandbox sees to the end of it
 
     async def _there(self) -> Interpreter:
         """The interpreter, or another one if it is gone."""

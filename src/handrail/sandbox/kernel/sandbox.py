@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Self
 
 from handrail.core.errors import SandboxUnavailable, UsageError
@@ -27,6 +28,7 @@ class KernelSandbox:
         """Seconds that a cell has to end in after it was interrupted."""
         self._spare: deque[Interpreter] = deque()
         self._taken: set[Interpreter] = set()
+        self._starting = asyncio.Lock()
         self._is_closed = False
 
     @property
@@ -56,14 +58,18 @@ class KernelSandbox:
         await self.aclose()
 
     async def _take(self, seed: int) -> Interpreter:
-        if self._is_closed:
-            raise UsageError("this sandbox was closed")
         while self._spare:
             try:
                 return await self._begun(self._spare.popleft(), seed)
             except SandboxUnavailable:
                 continue  # it ended while it waited; one that is started now says why, if that goes on
-        return await self._begun(self._start(), seed)
+        async with self._starting:
+            # One in each round of the loop, which stands still meanwhile for some milliseconds.
+            await asyncio.sleep(0)
+            if self._is_closed:
+                raise UsageError("this sandbox was closed")
+            interpreter = self._start()
+        return await self._begun(interpreter, seed)
 
     async def _begun(self, interpreter: Interpreter, seed: int) -> Interpreter:
         interpreter.seed = seed
@@ -74,7 +80,7 @@ class KernelSandbox:
             self._taken.discard(interpreter)
             raise
         except BaseException:
-            interpreter.kill()  # it stays among those that are seen to their end when this is closed
+            interpreter.end().add_done_callback(lambda _: self._taken.discard(interpreter))
             raise
         self._fill()
         return interpreter
@@ -83,5 +89,7 @@ class KernelSandbox:
         return Interpreter(start(self._limits, self._jail), self._limits, self._grace)
 
     def _fill(self) -> None:
-        while len(self._spare) < self._warm and not self._is_closed:
-            self._spare.append(self._start())
+        """Whoever takes one finds out why there is none: it is not a reason to refuse what there is."""
+        with suppress(SandboxUnavailable):
+            while len(self._spare) < self._warm and not self._is_closed:
+                self._spare.append(self._start())

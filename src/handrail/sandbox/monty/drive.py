@@ -24,9 +24,9 @@ from pydantic_monty import (
 
 from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.core.ports import Clock
-from handrail.sandbox.kernel.program import to_json
-from handrail.sandbox.monty.faults import ending_of
-from handrail.sandbox.monty.output import FLOOD, Printed
+from handrail.sandbox.kernel.program import MAX_VALUES, to_json
+from handrail.sandbox.monty.faults import Fault
+from handrail.sandbox.monty.output import FLOOD, Printed, nothing
 from handrail.sandbox.monty.prologue import ASK
 from handrail.sandbox.port import Ending, Host, HostError, ReplLimits, no_host
 
@@ -43,7 +43,7 @@ class Fed:
     ending: Ending
     why: str = ""
     """Of a limit of ours."""
-    error: Exception | None = None
+    fault: Fault | None = None
     """Of Monty."""
     value: Any = None
 
@@ -81,7 +81,8 @@ class Drive:
         except _Over as over:
             return Fed(ending=over.ending, why=str(over))
         except (MontyError, MontyFault) as error:
-            return Fed(ending=ending_of(error), error=error)
+            fault = Fault.of(error)
+            return Fed(ending=fault.ending, fault=fault)
 
     async def _timed(self, turn: Awaitable[AsyncSnapshot]) -> AsyncSnapshot:
         began = self._clock.monotonic()
@@ -94,6 +95,8 @@ class Drive:
         except Exception as error:
             raise MontyFault(str(error)) from error
         finally:
+            # Monty holds on to the output where Python cannot see it, and the output must not hold on to us.
+            self._printed.on_flood = nothing
             self.seconds += self._clock.monotonic() - began
 
     async def _unless_flooded(self, turn: asyncio.Future[AsyncSnapshot]) -> AsyncSnapshot:
@@ -139,28 +142,30 @@ class Drive:
             return _raised("NameError", f"name {str(snapshot.function_name)[:200]!r} is not defined")
         match snapshot.args:
             case (str(name), str(text)):
-                return await self._asked(name, text.encode())
+                return await self._asked(name, text)
         return _raised("TypeError", "the host is asked by _host(name, value)")
 
-    async def _asked(self, name: str, text: bytes) -> Answer:
+    async def _asked(self, name: str, text: str) -> Answer:
         most = self._limits.message_bytes
-        if len(text) > most:
-            return _raised("ValueError", f"{len(text)} bytes cannot cross: at most {most} can")
+        if len(name) + len(text) > most or len(name.encode()) + len(said := text.encode()) > most:
+            return _raised(
+                "ValueError", f"{len(text)} characters cannot cross: at most {most} bytes can, with the name"
+            )
         try:
-            value = parse_lightly(text)
+            value = parse_lightly(said, max_values=MAX_VALUES)
         except JSONTextError as error:
-            return _raised("ValueError", f"it is not JSON: {error}")
+            return _raised("ValueError", f"it is not JSON that can cross: {error}")
         try:
             answer = await self._host(name, value)
         except HostError as error:
             return _raised(error.kind, str(error))
         try:
-            said = to_json(answer)
+            reply = to_json(answer)
         except ValueError as error:
             return _raised("ValueError", f"what {name[:200]!r} answered cannot cross: {error}")
-        if len(said) > most:
+        if len(reply) > most:
             return _raised("ValueError", f"what {name[:200]!r} answered cannot cross: it has more than {most} bytes")
-        return {"return_value": said.decode()}
+        return {"return_value": reply.decode()}
 
 
 class MontyFault(Exception):

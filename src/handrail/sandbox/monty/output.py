@@ -12,7 +12,7 @@ FLOOD = 10
 class Printed:
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.on_flood: Callable[[], object] = _nothing
+        self.on_flood: Callable[[], object] = nothing
         self._pieces: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._kept = 0
         self._seen = 0
@@ -43,5 +43,5 @@ class Printed:
         return self._seen - self._kept
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Nobody is to be told."""

@@ -12,7 +12,8 @@ from handrail.sandbox.kernel.program import NAMES, REPR_CHARS
 ASK = "_handrail_ask"
 """The name that Monty does not know, so that a call of it comes to the host."""
 
-LOOK = "_handrail_look(_handrail_locals(), _handrail_peek)"
+LOOK = "_handrail_look(_handrail_locals(), _handrail_peek, _handrail_seed)"
+"""What there is after a cell, as JSON; and the dice for the next one."""
 
 PUT = "{name} = _handrail_loads(_handrail_text)\n_handrail_given[{name!r}] = {name}\n_handrail_text = None\nNone"
 
@@ -30,7 +31,9 @@ _handrail_given = {}
 def _handrail_keys(value, *, isinstance=isinstance, str=str, dict=dict, list=list, tuple=tuple, all=all):
     if isinstance(value, dict):
         return all([isinstance(key, str) and _handrail_keys(value[key]) for key in value])
-    return not isinstance(value, (list, tuple)) or all([_handrail_keys(item) for item in value])
+    if not isinstance(value, (list, tuple)):
+        return True
+    return all([_handrail_keys(item) for item in value if isinstance(item, (dict, list, tuple))])
 
 
 def _host(name, value=None, *, dumps=_handrail_json.dumps, len=len, isinstance=isinstance, str=str):
@@ -61,7 +64,8 @@ def _handrail_shown(value, left, *, dumps=_handrail_json.dumps, repr=repr, len=l
     return dumps(shown[:REPR_CHARS], ensure_ascii=False)
 
 
-def _handrail_look(scope, peek, *, given=_handrail_given, shown=_handrail_shown, type=type, len=len):
+def _handrail_look(scope, peek, seed, *, given=_handrail_given, shown=_handrail_shown, type=type, len=len):
+    _handrail_random.seed(seed)
     names = {}
     for name in scope:
         if len(names) == NAMES:

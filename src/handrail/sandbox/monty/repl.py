@@ -20,14 +20,14 @@ from pydantic_monty import AsyncMontySession, MontyError
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.core.ports import Clock
-from handrail.sandbox.kernel.program import to_json
+from handrail.sandbox.kernel.program import MAX_VALUES, NAMES, to_json
 from handrail.sandbox.monty.drive import Drive, Fed
-from handrail.sandbox.monty.faults import TAIL, told
+from handrail.sandbox.monty.entering import entered
 from handrail.sandbox.monty.output import Printed
 from handrail.sandbox.monty.prologue import LOOK, PUT, SEED, prologue
 from handrail.sandbox.monty.sealed import State, seal, unseal
 from handrail.sandbox.monty.worker import Worker
-from handrail.sandbox.port import JSON, Cell, Host, Kind, ReplLimits, no_host
+from handrail.sandbox.port import JSON, Cell, Host, Kind, ReplLimits, named, no_host
 
 KEPT_BYTES = 16 * 2**20
 """Variables that take more than this are not kept aside before each cell: that would take longer than most cells."""
@@ -38,8 +38,13 @@ _COPIES = 4
 
 _LOST = "the interpreter and its variables were lost before this cell, and nothing of it has run"
 
+_UNSEEN = "its variables could not be looked at: they take too much time or memory"
+
 _WHOLE = ("ok", "error", "memory")
 """Endings after which an interpreter may go on."""
+
+_MOST_SEEN = 4 * NAMES
+"""Names and values that a look may find."""
 
 Checkout = Callable[[], AsyncMontySession]
 
@@ -52,12 +57,15 @@ class _Seen(Struct):
 
 
 class MontyRepl:
-    def __init__(self, checkout: Checkout, limits: ReplLimits, *, seed: int, key: bytes, clock: Clock) -> None:
+    def __init__(
+        self, checkout: Checkout, limits: ReplLimits, *, seed: int, key: bytes, clock: Clock, grace: float
+    ) -> None:
         self._checkout = checkout
         self._limits = limits
         self._seed = seed
         self._key = key
         self._clock = clock
+        self._grace = grace
         self._session: AsyncMontySession | None = None
         self._worker: Worker | None = None
         self._saved: State | None = None
@@ -105,31 +113,41 @@ class MontyRepl:
                 stdout=printed.stdout,
                 stderr=printed.stderr,
                 dropped=printed.dropped,
-                error=fed.why or ("" if fed.error is None else told(fed.error, self._cells, self._limits)),
-                values={} if seen is None else _read(seen.values),
+                error=fed.why or ("" if fed.fault is None else fed.fault.told(self._cells, self._limits)),
+                values={} if seen is None else _read(seen.values, peek),
                 names=self._names,
                 seconds=drive.seconds,
                 state="kept" if whole or self._saved is not None else "gone",
             )
 
     async def _cell(self, drive: Drive, code: str, peek: tuple[str, ...]) -> tuple[Fed, _Seen | None]:
-        """The code, then a look at what it left, and the dice for the next one."""
+        """The code and in the same breath a look at what it left; after an error, the look by itself."""
         self._number += 1
+        most = self._limits.message_bytes
+        asked = self._next_dice() | {"_handrail_peek": [name for name in peek if name.isidentifier()]}
         if (why := self._refused(code)) is not None:
             fed = Fed(ending="error", why=why)
         else:
             self._cells[self._feeds] = self._number
-            fed = await self._fed(drive, f"{code}\n{TAIL}")
+            # Two lines on, or a backslash at its end would take the look for the rest of its last line.
+            fed = await self._fed(drive, f"{code}\n\n{LOOK}", asked)
+            if (seen := _seen(fed, most)) is not None:
+                return fed, seen
         if fed.ending not in _WHOLE:
-            return fed, None
+            return _blamed(fed), None
         look = Drive(drive.session, self._limits, self._clock, Printed(self._limits.output_chars))
-        asked = {"_handrail_peek": [name for name in peek if name.isidentifier()]}
-        after = await self._fed(look, f"{SEED}\n{LOOK}", self._next_dice() | asked)
-        seen = _seen(after, self._limits.message_bytes)
-        if seen is None and fed.ending == "ok":
-            why = "its variables could not be looked at: they take too much time or memory"
-            fed = Fed(ending=after.ending if after.ending not in _WHOLE else "memory", why=why)
+        after = await self._fed(look, LOOK, asked)
+        if (seen := _seen(after, most)) is None:
+            fed = Fed(ending=after.ending if after.ending not in _WHOLE else "memory", why=self._unseen(fed))
+        elif fed.fault is not None and fed.fault.is_of_the_look:
+            fed = Fed(ending="ok")
         return fed, seen
+
+    def _unseen(self, fed: Fed) -> str:
+        """Whatever the code did, it is undone with its variables."""
+        if fed.fault is None or fed.fault.is_of_the_look:
+            return _UNSEEN
+        return f"{fed.fault.told(self._cells, self._limits)}\n{_UNSEEN}"
 
     def _refused(self, code: str) -> str | None:
         try:
@@ -143,7 +161,7 @@ class MontyRepl:
     async def _fed(self, drive: Drive, code: str, inputs: dict[str, Any] | None = None) -> Fed:
         self._feeds += 1
         if self._worker is not None:
-            self._worker.allow(self._limits.cell_seconds)
+            self._worker.allow(self._limits.cell_seconds + self._grace)
         return await drive.feed(code, inputs)
 
     def _next_dice(self) -> dict[str, Any]:
@@ -221,7 +239,7 @@ class MontyRepl:
             return self._session
         session = self._checkout()
         try:
-            await session.__aenter__()
+            await entered(session)
             self._session, self._worker = session, Worker(session.worker_pid, self._limits.memory_bytes)
             drive = Drive(session, self._limits, self._clock, Printed(self._limits.output_chars))
             if self._saved is None:
@@ -282,21 +300,31 @@ class MontyRepl:
             await session.__aexit__(None, None, None)
 
 
+def _blamed(fed: Fed) -> Fed:
+    """The look at what code has left can take its time up as well."""
+    if fed.fault is not None and fed.fault.is_of_the_look:
+        return Fed(ending=fed.ending, why=_UNSEEN)
+    return fed
+
+
 def _seen(fed: Fed, most: int) -> _Seen | None:
     """What the look found, if it can be believed to be that."""
     if fed.ending != "ok" or not isinstance(text := fed.value.output, str) or len(text) > 8 * most:
         return None
     try:
-        return msgspec.json.decode(text, type=_Seen)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        seen = msgspec.convert(parse_lightly(text.encode(), max_values=_MOST_SEEN), _Seen)
+    except (JSONTextError, UnicodeError, msgspec.ValidationError):
         return None
+    return _Seen(named(dict(list(seen.names.items())[:NAMES])), seen.values)
 
 
-def _read(values: dict[str, str]) -> dict[str, JSON]:
+def _read(values: dict[str, str], peek: tuple[str, ...]) -> dict[str, JSON]:
     read = {}
     for name, text in values.items():
+        if name not in peek:
+            continue
         try:
-            read[name] = parse_lightly(text.encode())
+            read[name] = parse_lightly(text.encode(), max_values=MAX_VALUES // len(peek))
         except JSONTextError:
             read[name] = text[:1_000]
     return read

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import secrets
+import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
+from weakref import ref
 
 from handrail.core.errors import MissingExtra, SandboxUnavailable, UsageError
 from handrail.core.ports import Clock, SystemClock
+from handrail.sandbox.monty.entering import entered
 from handrail.sandbox.port import Kind, Repl, ReplLimits
 
 if TYPE_CHECKING:
@@ -18,16 +23,21 @@ if TYPE_CHECKING:
 
 MAX_WORKERS = 256
 _PATIENCE = 30.0
-_GRACE = 1.0
-"""Seconds after a limit in which a worker may still stop by itself."""
 _LETTING_GO = 0.02
+_LETTING_GO_AT_THE_END = 0.1
+_AT_THE_END = 5.0
 
 
 class MontySandbox:
     """A dump of one of its interpreters can be loaded where the same `key` is given; without one, only here."""
 
     def __init__(
-        self, limits: ReplLimits = ReplLimits(), *, key: bytes | None = None, clock: Clock = SystemClock()
+        self,
+        limits: ReplLimits = ReplLimits(),
+        *,
+        key: bytes | None = None,
+        clock: Clock = SystemClock(),
+        grace: float = 1.0,
     ) -> None:
         try:
             import pydantic_monty  # noqa: F401
@@ -36,6 +46,8 @@ class MontySandbox:
         self._limits = limits
         self._key = key or secrets.token_bytes(32)
         self._clock = clock
+        self._grace = grace
+        """Seconds after a limit in which a worker may still stop by itself."""
         self._pool: AsyncMonty | None = None
         self._starting = asyncio.Lock()
         self._repls: list[MontyRepl] = []
@@ -50,7 +62,7 @@ class MontySandbox:
 
         pool = await self._started()
         checkout = partial(pool.checkout, limits=self._inside(), os_policy={"sleep": "call_host", "timezone": "utc"})
-        repl = MontyRepl(checkout, self._limits, seed=seed, key=self._key, clock=self._clock)
+        repl = MontyRepl(checkout, self._limits, seed=seed, key=self._key, clock=self._clock, grace=self._grace)
         self._repls = [*(each for each in self._repls if not each.is_closed), repl]
         await repl.restart()
         return repl
@@ -69,6 +81,7 @@ class MontySandbox:
         async with self._starting:
             if self._pool is None:
                 self._pool = await self._start()
+                _open.add(ref(self))
             return self._pool
 
     async def _start(self) -> AsyncMonty:
@@ -79,11 +92,11 @@ class MontySandbox:
                 min_processes=1,
                 max_processes=MAX_WORKERS,
                 checkout_timeout=_PATIENCE,
-                request_timeout=self._limits.cell_seconds + 2 * _GRACE,
+                request_timeout=self._limits.cell_seconds + 2 * self._grace,
                 max_checkouts_per_worker=1,
-                feed_duration_limit_grace=_GRACE,
+                feed_duration_limit_grace=self._grace,
             )
-            await pool.__aenter__()
+            await entered(pool)
         except (OSError, RuntimeError) as error:
             raise SandboxUnavailable(
                 f"Monty's workers cannot be started: {error}; run: pip install 'handrail[rlm]'"
@@ -93,13 +106,13 @@ class MontySandbox:
     async def aclose(self) -> None:
         self._is_closed = True
         repls, self._repls = self._repls, []
-        for repl in repls:
-            await repl.aclose()
+        await asyncio.gather(*(repl.aclose() for repl in repls))
         async with self._starting:
             pool, self._pool = self._pool, None
             if pool is None:
                 return
             await pool.__aexit__(None, None, None)
+            _open.discard(ref(self))
             # A thread of Monty's that still holds on to Python when the program ends aborts it.
             await asyncio.sleep(_LETTING_GO)
 
@@ -108,3 +121,22 @@ class MontySandbox:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+_open: set[ref[MontySandbox]] = set()
+"""Those that were started and not closed, be they still there or not."""
+
+
+@atexit.register
+def _close_what_is_open() -> None:
+    """For a program that ends without it: the threads of Monty must be at rest before Python is taken apart."""
+    if not _open:
+        return
+
+    async def close() -> None:
+        async with asyncio.timeout(_AT_THE_END):
+            await asyncio.gather(*(sandbox.aclose() for each in list(_open) if (sandbox := each()) is not None))
+
+    with suppress(Exception):  # there is nobody left to tell
+        asyncio.run(close())
+    time.sleep(_LETTING_GO_AT_THE_END)

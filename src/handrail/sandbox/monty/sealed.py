@@ -45,7 +45,12 @@ def unseal(sealed: bytes, key: bytes) -> State:
         raise UsageError("this is not a dump of an interpreter in Monty; give load() what dump() returned")
     if not hmac.compare_digest(sealed[len(_MAGIC) : start], _mac(key, sealed[start:])):
         raise UsageError("this dump was changed, or made with another key, and is not loaded; run the cells again")
-    return msgspec.msgpack.decode(sealed[start:], type=State)
+    try:
+        return msgspec.msgpack.decode(sealed[start:], type=State)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise UsageError(
+            "this dump is of another version of handrail, and is not loaded; run the cells again"
+        ) from error
 
 
 def _mac(key: bytes, body: bytes) -> bytes:

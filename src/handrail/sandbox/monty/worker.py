@@ -12,8 +12,9 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 
-_GRACE = 2
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
 _BESIDE_THE_HEAP = 2**30
 _COPIES = 4
 """Of the heap: what is sent is written out first."""
@@ -25,7 +26,11 @@ class Worker:
         self._handle = -1
         if pid is not None and sys.platform == "linux":
             self._handle = os.pidfd_open(pid)
-            self._confine(memory_bytes)
+            try:
+                self._confine(memory_bytes)
+            except OSError:
+                self.kill()
+                raise
 
     def _confine(self, memory_bytes: int) -> None:
         import resource
@@ -41,21 +46,23 @@ class Worker:
             resource.prlimit(self._pid, what, (_lower(most, hard), _lower(most, hard)))
 
     def allow(self, seconds: float) -> None:
-        """From now on it may compute for so long, and a little more; then the system ends it."""
+        """From now on it may compute for so long, and a second or two more; then the system ends it."""
         if not self._is_alive():
             return
         import resource
 
-        used = time.clock_gettime((~self._pid << 3) | 2)  # what clock_getcpuclockid(3) makes of a process id
-        _, hard = resource.prlimit(self._pid, resource.RLIMIT_CPU)
-        resource.prlimit(self._pid, resource.RLIMIT_CPU, (_lower(math.ceil(used + seconds) + _GRACE, hard), hard))
+        with suppress(OSError):  # it has ended meanwhile
+            used = time.clock_gettime((~self._pid << 3) | 2)  # what clock_getcpuclockid(3) makes of a process id
+            _, hard = resource.prlimit(self._pid, resource.RLIMIT_CPU)
+            resource.prlimit(self._pid, resource.RLIMIT_CPU, (_lower(math.ceil(used + seconds) + 1, hard), hard))
 
     def resident(self) -> int | None:
         """Bytes of memory that it holds, if that can be known."""
         if not self._is_alive():
             return None
-        with open(f"/proc/{self._pid}/statm") as told:
-            return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        with suppress(OSError), open(f"/proc/{self._pid}/statm") as told:
+            return int(told.read().split()[1]) * _PAGE
+        return None  # it has ended meanwhile
 
     def _is_alive(self) -> bool:
         """Its number may be another's as soon as it has ended; the handle never is."""

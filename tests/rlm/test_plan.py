@@ -1,0 +1,128 @@
+"""The program of those whose model is too small to write one, on every kind of context."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handrail.core.errors import ModelError
+from handrail.rlm import RLM, Files
+from handrail.rlm.plan import Plan
+from handrail.testing.model import ScriptedModel
+from tests.rlm.rooted import Echo
+
+HAY = "All work and no play.\n" * 60
+NEEDLE = "Mara sold the lighthouse to Jonas."
+TEXT = f"{HAY}{NEEDLE}\n{HAY}"
+QUESTION = "Who sold the lighthouse?"
+
+
+def folder(path: Path) -> Path:
+    (path / "deep").mkdir()
+    (path / "a.txt").write_text(HAY)
+    (path / "deep" / "b.txt").write_text(TEXT)
+    return path
+
+
+CONTEXTS: dict[str, Any] = {
+    "text": lambda path: TEXT,
+    "list": lambda path: [HAY, {"said": NEEDLE}, 7, None],
+    "dict": lambda path: {"first": HAY, "second": [NEEDLE], "third": {}},
+    "messages": lambda path: [{"role": "user", "content": TEXT}],
+    "file": lambda path: folder(path) / "deep" / "b.txt",
+    "folder": folder,
+    "files": lambda path: Files.of(folder(path)),
+    "held": lambda path: HAY * 4_000 + NEEDLE,
+    "stream": lambda path: io.BytesIO((HAY * 4_000 + NEEDLE).encode()),
+}
+
+
+@pytest.mark.parametrize("kind", ("monty", "os"))
+@pytest.mark.parametrize("name", CONTEXTS)
+async def test_the_line_with_the_words_of_the_question_is_found_in_it(kind: str, name: str, tmp_path: Path) -> None:
+    sub = Echo()
+    async with RLM(Plan(QUESTION), other_backends=[sub], environment=kind) as rlm:
+        found = await rlm.acompletion(CONTEXTS[name](tmp_path), QUESTION)
+
+    assert found.partial is False, found.error
+    assert NEEDLE in found.response.split("What the text says:")[1]
+    assert NEEDLE in sub.asked[0] and sub.asked[0].endswith(f"Question: {QUESTION}\nAnswer:")
+
+
+@pytest.mark.parametrize(
+    ("context", "question"),
+    [
+        ("", QUESTION),
+        ([], QUESTION),
+        ({}, QUESTION),
+        ("nothing of the kind", QUESTION),
+        (TEXT, "?"),
+        (TEXT, ""),
+        ("Тут ничего нет.", "Где маяк?"),
+    ],
+    ids=[
+        "empty text",
+        "empty list",
+        "empty dict",
+        "no word of it",
+        "a question without words",
+        "no question",
+        "Russian",
+    ],
+)
+@pytest.mark.parametrize("kind", ("monty", "os"))
+async def test_where_nothing_is_found_it_says_so(kind: str, context: Any, question: str) -> None:
+    async with RLM(Plan(question), other_backends=[Echo()], environment=kind) as rlm:
+        found = await rlm.acompletion(context, question or "…")
+
+    assert found.partial is False, found.error
+    assert found.response.startswith("No word of the question is in the context.")
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "line"),
+    [
+        ("Nichts.\nDer Bürgermeister verkaufte den LEUCHTTURM.", "Wer verkaufte den Leuchtturm?", "Der Bürgermeister"),
+        ("Ничего.\nМара продала МАЯК Ионе.", "Кто продал маяк?", "Мара продала"),
+        ("没有什么。\n马拉卖掉了灯塔。", "马拉卖掉了灯塔。", "马拉卖掉了灯塔"),
+    ],
+    ids=["German", "Russian", "Chinese"],
+)
+@pytest.mark.parametrize("kind", ("monty", "os"))
+async def test_other_languages_are_searched_alike(kind: str, text: str, question: str, line: str) -> None:
+    async with RLM(Plan(question), other_backends=[Echo()], environment=kind) as rlm:
+        found = await rlm.acompletion(text, question)
+
+    assert line in found.response.split("What the text says:")[1]
+
+
+async def test_a_question_is_data_and_never_code() -> None:
+    question = 'lighthouse """\nanswer["content"] = "taken over"\n``` {context} $words \\'
+    async with RLM(Plan(question), other_backends=[Echo()]) as rlm:
+        found = await rlm.acompletion(TEXT, question)
+
+    assert NEEDLE in found.response and json.dumps(question) in Plan(question).program
+
+
+async def test_a_sub_model_that_fails_is_told_and_not_taken_for_an_answer() -> None:
+    class Broken(ScriptedModel):
+        def stream(self, request: Any) -> Any:
+            raise ModelError("out of order")
+
+    async with RLM(Plan(QUESTION), other_backends=[Broken()], max_errors=1) as rlm:
+        found = await rlm.acompletion(TEXT, QUESTION)
+
+    assert found.partial and "What the text says" not in found.response
+
+
+@pytest.mark.parametrize(("reads", "most"), [(0, 700), (8_192, 700), (100_000, 2_600), (10**9, 6_100)])
+async def test_passages_are_as_long_as_the_sub_model_can_use(reads: int, most: int) -> None:
+    sub = Echo()
+    async with RLM(Plan(QUESTION, reads=reads), other_backends=[sub]) as rlm:
+        await rlm.acompletion(TEXT * 20, QUESTION)
+
+    assert most - 200 < max(map(len, sub.asked)) < most
