@@ -18,6 +18,7 @@ suite: .venv/.dev
 	@$(PY) scripts/setup_node.py
 	@scripts/setup_rust.sh
 	@scripts/setup_sandbox.sh
+	@scripts/setup_browser.sh
 
 demo: .venv/.runtime  ## a real model on this machine, real tools, from question to verified proof
 	@$(PY) scripts/setup_local.py

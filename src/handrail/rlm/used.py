@@ -42,7 +42,9 @@ def _cut_off(events: tuple[Recorded, ...]) -> Iterator[str]:
         if not isinstance(event, CallIntended) or event.tool not in QUERIES:
             continue
         end = ended.get(event.call_id)
-        if end.outcome == "ok" if end is not None else not event.call_id.startswith(cells):
+        has_answer = end is not None and end.outcome == "ok"
+        is_taken_up = end is None and not event.call_id.startswith(cells)
+        if has_answer or is_taken_up:
             continue
         run = nested_id(event.run, event.call_id)
         match event.arguments:

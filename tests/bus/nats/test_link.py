@@ -105,3 +105,26 @@ async def test_a_server_that_says_nothing_does_not_hold_up_the_end_of_a_worker()
                 await door.aclose(1)
                 await link.aclose()
             server.resume()
+
+
+async def test_a_connection_is_closed_also_where_the_client_fails_to_close_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with nats_server() as server:
+        link = Link(server.url, pace=QUICK)
+        await link.open()
+        client = link._client
+        assert client is not None
+
+        async def fails(self: object) -> None:
+            raise ConnectionResetError
+
+        monkeypatch.setattr(type(client), "_flush_pending", fails)
+        async with asyncio.timeout(PATIENCE):
+            await link.aclose()
+
+        assert client.is_closed
+        assert client._transport._bare_io_writer.is_closing()
+        reading = client._reading_task  # nobody ends it where the closing failed
+        reading.cancel()
+        await asyncio.wait({reading, client._ping_interval_task, client._flusher_task}, timeout=0.1)
+        for task in (client._ping_interval_task, client._flusher_task):
+            task.cancel()

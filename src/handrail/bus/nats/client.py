@@ -62,8 +62,14 @@ async def stopped(task: asyncio.Task[None]) -> None:
 
 
 async def close(client: Client) -> None:
-    with contextlib.suppress(Exception):  # whatever it says, it is thrown away
-        await client.close()
+    try:
+        with contextlib.suppress(Exception):  # whatever it says, it is thrown away
+            await client.close()
+    finally:
+        # Where nats-py fails or is cancelled on the way, it calls itself closed and leaves its connection open.
+        writer = getattr(getattr(client, "_transport", None), "_bare_io_writer", None)
+        if writer is not None and not writer.is_closing():
+            writer.transport.abort()
 
 
 async def flush(client: Client) -> None:

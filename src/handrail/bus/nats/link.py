@@ -171,7 +171,7 @@ class Link:
             self._attempt.cancel()
             await asyncio.wait({self._attempt})
         client, self._client = self._client, None
-        if client is not None and not client.is_closed:
+        if client is not None:
             await close(client)
 
     async def __aenter__(self) -> Self:
