@@ -90,3 +90,22 @@ def test_no_part_of_a_dump_and_no_other_bytes_are_taken_for_one(cut: int, garbag
         with pytest.raises(UsageError):
             unseal(bad, KEY)
     assert unseal(sealed, KEY) == STATE
+
+
+async def test_whatever_comes_right_after_a_cell_finds_it_whole(sandbox: MontySandbox) -> None:
+    """After a cell its variables are kept aside while nobody waits: that must not get in anybody's way."""
+    repl = await sandbox.repl()
+    await repl.run("x = 'a' * 8_000_000")
+    state = await repl.dump()
+    assert state is not None
+    for _ in range(3):
+        await repl.run("x = 'b' * 8_000_000")
+        await repl.load(state)
+        loaded = await repl.run("print(x[0])")
+        await repl.restart()
+        fresh = await repl.run("y = 'c' * 8_000_000")
+        await repl.put("z", "d")
+        put = await repl.run("print(y[0], z)")
+        assert (loaded.stdout, fresh.ending, put.stdout) == ("a\n", "ok", "c d\n")
+    await repl.run("x = 'e' * 8_000_000")
+    await repl.aclose()

@@ -6,6 +6,7 @@ variables are those from before the cell, if they were small enough to be kept a
 
 from __future__ import annotations
 
+import asyncio
 import keyword
 import math
 from collections.abc import Callable, Iterator
@@ -69,6 +70,8 @@ class MontyRepl:
         self._session: AsyncMontySession | None = None
         self._worker: Worker | None = None
         self._saved: State | None = None
+        self._saving: asyncio.Task[None] | None = None
+        """The variables are kept aside for the next cell while nobody waits for it yet."""
         self._is_lost = False
         self._is_busy = False
         self._is_closed = False
@@ -91,7 +94,8 @@ class MontyRepl:
     async def run(self, code: str, host: Host = no_host, *, peek: tuple[str, ...] = ()) -> Cell:
         with self._turn():
             session = await self._ready()
-            if self._is_lost or not await self._keep_aside(session):
+            await self._keep_aside(session)
+            if self._is_lost:
                 self._is_lost = False
                 return Cell(ending="lost", error=_LOST, state="gone")
             printed = Printed(self._limits.output_chars)
@@ -108,6 +112,7 @@ class MontyRepl:
                     await self._give_up()
             if seen is not None:
                 self._saved, self._names = None, seen.names
+                self._saving = asyncio.ensure_future(self._keep_aside(session))
             return Cell(
                 ending=fed.ending,
                 stdout=printed.stdout,
@@ -178,8 +183,8 @@ class MontyRepl:
             raise UsageError(f"{name!r} has {len(text)} bytes; at most {self._limits.message_bytes} can cross")
         with self._turn():
             session = await self._ready()
-            if not await self._keep_aside(session):
-                session = await self._ready()
+            await self._keep_aside(session)
+            session = await self._ready()  # another one, if that was the end of it
             drive = Drive(session, self._limits, self._clock, Printed(self._limits.output_chars))
             fed = None
             try:
@@ -206,7 +211,7 @@ class MontyRepl:
             if saved.version != pydantic_monty.__version__:
                 raise UsageError(f"this dump was made by Monty {saved.version}; run the cells again")
             await self._give_up()
-            self._saved, self._number = saved, saved.number
+            self._saved, self._number, self._is_lost = saved, saved.number, False
             await self._ready()
 
     async def restart(self) -> None:
@@ -235,6 +240,7 @@ class MontyRepl:
 
     async def _ready(self) -> AsyncMontySession:
         """A session with the variables that there should be."""
+        await self._settled()
         if self._session is not None:
             return self._session
         session = self._checkout()
@@ -261,11 +267,16 @@ class MontyRepl:
             raise SandboxUnavailable(f"no interpreter could be started in Monty: {why}")
         return session
 
-    async def _keep_aside(self, session: AsyncMontySession) -> bool:
-        """Keep the variables for when the cell has to be ended, if there are few. False if they are lost."""
+    async def _keep_aside(self, session: AsyncMontySession) -> None:
+        """Keep the variables for when the next cell has to be ended, if there are few."""
         if self._saved is None and self._size() <= min(KEPT_BYTES, self._limits.memory_bytes // _COPIES):
             self._saved = await self._state(session)
-        return not self._is_lost
+
+    async def _settled(self) -> None:
+        """Until what was begun after the last cell is done."""
+        if self._saving is not None and self._saving is not asyncio.current_task():
+            await asyncio.wait({self._saving})
+            self._saving = None
 
     def _size(self) -> float:
         """Bytes of the variables, roughly."""
@@ -296,6 +307,7 @@ class MontyRepl:
             self._names = {}
         if worker is not None:
             worker.kill()
+        await self._settled()
         if session is not None:
             await session.__aexit__(None, None, None)
 
