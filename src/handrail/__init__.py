@@ -8,10 +8,10 @@ Names are loaded when they are first used: `import handrail` itself is light.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from handrail.core.about import VERSION
+from handrail.core.lazily import lazily
 
 if TYPE_CHECKING:
     from handrail.core.calls import Attachment, Output, ToolCall, ToolResult
@@ -102,15 +102,4 @@ __all__ = [
 
 __version__ = VERSION
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'handrail' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _HOMES)

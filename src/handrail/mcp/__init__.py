@@ -5,8 +5,9 @@ Names are loaded when they are first used: the official package takes its time.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from handrail.core.lazily import lazily
 
 if TYPE_CHECKING:
     from handrail.mcp.client.asking import Asking, Elicited, PortAsking, Sampled
@@ -74,15 +75,4 @@ __all__ = [
     "mcp_ensemble",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'handrail.mcp' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _HOMES)
