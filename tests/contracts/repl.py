@@ -263,14 +263,14 @@ class ReplContract:
         assert cell.ending == "error"
         assert "NameError: nothing answers to 'anything' here" in cell.error
 
-    async def test_what_else_the_host_raises_ends_the_cell_and_reaches_whoever_ran_it(self, repl: Repl) -> None:
+    async def test_what_else_the_host_raises_ends_the_cell_and_reaches_whoever_ran_it(self, fresh: Repl) -> None:
         async def broken(name: str, value: Any) -> Any:
             raise ZeroDivisionError("a bug in the host")
 
-        await repl.run("before = 1")
+        await fresh.run("before = 1")
         with pytest.raises(ZeroDivisionError, match="a bug in the host"):
-            await repl.run("while True:\n    try:\n        _host('x')\n    except Exception:\n        pass", broken)
-        assert (await patiently(repl.run("print('on')"))).stdout == "on\n"
+            await fresh.run("while True:\n    try:\n        _host('x')\n    except Exception:\n        pass", broken)
+        assert (await patiently(fresh.run("print('on')"))).stdout == "on\n"
 
     async def test_what_is_not_json_does_not_leave_the_cell(self, repl: Repl) -> None:
         for value in ("{1, 2}", "float('nan')", "float('inf')", "{1: 2}", "b'x'", "object()", "print", "10**400"):
@@ -532,7 +532,7 @@ class ReplContract:
         assert ticks >= 5
 
     @pytest.mark.parametrize("guarded", [False, True], ids=["plain", "swallowing"])
-    async def test_a_cancelled_caller_ends_its_cell(self, repl: Repl, guarded: bool) -> None:
+    async def test_a_cancelled_caller_ends_its_cell(self, fresh: Repl, guarded: bool) -> None:
         begun = asyncio.Event()
 
         async def host(name: str, value: Any) -> Any:
@@ -540,12 +540,12 @@ class ReplContract:
 
         guard = "while True:\n    try:\n        x = [i for i in range(9)]\n    except BaseException:\n        pass"
         code = f"_host('begun')\n{guard if guarded else 'while True: pass'}"
-        running = asyncio.create_task(repl.run(code, host))
+        running = asyncio.create_task(fresh.run(code, host))
         await asyncio.wait_for(begun.wait(), PATIENCE)
         await self._cancelled(running)
-        assert (await patiently(repl.run("print('on')"))).stdout == "on\n"
+        assert (await patiently(fresh.run("print('on')"))).stdout == "on\n"
 
-    async def test_a_caller_that_is_cancelled_while_the_host_answers_ends_both(self, repl: Repl) -> None:
+    async def test_a_caller_that_is_cancelled_while_the_host_answers_ends_both(self, fresh: Repl) -> None:
         begun, ended = asyncio.Event(), asyncio.Event()
 
         async def host(name: str, value: Any) -> Any:
@@ -555,11 +555,11 @@ class ReplContract:
             finally:
                 ended.set()
 
-        running = asyncio.create_task(repl.run("while True:\n    _host('x')", host))
+        running = asyncio.create_task(fresh.run("while True:\n    _host('x')", host))
         await asyncio.wait_for(begun.wait(), PATIENCE)
         await self._cancelled(running)
         assert ended.is_set()
-        assert (await patiently(repl.run("print('on')"))).stdout == "on\n"
+        assert (await patiently(fresh.run("print('on')"))).stdout == "on\n"
 
     async def _cancelled(self, running: asyncio.Task[Cell]) -> None:
         running.cancel()

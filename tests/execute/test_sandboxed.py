@@ -32,6 +32,8 @@ from tests.sandbox.attacks import os as attacks
 from tests.sandbox.attacks.os import CANARY, Attack, Facts
 
 ROOT = Path(__file__).parents[2]
+IS_BELOW_TMP = ROOT.is_relative_to("/tmp")
+"""Then its own /tmp has folders of the same names, which it may fill."""
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -244,7 +246,7 @@ async def test_no_process_and_no_other_program_is_started(executor: Executor) ->
 @pytest.mark.parametrize("path", ["pyproject.toml", "src/handrail/core/frames.py", ".venv/escaped.pth"])
 async def test_nothing_of_the_project_is_written(executor: Executor, path: str) -> None:
     result = await ask(executor, "write", path=str(ROOT / path))
-    assert result.is_error
+    assert result.is_error or IS_BELOW_TMP
     assert "was here" not in ((ROOT / path).read_text() if (ROOT / path).exists() else "")
 
 
@@ -252,7 +254,8 @@ async def test_nothing_of_the_project_is_written(executor: Executor, path: str) 
 @pytest.mark.parametrize("path", ["pyproject.toml", ".git/config", "docs/index.md", "packages"])
 async def test_nothing_of_the_project_is_read_but_code(executor: Executor, path: str) -> None:
     assert (ROOT / path).exists() or path == ".git/config"
-    assert "FileNotFoundError" in (await ask(executor, "read", path=str(ROOT / path))).text
+    read = (await ask(executor, "read", path=str(ROOT / path))).text
+    assert "FileNotFoundError" in read or (IS_BELOW_TMP and read == "was here")
 
 
 @pytest.mark.requirement("abstractllm.sandbox")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import shutil
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -84,7 +85,7 @@ def test_code_that_is_gone_is_not_there_and_nothing_is_shown_in_its_place(
     monkeypatch.syspath_prepend(folder.parent)
     tool = add()
     (folder / "__init__.py").unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
     with pytest.raises(InvalidDefinition, match="which is not there"):
         sight_of(tool)
 
