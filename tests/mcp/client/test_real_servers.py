@@ -132,8 +132,8 @@ async def killed_in_mid_call(executor: Executor, journal: MemoryJournal, pid: in
     os.kill(pid, signal.SIGSTOP)
     task = asyncio.create_task(executor.invoke(call))
     await until(lambda: any(isinstance(event, CallIntended) and event.call_id == call.id for event in journal.events))
-    for _ in range(100):  # from the intent to the pipe there is nothing to wait for
-        await asyncio.sleep(0)
+    for _ in range(15):  # from the intent to the pipe there is nothing to wait for, but other tasks of the client
+        await asyncio.sleep(0.01)
     os.kill(pid, signal.SIGKILL)
     return await task
 
