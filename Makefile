@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench conformance fuzz soak suite format clean
+.PHONY: help demo test check bench conformance fuzz soak suite site pictures format clean
 PY := .venv/bin/python
 
 help:  ## list the targets
@@ -16,6 +16,7 @@ suite: .venv/.dev
 	@$(PY) scripts/fetch_schema_suite.py
 	@$(PY) scripts/setup_local.py
 	@$(PY) scripts/setup_node.py
+	@$(PY) scripts/setup_peers.py
 	@scripts/setup_rust.sh
 	@scripts/setup_sandbox.sh
 	@scripts/setup_browser.sh
@@ -46,8 +47,14 @@ fuzz: suite  ## hostile bytes into every reader, for a minute each (FUZZ=seconds
 soak: suite  ## what takes long: crashes, kills, thousands of turns and calls, fuzzing
 	@$(PY) -m soak
 
+site: .venv/.dev  ## the documentation as a site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "site/index.html"
+
+pictures: suite  ## the pictures of the page and of the terminal in docs/pictures/
+	@$(PY) scripts/pictures.py
+
 format: .venv/.dev  ## put the code in its usual form
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
 
 clean:  ## forget everything that was installed or built
-	@rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .cache dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -36,11 +36,18 @@ def test_every_module_of_the_source_is_in_the_wheel(wheel: zipfile.ZipFile) -> N
     assert source == {name for name in wheel.namelist() if name.endswith(".py")}
 
 
+def test_the_page_and_the_style_of_the_terminal_are_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+    beside = {".html", ".js", ".css", ".tcss", ".svg"}
+    source = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*") if path.suffix in beside}
+
+    assert source and source <= set(wheel.namelist())
+
+
 def test_the_wheel_names_its_extras_its_python_and_its_command(wheel: zipfile.ZipFile) -> None:
     metadata = Parser().parsestr(wheel.read("handrail-0.1.0.dist-info/METADATA").decode())
 
     extras = ["all", "bedrock", "bus", "cli", "img", "local", "mcp", "nats", "otel", "rag", "rlm", "sandbox"]
-    extras += ["semantic", "server", "stt"]
+    extras += ["semantic", "server", "stt", "tui"]
     assert sorted(metadata.get_all("Provides-Extra") or ()) == extras
     assert metadata["Requires-Python"] == ">=3.11"
     assert b"handrail = handrail.cli:main" in wheel.read("handrail-0.1.0.dist-info/entry_points.txt")

@@ -44,7 +44,8 @@ def cores() -> tuple[int | None, int | None]:
     return (free[0], free[-1]) if len(free) > 1 else (None, None)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Of a process that runs a peer: its own, without proxies, and with nothing sent home."""
     kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     return kept | _QUIET
 
@@ -53,7 +54,7 @@ def _environment() -> dict[str, str]:
 def service(core: int | None) -> Iterator[str]:
     """The mock service in its process: its address."""
     command = [sys.executable, "-m", "bench.turns.server", *([] if core is None else [str(core)])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=_environment()) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()) as process:
         try:
             assert process.stdout is not None
             yield f"http://127.0.0.1:{int(process.stdout.readline())}"
@@ -80,7 +81,7 @@ class Contestant:
         self._log = logs / f"{name}.{job}.txt"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=ROOT, env=_environment()
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=ROOT, env=environment()
             )
         self._rest = b""
         try:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from click.testing import Result
@@ -109,7 +111,7 @@ def test_a_node_serves_its_tools_to_those_who_bring_its_token(folder: Path) -> N
     serve = ("serve", "--listen", "127.0.0.1:0", "--tools", "tools.py", "--token-file", "token")
     with running(folder, *serve) as (process, said):
         (folder / "water.md").write_text("Rain water must boil for three minutes.")
-        url = said[0].removeprefix("Serving at ")
+        url = said[1].removeprefix("Serving at ")
         token = (folder / "token").read_text().strip()
         here = ("--at", url, "--token-file", "token")
         listed = asked(folder, "bus", "list", *here).stdout
@@ -136,6 +138,7 @@ def test_a_node_serves_its_tools_to_those_who_bring_its_token(folder: Path) -> N
     assert [json.loads(line)["event"] for line in frames.stdout.splitlines()][-2:] == ["tool_call", "done"]
     assert (folder / "notes.txt").read_text() == "good\n"
     assert ended == 0
+    assert said[0] == f"Page: {url}/, which asks for the token"
     assert token not in "\n".join((*said, denied.stderr, nobody.stderr, wrong.stderr))
 
 
@@ -189,6 +192,7 @@ def test_a_node_whose_nats_server_is_not_there_serves_over_http_and_says_so_with
         ended = told_to_end(process)
 
     assert any("NATS is not there" in line for line in said)
+    assert f"Page: {url}/#token={token}" in said
     assert "swordfish" not in "\n".join(said)
     assert added["output"] == {"content": 3}
     assert ended == 0
@@ -199,12 +203,32 @@ def test_a_program_reads_the_address_of_a_node_and_its_token_from_one_line_of_js
     with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
+        with urlopen(said["page"]) as page:
+            shown = page.read().decode()
         ended = told_to_end(process)
 
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", said["url"])
+    assert (said["page"], "<!doctype html>" in shown) == (f"{said['url']}/#token={said['token']}", True)
     assert said["node_id"].startswith("ed25519:")
     assert said["token"].startswith("hntoken://v1/")
     assert ended == 0
+
+
+@pytest.mark.parametrize(("words", "more"), [(("--no-page",), ""), ((), "[services]\npage = false\n")])
+def test_a_node_can_do_without_the_page_and_what_only_it_calls(folder: Path, words: tuple[str, ...], more: str) -> None:
+    (folder / "handrail.toml").write_text(CONFIG + more)
+    command = [sys.executable, "-m", "handrail", "serve", "--listen", "127.0.0.1:0", "--json", *words]
+    with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        with pytest.raises(HTTPError) as page:
+            urlopen(f"{said['url']}/")
+        page.value.close()
+        desk = asked(folder, "bus", "call", "desk.about", "--at", said["url"], HANDRAIL_TOKEN=said["token"])
+        told_to_end(process)
+
+    assert ("page" in said, page.value.code) == (False, 404)
+    assert "not_found" in desk.stderr
 
 
 def test_a_node_that_cannot_be_reached_or_tell_its_token_says_so_in_one_line(folder: Path) -> None:

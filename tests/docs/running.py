@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from types import ModuleType
 import pytest
 
 from tests.docs.pages import ROOT, Block, Page
+from tests.docs.terminal import terminal_of
 
 MODULE = "page"
 COMMANDS = ("python docs/examples/", "python3 bundle/")
@@ -36,12 +38,15 @@ def run_page(page: Page, folder: Path, patch: pytest.MonkeyPatch) -> None:
             path.write_text(block.text, encoding="utf-8")
     session = ModuleType(MODULE)
     patch.setitem(sys.modules, MODULE, session)
-    with _modules_restored(), asyncio.Runner() as runner:
+    with _modules_restored(), terminal_of(page, folder) as terminal, asyncio.Runner() as runner:
         for block, after in zip_longest(page.blocks, page.blocks[1:]):
             if block.not_run is not None or block.file is not None:
                 continue
             if block.language == "python":
-                _compare(page, block, after, _run(page, block, session, runner))
+                here = block if terminal is None else replace(block, text=terminal.here(block.text))
+                _compare(page, block, after, _run(page, here, session, runner))
+            elif block.language == "console" and terminal is not None:
+                terminal.type(block)
             elif block.language == "sh" and block.text.startswith(COMMANDS):
                 _compare(page, block, after, _command(block.text))
 

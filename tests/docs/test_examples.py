@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.clerk import service_of
 from tests.docs.pages import ROOT, Page, pages, read_page
 from tests.docs.running import matches, run_page
 
@@ -21,7 +22,8 @@ NOT_RUN: dict[str, int] = {}
 def test_the_examples_of_a_page_run_and_print_what_it_shows(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_page(page, tmp_path, monkeypatch)
+    with service_of(page, monkeypatch):
+        run_page(page, tmp_path, monkeypatch)
 
 
 def test_no_more_blocks_are_left_out_than_were_agreed() -> None:

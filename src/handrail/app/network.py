@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ import msgspec
 from handrail.app.builtin import OnBus
 from handrail.app.keeping import end, keep_up
 from handrail.app.offered import ForModels, Offered
-from handrail.app.opened import Adjust, AllowAll, App, Wanted, open_app
+from handrail.app.opened import Adjust, AllowAll, App, Ask, Wanted, open_app
 from handrail.app.person import Person
 from handrail.app.services import Makers, OpenModels
 from handrail.app.serving import LOOK
@@ -39,6 +39,7 @@ from handrail.core.about import VERSION
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.errors import BusError, UsageError
 from handrail.core.redact import Secret
+from handrail.execute.confirm import DeferAll
 from handrail.execute.rules import Rules
 from handrail.faces.builtin import BUILTIN
 from handrail.faces.bus import CapabilityBus
@@ -69,6 +70,10 @@ class NetworkNode:
     offered: Offered
     link: Link | None
     """To the NATS server, where one is configured."""
+    page: bool = False
+    """Whether it has a page for people."""
+    on_drain: Callable[[], None] = lambda: None
+    """Called when it takes no more calls."""
 
     @property
     def config(self) -> Config:
@@ -102,7 +107,9 @@ class NetworkNode:
             origins=node.origins,
             telemetry=lambda: telemetry_of(self.app.journal.path),
             sign=self.identity.sign,
+            page=self.page,
         )
+        server.life.on_drain.append(self.on_drain)
         if not self.config.services.has("llm"):
             return server
         from handrail.server.gateways.openapi import PATHS
@@ -158,6 +165,7 @@ async def open_node(
     wanted: Wanted = Wanted(),
     person: Person | None = None,
     *,
+    ask: Ask = lambda tools: DeferAll(),
     look: float | None = LOOK,
     adjust: Adjust = lambda config: config,
     environ: Mapping[str, str] = os.environ,
@@ -173,7 +181,7 @@ async def open_node(
     on_bus = OnBus()
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(
-            open_app(config, journal, wanted, person=person, beside=on_bus.beside(config), adjust=adjust)
+            open_app(config, journal, wanted, ask, person, beside=on_bus.beside(config), adjust=adjust)
         )
         identity = Identity.load_or_create(config.node.identity or journal.parent / KEY)
         store = TokenStore(journal.parent / TOKENS)
@@ -265,28 +273,28 @@ async def _connect(
     link: Link | None,
 ) -> None:
     """Let the capabilities of other nodes join. One that is not there joins when it comes."""
-    remotes: dict[str, Bus] = {}
+    remotes: list[tuple[str, str, Bus]] = []
     for name, peer in config.node.peers.items():
         from handrail.bus.http.bus import HttpBus
 
         remote = HttpBus(peer.url, token=peer.secret(environ), identity=identity)
         stack.push_async_callback(remote.aclose)
-        remotes[f"node {name!r}"] = RelayBus(remote, identity)
+        remotes.append((name, f"node {name!r}", RelayBus(remote, identity)))
     if link is not None:
         from handrail.bus.nats.bus import NatsBus
 
         nats = NatsBus(link, community=config.node.community, identity=identity)
         stack.push_async_callback(nats.aclose)
-        remotes["NATS"] = RelayBus(nats, identity)
+        remotes.append(("NATS", "NATS", RelayBus(nats, identity)))
 
-    async def join(name: str, remote: Bus) -> None:
+    async def join(name: str, called: str, remote: Bus) -> None:
         try:
-            await bus.connect(remote, keep=True)
+            await bus.connect(remote, keep=True, name=name)
         except BusError as error:
-            person.tell(f"{name} is not there ({error.code}); what it offers joins when it comes")
+            person.tell(f"{called} is not there ({error.code}); what it offers joins when it comes")
 
-    await asyncio.gather(*(join(name, remote) for name, remote in remotes.items()))
-    for joined in remotes.values():
+    await asyncio.gather(*(join(*each) for each in remotes))
+    for _, _, joined in remotes:
         stack.push_async_callback(bus.disconnect, joined)
 
 

@@ -72,6 +72,10 @@ class Node:
         return dict(self._held.servers)
 
     @property
+    def groups(self) -> tuple[Group, ...]:
+        return self._held.groups
+
+    @property
     def absent(self) -> tuple[str, ...]:
         """The servers that are switched on and not there; why was told."""
         if not self.config.llm.tools_enabled:

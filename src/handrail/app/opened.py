@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from handrail.app.node import Beside, Node, Sets
-from handrail.app.parts import Around, Server, loaded
+from handrail.app.parts import Around, Group, Server, loaded
 from handrail.app.person import Person
 from handrail.config.load import load_config
+from handrail.config.standing import Standing
 from handrail.config.values import Config
 from handrail.config.watch import Watch, ensembles_in, files_of
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from handrail.faces.llm import LLM
 
 Adjust = Callable[[Config], Config]
+"""What was said on the command line, put over a configuration each time that it is read."""
 Ask = Callable[[RegisteredTools], Approver]
 """Makes the approver that is asked where no rule decides; it may want to know the tools."""
 
@@ -63,8 +65,9 @@ class Wanted:
 class _Approving:
     """Who is asked: first the rules of now, then somebody who knows the tools of the run that asks."""
 
-    def __init__(self, ask: Ask, rules: Iterable[str]) -> None:
+    def __init__(self, ask: Ask, rules: Iterable[str], standing: Standing) -> None:
         self._ask = ask
+        self._standing = standing
         self._stated = tuple(map(Rule.parse, rules))
         self._rules = self._stated
         self._executor: Executor | None = None
@@ -72,7 +75,13 @@ class _Approving:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
+        """Those of the files, and those that were stated at the start."""
         return self._rules
+
+    @property
+    def standing(self) -> tuple[Rule, ...]:
+        """Those that a person set when a call waited, asked after the others."""
+        return self._standing.now()
 
     def begin(self, executor: Executor) -> None:
         """From now on there is somebody to ask."""
@@ -89,7 +98,8 @@ class _Approving:
         tools = self._executor.tools_of(question.run)
         if id(tools) not in self._known:
             self._known[id(tools)] = tools, self._ask(tools)
-        return await Rules(self._rules, self._known[id(tools)][1]).decide(question)
+        standing = await asyncio.to_thread(self._standing.now)
+        return await Rules((*self._rules, *standing), self._known[id(tools)][1]).decide(question)
 
 
 class App:
@@ -141,11 +151,27 @@ class App:
         return self._approving.rules
 
     @property
+    def standing(self) -> tuple[Rule, ...]:
+        """The person's own, set when a call waited for their word. They are asked after `rules`."""
+        return self._approving.standing
+
+    @property
     def servers(self) -> Mapping[str, Server]:
         """The MCP servers in use, by name."""
         return self._node.servers
 
-    def runner(self, llm: LLM, on_wait: OnWait = "tell") -> Runner:
+    @property
+    def person(self) -> Person:
+        """Who stands behind it."""
+        return self._person
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What files and handrail itself bring, with what each was made of."""
+        return self._node.groups
+
+    def runner(self, llm: LLM, on_wait: OnWait = "tell", *, valid: tuple[tuple[str, ...], ...] = ()) -> Runner:
+        """`valid` narrows what this model may call further: each list of patterns must cover a tool."""
         config = self.config
         return Runner(
             llm.model,
@@ -154,21 +180,22 @@ class App:
             on_wait=on_wait,
             defaults=llm.defaults,
             offering=config.offering,
-            valid=llm.valid,
+            valid=(*llm.valid, *valid),
         )
 
     # ── new files, new tools ─────────────────────────────────────────────────────────
 
-    async def reload(self) -> bool:
+    async def reload(self, file: Path | None = None) -> bool:
         """Read the files anew; whether runs that begin now have other tools than before. Runs under way keep theirs.
+        `file` is the configuration where there was none.
 
         Raises:
             HandrailError: Something in the files is wrong; everything stays as it was.
         """
         async with self._reloading:
             offered = self._offered
-            if self.config.file is not None:
-                before, config = self.config, self._adjust(load_config(self.config.file))
+            if (file := self.config.file or file) is not None:
+                before, config = self.config, self._adjust(load_config(file))
                 await self._node.change(config, self.executor.tools_in_use)
                 if config.policy != before.policy or config.journal != before.journal:
                     self._person.tell("What changed under [policy], [llm] or [proof] holds from the next start on.")
@@ -243,7 +270,7 @@ async def open_app(
         JournalError: The journal cannot be opened.
     """
     person = person or Person()
-    approving = _Approving(ask, wanted.rules)
+    approving = _Approving(ask, wanted.rules, Standing(person.approvals, config.file))
     apps: list[App] = []
     groups = loaded(config, wanted.tools)  # before anything is made: a mistake in a file leaves no journal
     async with AsyncExitStack() as stack:

@@ -50,6 +50,9 @@ class CapabilityDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True
     """What it may call itself, on behalf of its caller, as patterns of `name@version`; None is what the caller may."""
     untrusted: bool = False
     """Its words come from outside: data for a model, not orders."""
+    recorded: bool = True
+    """False is for what a person does at this node itself, as looking at its record: calls of it are not in that
+    record, other nodes are not told of it, and no call of it goes to another node."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or len(self.name) > 100:

@@ -33,9 +33,9 @@ class Peers:
     def any(self) -> bool:
         return bool(self._peers)
 
-    async def connect(self, bus: Bus, refresh: float, *, keep: bool = False) -> None:
+    async def connect(self, bus: Bus, refresh: float, *, keep: bool = False, name: str = "") -> None:
         """`keep` is for who comes and goes: it is asked again though it is not there now, or only we are."""
-        peer = Peer(bus, refresh)
+        peer = Peer(bus, refresh, name)
         if keep:
             self._add(peer)
         await self._ask(peer)
@@ -58,6 +58,13 @@ class Peers:
             self._keep_fresh(peer, now)
         return self.providers()
 
+    def all(self, older: float) -> tuple[Peer, ...]:
+        """Every one, lost or not; who was not heard of for so long is asked again, and nobody waits for that."""
+        now = self._clock.monotonic()
+        for peer in self._peers:
+            self._keep_fresh(peer, now, older)
+        return tuple(self._peers)
+
     def providers(self) -> list[Provider]:
         """What is known now, and not stale."""
         now = self._clock.monotonic()
@@ -71,8 +78,8 @@ class Peers:
             found = [each for each in self.providers() if each.descriptor.name == name]
         return found
 
-    def _keep_fresh(self, peer: Peer, now: float) -> None:
-        if now - peer.seen <= peer.refresh or id(peer) in self._asking:
+    def _keep_fresh(self, peer: Peer, now: float, older: float | None = None) -> None:
+        if now - peer.seen <= (peer.refresh if older is None else older) or id(peer) in self._asking:
             return
         task = self._asking[id(peer)] = asyncio.get_running_loop().create_task(self._ask_again(peer))
         task.add_done_callback(lambda _: self._asking.pop(id(peer), None))
@@ -83,7 +90,7 @@ class Peers:
         except Exception as error:  # nobody waits for it: it is told here or nowhere
             level = logging.DEBUG if peer.is_lost else logging.WARNING  # once; it is asked again at every call
             logger.log(level, "node %s does not say what it has: %s", peer.bus.node_id, _why(error))
-            peer.is_lost = True
+            peer.lose()
 
     async def _ask(self, peer: Peer) -> None:
         peer.take(await peer.bus.discover(), self._clock.monotonic(), self._node_id)

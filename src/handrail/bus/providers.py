@@ -17,6 +17,8 @@ from handrail.tools.tool import Tool
 PROGRESS = "progress"
 """Any capability may send it: `{current, total, stage}`."""
 _CHOICES = (str, int, float, bool)
+_REMEMBERED = 64
+"""Nodes that are gone."""
 
 
 class Provider:
@@ -141,8 +143,10 @@ class Registry:
 class Peer:
     """Another bus that was connected, and what it said it has."""
 
-    def __init__(self, bus: Bus, refresh: float) -> None:
+    def __init__(self, bus: Bus, refresh: float, name: str = "") -> None:
         self.bus = bus
+        self.name = name
+        """What people call it."""
         self.refresh = refresh
         """Seconds after which it is asked again."""
         self.seen = float("-inf")
@@ -151,6 +155,20 @@ class Peer:
         self.is_lost = False
         """Whether it could not be asked since."""
         self.providers: dict[tuple[str, str, Version], Provider] = {}
+        self.gone: dict[str, float] = {}
+        """The nodes that were there and are not, with when they were last heard of."""
+        self.losses = 0
+        """How often one was lost."""
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(each.node_id for each in self.providers.values())
+
+    def lose(self) -> None:
+        """It cannot be asked; that is news the first time."""
+        if not self.is_lost:
+            self.is_lost = True
+            self.losses += len(self.nodes)
 
     def take(self, offers: Sequence[Offer], now: float, own: str) -> None:
         """What it has now. Who stays keeps what is known of their health; our own capabilities are no news."""
@@ -163,4 +181,9 @@ class Peer:
             if known is None or known.descriptor != offer.descriptor:
                 known = Provider(offer.descriptor, offer.node_id, bus=self.bus)
             found[key] = known
+        before, were_lost = self.nodes, self.is_lost
+        self.gone |= dict.fromkeys(before, self.seen)
         self.providers, self.seen, self.heard, self.is_lost = found, now, bool(offers), False
+        self.losses += 0 if were_lost else len(before - self.nodes)
+        left = [(node, seen) for node, seen in self.gone.items() if node not in self.nodes]
+        self.gone = dict(left[-_REMEMBERED:])

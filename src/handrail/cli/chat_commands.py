@@ -14,7 +14,6 @@ from handrail.app import model_names
 from handrail.cli import text
 from handrail.cli.resources import all_prompts, all_resources, arguments_of, prompt_anywhere, read_anywhere, takes
 from handrail.cli.timeline import timeline
-from handrail.cli.tools_list import effects
 from handrail.cli.view import tell
 from handrail.core.errors import UsageError
 from handrail.core.ids import new_id
@@ -71,7 +70,7 @@ def _edit(chat: Chat, loop: asyncio.Runner, rest: str) -> str | None:
 
 def _tools(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
     for tool in chat.app.tools:
-        tell(f"  {text.visible(tool.scoped_name)} ({effects(tool)}): {text.visible(one_line(tool))}")
+        tell(f"  {text.visible(tool.scoped_name)} ({tool.effects}): {text.visible(one_line(tool))}")
     if not len(chat.app.tools):
         tell("  There are none; start with --tools, or configure ensembles.")
 

@@ -12,6 +12,8 @@ _COMMANDS = {
     "allow": "handrail.cli.confirm_allow",
     "deny": "handrail.cli.confirm_deny",
     "settle": "handrail.cli.confirm_settle",
+    "rules": "handrail.cli.confirm_rules",
+    "forget": "handrail.cli.confirm_forget",
 }
 
 

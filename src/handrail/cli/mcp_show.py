@@ -15,7 +15,6 @@ from handrail.cli.groups import examples
 from handrail.cli.mcp_servers import complete_servers, connected
 from handrail.cli.resources import takes
 from handrail.cli.setup import Setup, configured
-from handrail.cli.tools_list import effects
 from handrail.cli.view import answer, answer_json
 from handrail.core.errors import McpError
 from handrail.mcp.client.ensemble import McpEnsemble
@@ -66,7 +65,7 @@ async def _told(setup: Setup, name: str) -> dict[str, Any]:
             "server": name,
             "what": shown(setup.config.mcp[name].endpoint),
             "facts": text.builtins(ensemble.connection.facts),
-            "tools": {tool.name: f"{effects(tool)}; {one_line(tool)}" for tool in ensemble.tools},
+            "tools": {tool.name: f"{tool.effects}; {one_line(tool)}" for tool in ensemble.tools},
             "held": dict(ensemble.held),
             "resources": await _resources(ensemble),
             "prompts": await _prompts(ensemble),

@@ -1,4 +1,4 @@
-"""`handrail serve`: this node over HTTP, for other nodes, for pages and for any OpenAI or Anthropic client."""
+"""`handrail serve`: this node over HTTP: a page for people, and for other nodes and any OpenAI or Anthropic client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AGAIN = 1.0
 @click.command(
     "serve",
     epilog=examples(
-        "handrail serve                          at 127.0.0.1:8420, with a token that it prints",
+        "handrail serve                          a page at 127.0.0.1:8420, with a token in its address",
         "handrail serve --listen 127.0.0.1:0     at any free port",
         "handrail serve --nats nats://127.0.0.1:4222 --tools tools.py",
     ),
@@ -42,6 +42,7 @@ _AGAIN = 1.0
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen. Default: [node] host and port, 127.0.0.1:8420.")
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="PATH", help="Write the token there, unprinted.")
 @click.option("--no-token", is_flag=True, help="Ask nobody for a token. Every program on this machine may then call.")
+@click.option("--no-page", is_flag=True, help="Leave the page out, and whatever only it can do.")
 @click.option("--nats", metavar="URL", help="Also serve on this NATS server, and use what other nodes offer there.")
 @click.option(
     "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
@@ -53,18 +54,20 @@ def command(
     listen: str | None,
     token_file: Path | None,
     no_token: bool,
+    no_page: bool,
     nats: str | None,
     rules: tuple[str, ...],
     tools: tuple[str, ...],
 ) -> None:
-    """Serve this node: its tools and models, over HTTP.
+    """Serve this node: a page, its tools and its models, over HTTP.
 
-    POST /bus/v1/call calls a capability, as JSON, as server-sent events or over a WebSocket. /v1/chat/completions and
-    /v1/messages speak as OpenAI and Anthropic do: give a client this address and the token. /capabilities lists what
-    there is; /health, /ready, /metrics and /trace/recent are for operators. Only this machine can reach it, unless
-    --listen says otherwise. Ctrl-C or SIGTERM ends it when the calls under way have ended.
+    Open the address that it prints in a browser. POST /bus/v1/call calls a capability, as JSON, as server-sent events
+    or over a WebSocket. /v1/chat/completions and /v1/messages speak as OpenAI and Anthropic do: give a client this
+    address and the token. /capabilities lists what there is; /health, /ready, /metrics and /trace/recent are for
+    operators. Only this machine can reach it, unless --listen says otherwise. Ctrl-C or SIGTERM ends it when the calls
+    under way have ended.
     """
-    setup = setup.adjusted(lambda config: node_settings(config, listen, nats, no_token=no_token))
+    setup = setup.adjusted(lambda config: _paged(node_settings(config, listen, nats, no_token=no_token), not no_page))
     asyncio.run(_serve(setup, Chosen(None, tools, rules), token_file))
 
 
@@ -77,6 +80,11 @@ def node_settings(config: Config, listen: str | None, nats: str | None, *, no_to
     if nats is not None:
         node = replace(node, nats=nats)
     return replace(config, node=replace(node, token_required=False) if no_token else node)
+
+
+def _paged(config: Config, page: bool) -> Config:
+    services = config.services
+    return config if page else replace(config, services=replace(services, off=services.off | {"page"}))
 
 
 def address(written: str) -> tuple[str, int]:
@@ -92,14 +100,16 @@ def address(written: str) -> tuple[str, int]:
 async def _serve(setup: Setup, chosen: Chosen, token_file: Path | None) -> None:
     from handrail.app.keeping import end
     from handrail.app.network import open_node
+    from handrail.desk.node import open_desk_node
     from handrail.server.serving import serve
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     wanted = chosen.wanted(setup.config)
     node = setup.config.node
     async with AsyncExitStack() as stack:
+        opening = open_desk_node if setup.config.services.has("page") else open_node
         opened = await stack.enter_async_context(
-            open_node(setup.config, setup.journal, wanted, person_here(ask=False), adjust=setup.adjust)
+            opening(setup.config, setup.journal, wanted, person_here(ask=False), adjust=setup.adjust)
         )
         if node.nats is not None:
             stack.push_async_callback(end, asyncio.create_task(_on_nats(opened)))
@@ -132,15 +142,24 @@ def _say(url: str, *, opened: NetworkNode, file: Path | None, as_json: bool) -> 
         _write(file, token)
     if as_json:
         where = {} if token is None else {"token": str(token)} if file is None else {"token_file": str(file)}
-        answer_json({"url": url, "node_id": opened.identity.node_id, **where})
+        page = {"page": _page(url, token if file is None else None)} if opened.page else {}
+        answer_json({"url": url, "node_id": opened.identity.node_id, **page, **where})
         sys.stdout.flush()
         return
+    if opened.page:
+        asks = "" if token is None or file is None else ", which asks for the token"
+        tell(f"Page: {_page(url, token if file is None else None)}{asks}")
     tell(f"Serving at {url}")
     if node.near != node.host:
         names = ", ".join(node.hosts) or "none; name this machine there"
         tell(f"Other machines reach it by the names in `hosts` under [node]: {names}")
     if token is not None:
         tell(f"Token, good for a day: {token!s}" if file is None else f"Token, good for a day, in {file}")
+
+
+def _page(url: str, token: Secret | None) -> str:
+    """Where to look. What stands behind `#` stays in the browser, and the page takes it out of the address."""
+    return f"{url}/" if token is None else f"{url}/#token={token!s}"
 
 
 def _write(file: Path, token: Secret) -> None:

@@ -39,15 +39,9 @@ def command(setup: Setup, tools: tuple[str, ...]) -> None:
     table(_COLUMNS, [_row(tool, setup.config.policy.timeout) for tool in found])
 
 
-def effects(tool: Tool) -> str:
-    if tool.reads:
-        return "reads"
-    return "writes, idempotent" if tool.definition.idempotent else "writes"
-
-
 def _row(tool: Tool, timeout: float) -> tuple[str, ...]:
     seconds = f"{tool.definition.timeout or timeout:g} s"
-    return text.visible(tool.scoped_name), effects(tool), seconds, said(tool)
+    return text.visible(tool.scoped_name), tool.effects, seconds, said(tool)
 
 
 def said(tool: Tool) -> str:

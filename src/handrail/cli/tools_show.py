@@ -9,7 +9,6 @@ from handrail.cli.detail import print_body, print_fields
 from handrail.cli.groups import examples
 from handrail.cli.offered import offered_tools
 from handrail.cli.setup import Setup, configured, with_tools
-from handrail.cli.tools_list import effects
 from handrail.cli.view import answer, answer_json
 from handrail.core.errors import UnknownTool, UsageError
 from handrail.tools.registry import RegisteredTools
@@ -37,7 +36,7 @@ def command(setup: Setup, name: str, tools: tuple[str, ...]) -> None:
         answer(f"  {line}")
     print_fields(
         [
-            ("effects", effects(tool)),
+            ("effects", tool.effects),
             ("timeout", f"{tool.definition.timeout or setup.config.policy.timeout:g} s"),
             ("runs", f"in {_WHERE[tool.isolation or 'thread']}"),
             ("models", text.visible(", ".join(tool.definition.models or ("all",)))),

@@ -1,4 +1,4 @@
-"""What a person has approved of the MCP servers that files name: commands that may start, tools as they were described.
+"""What a person has approved: MCP servers that files name, with their tools as they were described, and standing rules.
 
 It is a file of the user, never one beside a project's configuration, which anybody who
 can change a project could change too. An approval is for one server of one
@@ -9,6 +9,9 @@ an `McpEnsemble` themselves need none: their code is their word.
 
 The first connection of an approved server fixes its tools. What changes after that is
 held back until somebody has looked.
+
+A standing rule is what somebody said when a call waited for their word: always for
+this. It holds for one configuration file too, and for a tool as it was defined then.
 """
 
 from __future__ import annotations
@@ -23,15 +26,19 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from handrail.core.canonical import digest
 from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.execute.changes import changes
+from handrail.execute.rules import Rule
 from handrail.mcp.values import Endpoint, Http, RemoteTool, Stdio
 from handrail.store.content import make_folder, write_whole
 
 FILE = "approvals.json"
+_HERE = Path("handrail.toml")
+"""Stands for the folder where there is no configuration."""
 _DECIDES = re.compile(
     r"PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_.*|NPM_CONFIG_.*|UV_.*|PIP_.*|PERL5.*|RUBY.*|GEM_.*|JAVA_TOOL_OPTIONS"
     r"|JDK_JAVA_OPTIONS|BASH_ENV|ENV|GIT_.*|.*_PROXY|.*_REGISTRY|.*_INDEX_URL",
@@ -56,6 +63,8 @@ class _Book(Struct, frozen=True, omit_defaults=True):
     version: int = 1
     servers: dict[str, dict[str, Approval]] = field(default_factory=dict)
     """By the path of the configuration file, then by the name of the server."""
+    rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the path of the configuration file: standing rules, the newest first."""
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -146,16 +155,54 @@ class Approvals:
     def _put(self, config: Path, server: str, change: Callable[[Approval | None], Approval | None]) -> None:
         """Exchange the word on a server for what is made of it, with nobody else writing meanwhile."""
         with self._locked():
-            servers = self._read().servers
+            book = self._read()
+            servers = book.servers
             there = dict(servers.get(_key(config), {}))
             before = there.pop(server, None)
             after = change(before)
             if after is not before:
-                self._write({**servers, _key(config): there if after is None else {**there, server: after}})
+                named = there if after is None else {**there, server: after}
+                self._write(replace(book, servers={**servers, _key(config): named}))
 
-    def _write(self, servers: dict[str, dict[str, Approval]]) -> None:
-        kept = {file: named for file, named in servers.items() if named}
-        write_whole(self.path, msgspec.json.format(msgspec.json.encode(_Book(servers=kept)), indent=1) + b"\n")
+    # ── standing rules ───────────────────────────────────────────────────────────────
+
+    def rules(self, config: Path | None) -> tuple[str, ...]:
+        """What a person said once and for all, the newest first. Without a file it is for the folder one stands in."""
+        return self._read().rules.get(_key(config or _HERE), ())
+
+    def add_rule(self, config: Path | None, rule: str) -> None:
+        """Let it hold from now on, before those that are there; one for the same calls as it was before is replaced.
+
+        Raises:
+            UsageError: It is no rule, or an `allow` that does not say for which definition of the tool.
+        """
+        added = Rule.parse(rule)
+        if added.decision == "allow" and not added.definition:
+            raise UsageError(
+                f"rule {rule!r} would hold for whatever the tool becomes; name its definition, as"
+                f" 'allow {added.tool}@sha256:4f1c0a2b77d3'"
+            )
+        self._put_rules(config, lambda before: (str(added), *(each for each in before if not _same(each, added))))
+
+    def remove_rule(self, config: Path | None, rule: str) -> bool:
+        """Forget one, as it is written; whether it was there."""
+        was = rule in self.rules(config)
+        self._put_rules(config, lambda before: tuple(each for each in before if each != rule))
+        return was
+
+    def _put_rules(self, config: Path | None, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        key = _key(config or _HERE)
+        with self._locked():
+            book = self._read()
+            before = book.rules.get(key, ())
+            if (after := change(before)) != before:
+                self._write(replace(book, rules={**book.rules, key: after}))
+
+    def _write(self, book: _Book) -> None:
+        servers = {file: named for file, named in book.servers.items() if named}
+        rules = {file: stated for file, stated in book.rules.items() if stated}
+        kept = msgspec.json.encode(replace(book, servers=servers, rules=rules))
+        write_whole(self.path, msgspec.json.format(kept, indent=1) + b"\n")
 
     def _read(self) -> _Book:
         try:
@@ -259,6 +306,12 @@ def differences(
         elif before[name] != now:
             found[name] = f"changed since you approved it ({'; '.join(changes(before[name], now))}); {how}"
     return found
+
+
+def _same(written: str, rule: Rule) -> bool:
+    """Whether it is for the same calls, whatever the definition of the tool."""
+    other = Rule.parse(written)
+    return (other.tool, other.arguments) == (rule.tool, rule.arguments)
 
 
 def _key(config: Path) -> str:

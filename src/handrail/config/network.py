@@ -24,7 +24,7 @@ from handrail.tools.files.table import Place, Table
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _NODE_ID = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")
 _TRUST = ("unknown", "federated", "member", "trusted", "anchor")
-SERVICES = ("llm", "blobs", "rag", "trans", "market", "chat", "img", "stt")
+SERVICES = ("llm", "blobs", "rag", "trans", "market", "chat", "img", "stt", "page")
 """Those that a file can leave out. Tokens and peers are always there."""
 
 

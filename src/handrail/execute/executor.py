@@ -310,7 +310,9 @@ class Executor:
         """Note which tools a model was shown in a turn."""
         if self.is_silent(emit):
             return
-        await self.record(ToolsOffered(run=context.run or self.run, at=self.now(), tools=tools), context, emit)
+        there = self.tools_of(context.run)
+        scoped = tuple(there.find(name).scoped_name if name in there else name for name in tools)
+        await self.record(ToolsOffered(run=context.run or self.run, at=self.now(), tools=scoped), context, emit)
 
     async def refuse(
         self, call: ToolCall, error: ToolError, context: Context = Context(), emit: Emit = ignore
@@ -378,13 +380,17 @@ class Executor:
         """Close a run: its last entry is written and others may work on it."""
         await self._runs.finish(run or self.run, reason)
 
+    def let_go(self, run: str) -> None:
+        """Let others work on a run that is not over: one that waits for a person's word."""
+        self._runs.let_go(run)
+
     async def aclose(self) -> None:
         """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""
         try:
             await self._performer.aclose()
             await self.finish()
         finally:
-            self._runs.let_go()
+            self._runs.let_go_all()
 
     async def __aenter__(self) -> Self:
         return self

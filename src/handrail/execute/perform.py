@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from handrail.core.calls import Output, ToolResult
-from handrail.core.errors import Cancelled, TimedOut, ToolError
+from handrail.core.errors import Cancelled, JournalError, TimedOut, ToolError
 from handrail.core.events import CallIntended
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 Nested = Callable[[Attempt, str, dict[str, Any], tuple[str, ...] | None, str], Coroutine[Any, Any, ToolResult]]
 Amend = Callable[[Attempt, ToolResult], Awaitable[None]]
+
+logger = logging.getLogger(__name__)
 
 _KILLABLE = ("process", "sandbox")
 """Where work ends when its time is up, whatever it does; whoever runs it there keeps the time."""
@@ -208,7 +211,10 @@ class Performer:
             result = await self.result(attempt, tool, _output(future, tool))
         except ToolError as error:
             result = msgspec.structs.replace(attempt.refused(error), still_running=False)
-        await self._amend(attempt, result)
+        try:
+            await self._amend(attempt, result)
+        except JournalError:  # its owner has closed it meanwhile: nobody is left to be told
+            logger.info("%r ended after its record was closed: %s", tool.name, result.outcome)
 
     async def aclose(self) -> None:
         self._threads.close()

@@ -75,8 +75,12 @@ class Runs:
         finally:
             ledger.release()
 
-    def let_go(self) -> None:
-        """Of all, as they are."""
+    def let_go(self, run: str) -> None:
+        """Of one as it is: nothing is written, and others may work on it."""
+        if (ledger := self._ledgers.pop(run, None)) is not None:
+            ledger.release()
+
+    def let_go_all(self) -> None:
         for ledger in self._ledgers.values():
             ledger.release()
         self._ledgers.clear()

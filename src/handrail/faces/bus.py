@@ -18,7 +18,7 @@ from handrail.bus.descriptor import CapabilityDescriptor, Trust
 from handrail.bus.peers import Peers
 from handrail.bus.placed import Placed
 from handrail.bus.port import Admission, Bus, Calling, Handler, Offer, Predicate
-from handrail.bus.providers import Provider, Registry
+from handrail.bus.providers import Peer, Provider, Registry
 from handrail.bus.replays import Key
 from handrail.bus.request import OWN, Caller, RouteRequest
 from handrail.bus.routing import LeftAlone, Router
@@ -94,6 +94,7 @@ class CapabilityBus:
         self._placed = Placed(self._clock)
         self._peers = Peers(node_id, self._clock)
         self._local = Local(journal, policy, approver, tracer, max_depth, self._clock, new_id)
+        self._unrecorded = Local(None, policy, approver, tracer, max_depth, self._clock, new_id)
         self._closed = False
 
     @property
@@ -108,7 +109,7 @@ class CapabilityBus:
         Raises:
             UsageError: It is registered already, or it cannot work as it is described.
         """
-        self._local.add(descriptor, handler, predicate, self.registry, self._node_id)
+        self._place(descriptor).add(descriptor, handler, predicate, self.registry, self._node_id)
 
     register_capability = register
 
@@ -150,26 +151,27 @@ class CapabilityBus:
         """
         provider = self.registry.remove(name, version)
         self.schema.forget(provider.descriptor)
-        self._local.remove(provider)
+        self._place(provider.descriptor).remove(provider)
 
-    async def connect(self, remote: Bus, *, refresh: float = 30.0, keep: bool = False) -> None:
+    async def connect(self, remote: Bus, *, refresh: float = 30.0, keep: bool = False, name: str = "") -> None:
         """Let calls go to another bus too, for what it has; it is asked again from time to time.
 
-        With `keep` it joins when it comes, also if it is not there now; that is raised all the same.
+        With `keep` it joins when it comes, also if it is not there now; that is raised all the same. `name` is what
+        people call it.
 
         Raises:
             BusError: It cannot be reached.
             UsageError: It has our own id.
         """
-        await self._peers.connect(remote, refresh, keep=keep)
+        await self._peers.connect(remote, refresh, keep=keep, name=name)
 
     async def disconnect(self, remote: Bus) -> None:
         """Nothing more goes there. Closing it is its owner's."""
         await self._peers.disconnect(remote)
 
     async def discover(self, name: str | None = None) -> list[Offer]:
-        """What this node has, and what it last heard that others have. It waits for nobody."""
-        providers = [*self.registry, *self._peers.fresh()]
+        """What this node has for others, and what it last heard that they have. It waits for nobody."""
+        providers = [*(each for each in self.registry if each.descriptor.recorded), *self._peers.fresh()]
         return [
             Offer(
                 node_id=each.node_id,
@@ -238,7 +240,7 @@ class CapabilityBus:
             raise BusError("partition", "this node is closing", retry_after_ms=1_000)
         name, params = asked.name, asked.body.get("params")
         known = self.registry.of(name)
-        if self._peers.any:
+        if self._peers.any and all(each.descriptor.recorded for each in known):
             known = [*known, *await self._peers.of(name, known)]
         routes, alone = self._routes(asked, known, params if isinstance(params, dict) else {})
         asked.provider = routes[0]
@@ -269,7 +271,7 @@ class CapabilityBus:
     def _had(self, key: Key, providers: list[Provider], alone: LeftAlone) -> Provider:
         before = self._placed.at(key)
         for each in providers:
-            if each is before or (each.is_local and self._local.knows(key)):
+            if each is before or (each.is_local and self._place(each.descriptor).knows(key)):
                 return each
         raise alone
 
@@ -297,12 +299,15 @@ class CapabilityBus:
                 return response
         raise failed or AssertionError("there is somebody to ask")
 
+    def _place(self, descriptor: CapabilityDescriptor) -> Local:
+        return self._local if descriptor.recorded else self._unrecorded
+
     async def _at(self, provider: Provider, asked: Asked) -> Response:
         context = checked_right(provider.descriptor, asked)
         if asked.channel is not None:
             asked.channel.serves(provider)
         if provider.bus is None:
-            return await self._local.call(provider, asked, context)
+            return await self._place(provider.descriptor).call(provider, asked, context)
         if (refusal := checked_reach(context, self.max_depth)) is not None:
             raise refusal
         return await passed_on(
@@ -341,6 +346,10 @@ class CapabilityBus:
         providers = [*self.registry, *self._peers.providers()]
         return {"node_id": self._node_id, "nodes": topology(self._node_id, providers, self._clock.monotonic())}
 
+    def neighbours(self, older: float = 30.0) -> tuple[Peer, ...]:
+        """The buses that were connected, lost or not; those not heard of for so many seconds are asked again."""
+        return self._peers.all(older)
+
     # ── its end ──────────────────────────────────────────────────────────────────────
 
     async def drained(self) -> None:
@@ -354,6 +363,7 @@ class CapabilityBus:
         self._closed = True
         await self._peers.aclose()
         await self._local.aclose()
+        await self._unrecorded.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -110,6 +110,8 @@ class RemoteTool(Struct, frozen=True, kw_only=True):
 
 
 class RemoteResource(Struct, frozen=True, kw_only=True):
+    """Something that a server has to read, or a template for the addresses of such."""
+
     uri: str
     """Of a template: with `{names}` to fill in."""
     name: str = ""
@@ -129,6 +131,8 @@ class ResourceBody(Struct, frozen=True, kw_only=True):
 
 
 class RemotePrompt(Struct, frozen=True, kw_only=True):
+    """A prompt that a server offers to people, with what it takes."""
+
     name: str
     description: str = ""
     arguments: tuple[tuple[str, str, bool], ...] = ()

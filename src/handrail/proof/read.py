@@ -23,6 +23,7 @@ from handrail.proof.telemetry import RING
 from handrail.proof.views import CallRecord, RunSummary, Tally, records
 
 _ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry"
+_HEADS = "SELECT seq, run, n, call, type, at, leaf, hash, NULL, NULL FROM entry"
 _OF_RUN = f"""
 {_ENTRIES} WHERE run = :run AND seq >= (SELECT first FROM span WHERE run = :run)
     AND seq <= (SELECT last FROM span WHERE run = :run)
@@ -101,6 +102,10 @@ class Reader:
             return self._entries(f"{_ENTRIES} ORDER BY seq")
         return self._entries(_OF_RUN, run=column(run))
 
+    def heads(self, first: int = 0) -> Iterator[Entry]:
+        """The rows from this one on, without their bodies: as if all were erased."""
+        return self._entries(f"{_HEADS} WHERE seq >= :first ORDER BY seq", first=first)
+
     def events(self, run: str | None = None) -> Iterator[Recorded]:
         return (entry.event for entry in self.entries(run))
 
@@ -158,6 +163,11 @@ class Reader:
         if not all(isinstance(size, int) for size, _, _ in rows):
             raise JournalError(f"the journal {str(self.path)!r}: the table of its checkpoints is damaged; keep a copy")
         return [(size, note, frontier) for size, note, frontier in rows]
+
+    def signed(self) -> tuple[int, str] | None:
+        """Size and note of the last checkpoint."""
+        rows = self._each("SELECT size, note FROM checkpoint ORDER BY size DESC LIMIT 1")
+        return next(((size, note) for size, note in rows), None)
 
     def spans(self) -> dict[str, tuple[int, int, int]]:
         """For each run what is noted of its entries up to the last checkpoint: the first, the last, and its number."""

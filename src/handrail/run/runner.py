@@ -110,12 +110,12 @@ class Runner:
         that waited for a person's word, is taken up there. `follow` is told of every change, also
         when the run is cancelled. Tools that are `external` are offered beside those of the executor
         and run by whoever asks here: the run ends at a call of one, without a result of that call.
+        What it raises has the conversation so far as its attribute `conversation`.
 
         Raises:
             LimitExceeded: A limit is reached and the limits say to raise.
             ToolFailed: A tool failed, under `fail_fast`.
             ModelError: The model gave no usable reply.
-            Each of them has the conversation so far as its attribute `conversation`.
         """
         tracer = self._executor.tracer
         if tracer is None:

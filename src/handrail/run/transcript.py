@@ -146,7 +146,15 @@ def _shared(one: Conversation, other: Conversation) -> int:
     """How many messages they begin with alike."""
     count = 0
     for left, right in zip(one.messages, other.messages, strict=False):
-        if left is not right and left != right:
+        if left is not right and not _alike(left, right):
             break
         count += 1
     return count
+
+
+def _alike(left: Message, right: Message) -> bool:
+    """Of a result, the record and the conversation note different moments."""
+    match left, right:
+        case ResultMessage(), ResultMessage():
+            return left.result == right.result
+    return left == right

@@ -26,6 +26,7 @@ from handrail.server.answers import failure, refuse, refused
 from handrail.server.looking import OPEN, look, looks
 from handrail.server.negotiate import JSON, accepted
 from handrail.server.node import NodeServer
+from handrail.server.page import Page, page_files
 from handrail.server.turnstile import Crowded, Turnstile
 from handrail.server.websocket import websocket_call
 
@@ -61,7 +62,7 @@ def build(
     crowded: Callable[[], bool] = lambda: False,
     room: Room | None = None,
 ) -> Starlette:
-    """The application of a node that is bound to a host. From the outside in: names, crowd, life, size, routes."""
+    """The application of a node at a host. From the outside in: names, crowd, life, page, size, routes."""
     doors = Doors.of(host, server.hosts, server.origins)
     limits = server.limits
     pages = [
@@ -80,6 +81,7 @@ def build(
             Middleware(cast(Any, Checked), doors=doors, refuse=refuse),
             Middleware(cast(Any, Crowded), crowded=crowded),
             Middleware(cast(Any, Turnstile), life=server.life),
+            *([Middleware(cast(Any, Page), files=page_files())] if server.page else ()),
             *(pages if server.origins else ()),
             Middleware(cast(Any, Bounded), size=limits.body, seconds=limits.body_seconds, room=room, refuse=refuse),
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 from handrail.core.errors import BusError
@@ -27,6 +27,8 @@ class Life:
         self.phase: Phase = "starting"
         self.over = asyncio.Event()
         """Set when those that still ask are to be left alone."""
+        self.on_drain: list[Callable[[], None]] = []
+        """Called when no more calls are taken: what only listens need not be waited for."""
         self._under_way: set[Ends] = set()
         self._requests = 0
         self._idle = asyncio.Event()
@@ -65,6 +67,8 @@ class Life:
     async def drain(self, grace: float) -> None:
         """Take no more calls, let those under way end, and after so many seconds end them; each is answered."""
         self.phase = "draining"
+        for told in self.on_drain:
+            told()
         if not await self._quiet(grace):
             for call in tuple(self._under_way):
                 call.end()

@@ -113,7 +113,9 @@ class NodeServer:
     hosts: tuple[str, ...] = ()
     """Names that the node goes by, beside loopback and the address it is bound to."""
     origins: tuple[str, ...] = ()
-    """Web pages that may use it."""
+    """Web pages of others that may use it."""
+    page: bool = False
+    """Whether it has a page of its own, at `/`."""
     limits: ServerLimits = field(default_factory=ServerLimits)
     gateways: Sequence[BaseRoute] = ()
     described: Mapping[str, Any] = field(default_factory=dict)

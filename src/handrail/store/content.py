@@ -64,11 +64,12 @@ class ContentFolder:
         return self._folder / digest[:2] / digest
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Under this name there is the old file or the new one, whenever the machine stops."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -30,7 +30,7 @@ from handrail.core.messages import Conversation, InvocationMessage, Message, Res
 from handrail.core.ports import Clock, SystemClock
 from handrail.store import metadata
 from handrail.store.content import ContentError, ContentFolder, make_folder, write_whole
-from handrail.store.metadata import Metadata
+from handrail.store.metadata import Chosen, Metadata
 from handrail.store.packing import digests, pack, unpack
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -68,11 +68,18 @@ class ConversationStore:
         self._saved: dict[str, _Saved] = {}
 
     def save(
-        self, id: str, conversation: Conversation, *, title: str | None = None, forked_from: str | None = None
+        self,
+        id: str,
+        conversation: Conversation,
+        *,
+        title: str | None = None,
+        forked_from: str | None = None,
+        chosen: Chosen | None = None,
     ) -> Metadata:
-        """Make this the conversation of that id. Without a title, the one it has or its first words."""
+        """Make this the conversation of that id. Without a title, the one it has or its first words; what was chosen
+        for it stays so unless it is given."""
         with self._locked():
-            return self._save(id, conversation, title, forked_from)
+            return self._save(id, conversation, title, forked_from, chosen)
 
     def load(self, id: str) -> Conversation:
         """Raises:
@@ -133,7 +140,14 @@ class ConversationStore:
 
     # ── under the lock ───────────────────────────────────────────────────────────────
 
-    def _save(self, id: str, conversation: Conversation, title: str | None, forked_from: str | None) -> Metadata:
+    def _save(
+        self,
+        id: str,
+        conversation: Conversation,
+        title: str | None,
+        forked_from: str | None,
+        chosen: Chosen | None = None,
+    ) -> Metadata:
         folder, now = self._place(id), metadata.moment(self._clock.now())
         make_folder(folder)
         about = Metadata(id=id, created=now, updated=now, forked_from=forked_from)
@@ -151,6 +165,7 @@ class ConversationStore:
             messages=len(said),
             bytes=size,
             revision=about.revision + 1,
+            chosen=about.chosen if chosen is None else chosen,
         )
         metadata.write(folder / "metadata.toml", about)
         self._remember(id, _Saved(about.revision, said, size))

@@ -21,6 +21,19 @@ from handrail.store.content import ContentError, write_whole
 FORMAT = 1
 
 
+class Chosen(Struct, frozen=True, kw_only=True):
+    """How a conversation goes on: what a person chose for it, and what a program that takes it up must know."""
+
+    model: str = ""
+    """By its name in the configuration; `""` is the default one."""
+    ensembles: tuple[str, ...] | None = None
+    """Those that are offered; None is all."""
+    once: str = ""
+    """The key under which words were last said, so that they are not said twice."""
+    working: bool = False
+    """Whether a turn was under way at this save. Then the record may know more of it."""
+
+
 class Metadata(Struct, frozen=True, kw_only=True):
     id: str
     title: str = ""
@@ -31,6 +44,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     revision: int = 0
     """Goes up with every save, so that a process sees that another one has saved."""
     forked_from: str | None = None
+    chosen: Chosen = Chosen()
     format: int = FORMAT
 
 
@@ -49,6 +63,9 @@ def read(path: Path) -> Metadata:
 
 def write(path: Path, metadata: Metadata) -> None:
     lines = [f"{name} = {_value(getattr(metadata, name))}" for name in _NAMES if getattr(metadata, name) is not None]
+    if metadata.chosen != Chosen():
+        chosen = msgspec.to_builtins(metadata.chosen)
+        lines += ["", "[chosen]", *(f"{name} = {_value(value)}" for name, value in chosen.items() if value is not None)]
     write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
@@ -63,7 +80,11 @@ def _value(value: Any) -> str:
     match value:
         case datetime():
             return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case bool():
+            return str(value).lower()
         case int():
             return str(value)
+        case list() | tuple():
+            return f"[{', '.join(map(_value, value))}]"
     # JSON's escapes are TOML's too, but TOML wants this one more escaped.
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

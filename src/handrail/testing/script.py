@@ -10,11 +10,13 @@
 Which reply comes next is read from the conversation and not counted, so a run that
 was cut off goes on in another process. A reply with `when` is for questions that
 hold these words; those of one question come in their order. A reply with an `error`
-fails instead, as a service does: `error = "model_unavailable"`.
+fails instead, as a service does: `error = "model_unavailable"`; one with `breaks`
+is cut off after its text.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -25,7 +27,8 @@ from msgspec import Struct
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused, UsageError
-from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.events import CallDelta, CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.ids import NewId, new_id
 from handrail.core.messages import AssistantMessage, UserMessage
 from handrail.core.model import ModelRequest
 
@@ -33,6 +36,9 @@ Error = Literal["model_error", "rate_limited", "model_unavailable", "request_ref
 ERRORS: Mapping[str, type[ModelError]] = {
     kind.code: kind for kind in (ModelError, RateLimited, ModelUnavailable, RequestRefused, ProtocolError)
 }
+
+_PIECE = 24
+"""Characters of arguments that come at once."""
 
 
 class Call(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,6 +53,8 @@ class ReplyLine(Struct, frozen=True, forbid_unknown_fields=True):
     when: str | None = None
     error: Error | None = None
     """Instead of a reply: the code of a `ModelError`, of which `text` are the words."""
+    breaks: str | None = None
+    """What a service says that breaks off after the text."""
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,11 +63,12 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptFile:
-    """A `Model`. The text of a reply comes word by word, as from a service."""
+    """A `Model`. The text of a reply comes word by word, as from a service, and the arguments of a call in pieces."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, new_id: NewId = new_id) -> None:
         self.name = script.name
         self._replies = script.reply
+        self._new_id = new_id
 
     @classmethod
     def read(cls, path: Path) -> ScriptFile:
@@ -80,9 +89,16 @@ class ScriptFile:
             raise ERRORS[reply.error](reply.text or "the script says so")
         for word in re.findall(r"\S*\s*", reply.text):
             if word:
+                await asyncio.sleep(0)  # as from a service, others get their turn
                 yield TextDelta(text=word)
+        if reply.breaks is not None:
+            raise ProtocolError(reply.breaks)
         for call in reply.calls:
-            yield CallRequested(call=ToolCall(call.id, call.name, call.arguments))
+            id = call.id or self._new_id("call")
+            for piece in _pieces(call.arguments):
+                await asyncio.sleep(0)
+                yield CallDelta(call_id=id, name=call.name, arguments=piece)
+            yield CallRequested(call=ToolCall(id, call.name, call.arguments))
         yield ReplyFinished(stop="tool_calls" if reply.calls else "end", model=self.name)
 
     def _next(self, request: ModelRequest) -> ReplyLine:
@@ -98,3 +114,9 @@ class ScriptFile:
         if at >= len(replies):
             raise ModelError(f"the script has {len(replies)} replies here and was asked for one more")
         return replies[at]
+
+
+def _pieces(arguments: dict[str, Any] | str) -> list[str]:
+    """The text of the arguments as it comes over a wire."""
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]

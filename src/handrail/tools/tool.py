@@ -189,6 +189,13 @@ class Tool:
         return not self.definition.side_effects
 
     @property
+    def effects(self) -> str:
+        """In a word, for people."""
+        if self.reads:
+            return "reads"
+        return "writes, idempotent" if self.definition.idempotent else "writes"
+
+    @property
     def reusable(self) -> bool:
         """Whether a call may be answered by the result of another, or run again."""
         return self.reads or self.definition.idempotent

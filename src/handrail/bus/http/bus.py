@@ -121,7 +121,9 @@ class HttpBus:
         if not isinstance(listed, list):
             raise BusError("internal_error", "the node does not say what it offers")
         node_id = said.get("node_id")
-        node = node_id if isinstance(node_id, str) else self.node_id
+        if isinstance(node_id, str) and node_id:
+            self._node_id = node_id
+        node = self.node_id
         self._known = [offer for each in listed if (offer := _offer(node, each)) is not None]
         return tuple(offer for offer in self._known if name is None or offer.descriptor.name == name)
 

@@ -9,6 +9,8 @@ from handrail.mcp.values import RemoteTool
 
 
 class Pins(Protocol):
+    """What a person has taken of a server: tools that say something else since are held back."""
+
     def held(self, server: str, tools: Mapping[str, RemoteTool]) -> Mapping[str, str]:
         """The tools that may not be offered until a person says so again, each with why.
 

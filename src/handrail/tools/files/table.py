@@ -169,11 +169,21 @@ def read_file(path: Path) -> Table:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise ConfigError(f"is larger than {LARGEST // 1024} KiB; split it, or check what it is", file=str(path))
-        text = data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    return read_data(data, path)
+
+
+def read_data(data: bytes, path: Path) -> Table:
+    """The top table of what a TOML file holds, or would hold.
+
+    Raises:
+        ConfigError: It is not TOML.
+    """
+    if len(data) > LARGEST:
+        raise ConfigError(f"is larger than {LARGEST // 1024} KiB; split it, or check what it is", file=str(path))
+    try:
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError("is not UTF-8; save it as UTF-8", file=str(path), line=line) from error

@@ -1,0 +1,28 @@
+from handrail import Session, create_llm, tool
+from handrail.core.confirmation import Allow, Confirmation, Decision
+
+
+@tool
+def find_order(number: int) -> str:
+    """Find an order by its number."""
+    return f"Order {number} is on its way."
+
+
+@tool(side_effects=True)
+def refund(number: int, cents: int) -> str:
+    """Refund an order."""
+    return f"Refunded {cents} cents of order {number}."
+
+
+class Clerk:
+    async def decide(self, question: Confirmation) -> Decision:
+        print("asked:", question.tool, question.arguments)
+        return Allow("ada")
+
+
+with (
+    create_llm("openai:gpt-4.1") as llm,
+    Session(llm, system_prompt="You work for a shop.", tools=[find_order, refund], approver=Clerk()) as session,
+):
+    print(session.generate_with_tools("Where is order 17?"))
+    print(session.generate_with_tools("Refund 17 with 2450 cents."))

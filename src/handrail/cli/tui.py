@@ -1,0 +1,116 @@
+"""`handrail tui`: conversations, tools and proofs in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import signal
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from handrail.app import Person, settings_of
+from handrail.cli import complete
+from handrail.cli.groups import examples
+from handrail.cli.resume import recorded
+from handrail.cli.setup import Chosen, Setup, choosing
+from handrail.config.values import Config
+from handrail.core.errors import MissingExtra, UsageError
+from handrail.mcp.values import Endpoint
+from handrail.run.history import conversation_of
+from handrail.store.conversations import ConversationStore
+
+if TYPE_CHECKING:
+    from handrail.tui.app import Tui
+
+
+@click.command(
+    "tui",
+    epilog=examples(
+        "handrail tui",
+        "handrail tui -m openai:gpt-5 --tools tools.py",
+        "handrail tui run_0193                  go on with that conversation",
+    ),
+)
+@click.argument("run", required=False, shell_complete=complete.runs)
+@click.option("--system", metavar="TEXT", help="What the model is told before everything else.")
+@choosing
+def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -> None:
+    """Talk with a model in a full terminal: tools, proofs, undo.
+
+    Every call has a pane with its arguments, progress and result. Before a tool changes something you are asked, and
+    may allow it once or always, deny it, or change its arguments. F1 shows the keys, Ctrl+Q leaves. With a RUN, its
+    conversation goes on.
+    """
+    if not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
+        raise UsageError("handrail tui needs a terminal, and this is none; use handrail chat or handrail ask")
+    if importlib.util.find_spec("textual") is None:
+        raise MissingExtra("the terminal program", "tui")
+    asyncio.run(_run(setup, chosen, run, system or ""))
+
+
+async def _run(setup: Setup, chosen: Chosen, run: str | None, system: str) -> None:
+    from handrail.desk.opened import open_desk
+    from handrail.tui.app import Tui
+
+    setup = setup.adjusted(lambda config: _with_model(config, chosen))
+    talk = None if run is None else await asyncio.to_thread(_known, setup, run)
+    relay = _Relay(chosen.person())
+    opening = open_desk(setup.config, setup.journal, chosen.wanted(setup.config), relay.person, adjust=setup.adjust)
+    async with opening as desk:
+        app = Tui(desk, talk or await desk.begin(system=system))
+        relay.app = app
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal is given back, and the record is closed
+            loop.add_signal_handler(number, app.exit)
+        await app.run_async()
+        relay.app = None
+
+
+def _with_model(config: Config, chosen: Chosen) -> Config:
+    """The configuration with the model that is asked for here, and with who answers in its place."""
+    name = chosen.model or config.default_model
+    if name is None:
+        return config
+    if chosen.fallback:
+        settings = replace(settings_of(config, name), fallback=chosen.fallback)
+        config = replace(config, models={**config.models, name: settings})
+    return replace(config, default_model=name)
+
+
+def _known(setup: Setup, run: str) -> str:
+    """The conversation that is meant: one that is kept, or one that only the record has, which is kept from now on.
+
+    Raises:
+        UsageError: There is none, or several.
+    """
+    store = ConversationStore(setup.journal.parent)
+    fits = [about.id for about in store.list() if about.id.startswith(run)]
+    if len(fits) == 1 or run in fits:
+        return run if run in fits else fits[0]
+    run, events = recorded(setup.view, run)
+    store.save(run, conversation_of(events))
+    return run
+
+
+class _Relay:
+    """Tells things at the terminal until the program has it, and then in the program."""
+
+    def __init__(self, person: Person) -> None:
+        self.app: Tui | None = None
+        self._before = person
+        self.person = replace(person, tell=self._tell, consent=self._consent)
+
+    def _tell(self, line: str) -> None:
+        if self.app is None:
+            self._before.tell(line)
+        else:
+            self.app.tell(line)
+
+    async def _consent(self, server: str, endpoint: Endpoint, why: str) -> bool:
+        if self.app is None:
+            return self._before.consent is not None and await self._before.consent(server, endpoint, why)
+        self.app.tell(f"MCP server {server!r} is not approved, because {why}; run: handrail mcp approve {server}")
+        return False

@@ -1,0 +1,67 @@
+"""What a person is told when something failed, with how to go back. Pure."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+from msgspec.structs import replace
+
+from handrail.core.errors import HandrailError, LimitExceeded, ModelError, UsageError, describe
+from handrail.core.events import CallSettled
+from handrail.core.messages import Conversation
+from handrail.core.redact import redact_text
+from handrail.desk.shown import tellable_text
+from handrail.desk.turns import turns, words_from
+from handrail.desk.values import Alert
+
+logger = logging.getLogger(__name__)
+
+Kind = Literal["tool", "model", "limit", "stopped"]
+_LONGEST = 1_000
+"""Characters of what an alert says."""
+
+
+class Alerts:
+    """Alerts of one conversation."""
+
+    def __init__(self, conversation: str) -> None:
+        self._conversation = conversation
+
+    def of(self, kind: Kind, message: str, said: Conversation, *, id: str, at: int) -> Alert:
+        """About the last turn of what was said."""
+        upto = max(turns(said.messages), default=0)
+        return Alert(
+            id=id,
+            conversation=self._conversation,
+            at=at,
+            kind=kind,
+            message=tellable_text(redact_text(message)[:_LONGEST]),
+            upto=upto,
+            words=tellable_text(words_from(said.messages, upto)),
+        )
+
+    def of_call(self, event: CallSettled, said: Conversation, *, id: str, at: int) -> Alert:
+        """A tool did not do what it was asked."""
+        result = event.result
+        problem = None if result is None else result.error
+        why = problem.message if problem is not None else "" if result is None else result.text
+        alert = self.of("tool", why or f"{event.tool} failed", said, id=id, at=at)
+        code = "" if problem is None else problem.code
+        return replace(alert, tool=event.tool, call_id=event.call_id, outcome=event.outcome, code=code)
+
+    def of_error(self, error: BaseException, said: Conversation, *, id: str, at: int) -> Alert:
+        """A turn came to nothing."""
+        kind: Kind = "stopped"
+        match error:
+            case LimitExceeded():
+                kind = "limit"
+            case ModelError() | UsageError():  # it gave no answer, or cannot be asked at all
+                kind = "model"
+            case HandrailError():
+                pass
+            case _:
+                logger.error("a turn of %s failed", self._conversation, exc_info=error)
+        message = str(error) if isinstance(error, HandrailError) else describe(error)
+        alert = self.of(kind, message, said, id=id, at=at)
+        return replace(alert, code=error.code) if isinstance(error, ModelError) else alert

@@ -1,0 +1,205 @@
+"""Questions to the person at the desk: what waits for a word, and the word that is given.
+
+It is the approver of an app, made before the app is. It answers only for runs that
+the desk has open, a turn of a conversation or a tool that is tried; every other run
+is left to whoever answers later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from handrail.core.confirmation import Allow, Confirmation, Defer, Deny, Edit
+from handrail.core.confirmation import Decision as Word
+from handrail.core.errors import UsageError
+from handrail.core.ports import Approver
+from handrail.core.redact import MASK, mask_fields, redact, secret_fields
+from handrail.desk.shown import tellable
+from handrail.desk.suggested import suggested
+from handrail.desk.values import Question
+from handrail.tools.registry import RegisteredTools
+from handrail.tools.schema.validator import Validator
+
+Decision = Literal["allow", "always", "deny", "edit", "later"]
+Listen = Callable[[str, Any], None]
+"""Told ("question", Question), and ("answered", {"request", "decision", "by"})."""
+_OF_SERVER = "mcp_"
+"""How the runs are called in which MCP servers ask: they do not say for whom."""
+
+
+class _Open(Struct, frozen=True):
+    """A question that waits."""
+
+    question: Question
+    asked: Confirmation
+    secrets: frozenset[str]
+    validator: Validator | None
+    word: asyncio.Future[tuple[Word, str]]
+    """With what the decision is called."""
+
+
+class Asking:
+    def __init__(self, by: str = "local") -> None:
+        self._by = by
+        """Whose word it is."""
+        self._attended: dict[str, tuple[str, Listen]] = {}
+        """By run: the conversation, and who is told."""
+        self._open: dict[str, _Open] = {}
+
+    def knowing(self, tools: RegisteredTools) -> Approver:
+        """The approver of runs that have these tools."""
+        return _Knowing(self, tools)
+
+    @contextmanager
+    def attend(self, run: str, conversation: str, listen: Listen) -> Iterator[None]:
+        """Ask about the calls of this run for as long as the block lasts."""
+        self._attended[run] = conversation, listen
+        try:
+            yield
+        finally:
+            del self._attended[run]
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        return tuple(each.question for each in self._open.values())
+
+    def of(self, conversation: str) -> tuple[Question, ...]:
+        return tuple(each for each in self.questions if each.conversation == conversation)
+
+    async def ask(self, asked: Confirmation, tools: RegisteredTools) -> Word:
+        attended = self._attended_by(asked.run)
+        if attended is None:
+            return Defer()
+        conversation, listen = attended
+        waiting = _opened(asked, tools, conversation)
+        self._open[asked.request] = waiting
+        decision = "stopped"
+        try:
+            listen("question", waiting.question)
+            word, decision = await waiting.word
+            return word
+        finally:
+            del self._open[asked.request]
+            listen("answered", {"request": asked.request, "decision": decision, "by": self._by})
+
+    def _attended_by(self, run: str) -> tuple[str, Listen] | None:
+        if run in self._attended:
+            return self._attended[run]
+        # A server asks while it does something for a run; which one, only the last that began can be guessed.
+        return next(reversed(self._attended.values()), None) if run.startswith(_OF_SERVER) else None
+
+    def word(
+        self,
+        request: str,
+        decision: Decision,
+        *,
+        arguments: dict[str, Any] | None = None,
+        reason: str = "",
+        rule: str | None = None,
+    ) -> Word:
+        """What a decision means for a question.
+
+        Raises:
+            UsageError: No such question waits, or it cannot be answered so.
+        """
+        waiting = self._waiting(request)
+        match decision:
+            case "deny":
+                return Deny(self._by, reason)
+            case "later":
+                return Defer()
+            case "edit":
+                return Edit(self._by, _edited(waiting, arguments))
+            case "always" if rule not in waiting.question.rules:
+                offered = "; ".join(waiting.question.rules) or "none can be set for this call"
+                raise UsageError(f"{rule!r} is no rule that was offered; there are: {offered}")
+        return Allow(self._by)
+
+    def answer(self, request: str, word: Word, decision: Decision) -> None:
+        """Let the call go on with a person's word.
+
+        Raises:
+            UsageError: Somebody was quicker.
+        """
+        self._waiting(request).word.set_result((word, decision))
+
+    def _waiting(self, request: str) -> _Open:
+        waiting = self._open.get(request)
+        if waiting is None or waiting.word.done():
+            raise UsageError(f"no question {request!r} waits for a word; somebody may have answered it already")
+        return waiting
+
+
+class _Knowing:
+    def __init__(self, asking: Asking, tools: RegisteredTools) -> None:
+        self._asking = asking
+        self._tools = tools
+
+    async def decide(self, question: Confirmation) -> Word:
+        return await self._asking.ask(question, self._tools)
+
+
+def _opened(asked: Confirmation, tools: RegisteredTools, conversation: str) -> _Open:
+    tool = tools.find(asked.tool) if asked.tool in tools else None
+    schema: dict[str, Any] = {}
+    validator: Validator | None = None
+    secrets, rules = frozenset[str](), tuple[str, ...]()
+    if asked.form is not None:
+        secrets, validator = secret_fields(asked.form), Validator(asked.form, "the form", root="(answer)")
+    elif tool is not None:
+        schema, secrets, validator = tool.definition.input_schema, tool.secrets, tool.validator
+        rules = suggested(asked, secrets)
+    question = Question(
+        request=asked.request,
+        conversation=conversation,
+        run=asked.run,
+        call_id=asked.call_id,
+        tool=asked.tool,
+        description=asked.description,
+        arguments=_as_shown(asked.arguments, secrets),
+        input_schema=schema,
+        why=asked.why,
+        rules=rules,
+        form=asked.form,
+    )
+    return _Open(question, asked, secrets, validator, asyncio.get_running_loop().create_future())
+
+
+def _edited(waiting: _Open, arguments: dict[str, Any] | None) -> dict[str, Any]:
+    if arguments is None:
+        raise UsageError("an edit needs the arguments that are to be used")
+    if waiting.validator is None:
+        raise UsageError("this question takes a yes or a no; nothing in it can be changed")
+    edited: dict[str, Any] = unmasked(arguments, waiting.asked.arguments, waiting.secrets)
+    if problems := waiting.validator.problems(edited):
+        raise UsageError(f"these arguments do not fit: {'; '.join(problems)}")
+    return edited
+
+
+def unmasked(edited: Any, before: Any, secrets: frozenset[str]) -> Any:
+    """What a person made of arguments as they were shown: what still stands as it was shown is what it was."""
+    if edited == _as_shown(before, secrets):
+        return before
+    match edited, before:
+        case dict(), dict():
+            return {
+                key: _as_before(value, before[key], key in secrets, secrets) if key in before else value
+                for key, value in edited.items()
+            }
+        case list(), list() | tuple():
+            known = [*before, *[None] * max(0, len(edited) - len(before))]
+            return [unmasked(value, old, secrets) for value, old in zip(edited, known, strict=False)]
+    return edited
+
+
+def _as_shown(arguments: Any, secrets: frozenset[str]) -> Any:
+    return tellable(redact(mask_fields(arguments, secrets)))
+
+
+def _as_before(value: Any, before: Any, secret: bool, secrets: frozenset[str]) -> Any:
+    return before if secret and value == MASK else unmasked(value, before, secrets)

@@ -1,0 +1,85 @@
+"""What can be chosen for a conversation: models and ensembles, and what a choice means for a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from handrail.app.models import model_names, settings_of
+from handrail.app.opened import App
+from handrail.config.values import Config
+from handrail.core.errors import UsageError
+from handrail.desk.values import EnsembleChoice, ModelChoice
+from handrail.desk.views.tools import sources
+from handrail.tools.registry import RegisteredTools
+
+_WILD = "*?["
+
+
+def models(config: Config) -> tuple[ModelChoice, ...]:
+    """The one that is taken where nobody chooses first."""
+    found = _models(config)
+    return tuple(
+        ModelChoice(name=name, model=_described(config, name), is_default=at == 0) for at, name in enumerate(found)
+    )
+
+
+def default_model(config: Config) -> str:
+    return next(iter(_models(config)), "")
+
+
+def ensembles(app: App) -> tuple[EnsembleChoice, ...]:
+    """By name; those that have no tools now are there with what is wrong."""
+    counted = Counter(tool.ensemble or "" for tool in app.tools)
+    known = sources(app)
+    problems = {name: server.ensemble.problem or "" for name, server in app.servers.items()}
+    return tuple(
+        EnsembleChoice(name=name, source=known.get(name, ""), tools=counted[name], problem=problems.get(name, ""))
+        for name in sorted({*counted, *known})
+    )
+
+
+def check_model(config: Config, name: str) -> None:
+    """Raises:
+    UsageError: There is no such model.
+    """
+    settings_of(config, name)
+
+
+def check_ensembles(app: App, chosen: Sequence[str]) -> tuple[str, ...]:
+    """Raises:
+    UsageError: There is no such ensemble.
+    """
+    known = {each.name for each in ensembles(app)}
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        raise UsageError(f"there is no ensemble {unknown[0]!r}; there are {', '.join(sorted(filter(None, known)))}")
+    return tuple(dict.fromkeys(chosen))
+
+
+def patterns(chosen: tuple[str, ...] | None, tools: RegisteredTools) -> tuple[tuple[str, ...], ...]:
+    """What a run may call: the tools of these ensembles, and those that are in none by their names."""
+    if chosen is None:
+        return ()
+    alone = (_exactly(tool.name) for tool in tools if not tool.ensemble) if "" in chosen else ()
+    return ((*(f"{_exactly(name)}:*" for name in chosen if name), *alone),)
+
+
+def _models(config: Config) -> tuple[str, ...]:
+    try:
+        return model_names(config)
+    except UsageError:  # several, and none of them is the default
+        return tuple(config.models)
+
+
+def _described(config: Config, name: str) -> str:
+    try:
+        settings = settings_of(config, name)
+    except UsageError:
+        return ""  # it is said where somebody asks it
+    return f"{settings.provider}:{settings.model}" if settings.model else settings.provider
+
+
+def _exactly(name: str) -> str:
+    """A pattern that only this name fits."""
+    return "".join(f"[{letter}]" if letter in _WILD else letter for letter in name)

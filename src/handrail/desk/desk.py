@@ -1,0 +1,260 @@
+"""The desk of a node: its conversations, and whatever a person can do with them. The page and the terminal share it.
+
+It parses nothing and shows nothing: each method is one thing that a person does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, Self
+
+from handrail.app.opened import App
+from handrail.core.about import VERSION
+from handrail.core.errors import UsageError
+from handrail.core.ids import NewId, new_id
+from handrail.core.messages import Conversation, Media
+from handrail.core.ports import Clock, SystemClock
+from handrail.desk.asking import Asking, Decision
+from handrail.desk.choices import check_ensembles, check_model, ensembles, models
+from handrail.desk.feed import News
+from handrail.desk.given import said
+from handrail.desk.models import Models
+from handrail.desk.said import Around
+from handrail.desk.share import shared_file, taken
+from handrail.desk.shown import media_of
+from handrail.desk.talks import OpenTalks
+from handrail.desk.turns import whole
+from handrail.desk.values import About, Attached, File, Item, Question, Snapshot, TalkSummary, Told
+from handrail.store.conversations import ConversationStore
+from handrail.store.metadata import Chosen
+
+__all__ = ["Decision", "Desk"]
+
+_MOST_ITEMS = 500
+
+
+class Desk:
+    """`open_desk` makes one. Used as a context; at its end turns under way are stopped."""
+
+    def __init__(
+        self,
+        app: App,
+        asking: Asking,
+        *,
+        by: str = "local",
+        settings_writable: bool = False,
+        node_id: str = "",
+        clock: Clock = SystemClock(),
+        new_id: NewId = new_id,
+    ) -> None:
+        self.app = app
+        self.asking = asking
+        self.by = by
+        self.settings_writable = settings_writable
+        self.node_id = node_id
+        self.news = News()
+        self._store = ConversationStore(app.journal.path.parent, clock=clock, new_id=new_id)
+        self._models = Models()
+        self._talks = OpenTalks(Around(app, asking, self._store, self._models, self.news, clock, new_id))
+        self._new_id = new_id
+
+    async def __aenter__(self) -> Self:
+        self.app.listeners.append(self._tools_changed)
+        await asyncio.to_thread(self._talks.tidy_up)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.app.listeners.remove(self._tools_changed)
+        await self._talks.close()
+        self.news.close()
+        await self._models.aclose()
+
+    def about(self) -> About:
+        config = self.app.config
+        return About(
+            name=config.node.name,
+            version=VERSION,
+            node_id=self.node_id,
+            person=self.by,
+            models=models(config),
+            ensembles=ensembles(self.app),
+            tools=len(self.app.tools),
+            settings_writable=self.settings_writable,
+        )
+
+    # ── conversations ────────────────────────────────────────────────────────────────
+
+    async def talks(self, search: str = "") -> tuple[TalkSummary, ...]:
+        """All of them, the last used first; or those in which these words occur. One in which nobody has spoken yet
+        is not listed."""
+        words = search.strip()
+        excerpts: dict[str, str] = {}
+        for found in await asyncio.to_thread(self._store.search, words) if words else ():
+            excerpts.setdefault(found.id, found.excerpt)
+        kept = await asyncio.to_thread(self._store.list)
+        return tuple(
+            self._talks.summary(about, excerpts.get(about.id, ""))
+            for about in kept
+            if about.title and (not words or about.id in excerpts)
+        )
+
+    async def watch(self) -> AsyncGenerator[tuple[str, Any], None]:
+        """News of all conversations, until it is closed: ("talk", TalkSummary), ("gone", id), ("alert", Alert),
+        ("question", Question), ("answered", request), ("tools", count). Questions that wait already come first."""
+        async with aclosing(self.news.watch(lambda: [("question", each) for each in self.questions])) as news:
+            async for each in news:
+                yield each
+
+    async def begin(self, *, model: str | None = None, ensembles: Sequence[str] | None = None, system: str = "") -> str:
+        """Raises:
+        UsageError: There is no such model or ensemble.
+        """
+        if model:
+            check_model(self.app.config, model)
+        chosen = Chosen(
+            model=model or "", ensembles=None if ensembles is None else check_ensembles(self.app, ensembles)
+        )
+        begun = Conversation().supervised(system, self.app.executor.now()) if system else Conversation()
+        return await self._talks.begin(begun, chosen)
+
+    async def follow(self, id: str, after: int | None = None) -> AsyncGenerator[Snapshot | Told, None]:
+        """First a snapshot, then what happens. With `after`, what happened since then, if that is still known; else a
+        snapshot again. Any number may follow one conversation; whoever falls far behind is told a snapshot again.
+        It ends when the conversation is deleted, or the desk closes."""
+        talk = await self._talks.of(id)
+        async with aclosing(talk.feed.follow(talk.snapshot, after)) as told:
+            async for each in told:
+                yield each
+
+    async def items(self, id: str, before: int, limit: int = 40) -> tuple[Item, ...]:
+        """Older messages."""
+        talk = await self._talks.of(id)
+        messages = talk.conversation.messages
+        end = max(0, min(before, len(messages)))
+        return talk.shown.items(messages, max(0, end - min(max(limit, 0), _MOST_ITEMS)), end)
+
+    async def whole(self, id: str, index: int) -> str:
+        """The text of a message that was shown clipped; of a call, its arguments."""
+        talk = await self._talks.of(id)
+        return talk.shown.whole(_at(talk.conversation, index))
+
+    async def attachment(self, id: str, index: int, part: int) -> File:
+        media = media_of(_at((await self._talks.of(id)).conversation, index))
+        if not 0 <= part < len(media):
+            raise UsageError(f"message {index} has no file {part}")
+        found = media[part]
+        if found.data is None:
+            where = found.url if isinstance(found, Media) else ""
+            raise UsageError(f"this file is not here but at {where}")
+        return File(name=found.name or "file", media_type=found.media_type, data=found.data)
+
+    async def say(
+        self, id: str, text: str, attached: Sequence[Attached] = (), *, upto: int | None = None, once: str | None = None
+    ) -> int:
+        """Say something and let the model answer; returns the index of the message, and does not wait for the answer.
+        With `upto`, everything from that message on is taken back first: edit and go on. `once` is an id of the
+        client's: the same words are not said twice when an answer was lost.
+
+        Raises:
+            UsageError: A turn is under way, there is no such conversation, or nothing is said.
+        """
+        messages = said(text, attached, self.app.executor.now())
+        return await (await self._talks.of(id)).say(messages, upto, once)
+
+    async def again(self, id: str) -> None:
+        """Let the model answer again: after a failure, or to take up calls that have their word now. What it said last
+        is taken back; nothing that was done is done again."""
+        await (await self._talks.of(id)).again()
+
+    async def stop(self, id: str) -> None:
+        """End the turn under way. What was done stays done and on record."""
+        await (await self._talks.of(id)).stop()
+
+    async def undo(self, id: str, upto: int) -> str:
+        """Keep so many messages. Ends a turn under way first. Returns the words of the person that were taken back
+        first, to be edited, or "". A turn is taken back as a whole: `upto` goes back to where a person spoke."""
+        return await (await self._talks.of(id)).undo(upto)
+
+    async def dismiss(self, id: str) -> None:
+        """The failure was seen."""
+        (await self._talks.of(id)).dismiss()
+
+    async def choose(self, id: str, *, model: str | None = None, ensembles: Sequence[str] | None = None) -> None:
+        """Go on with another model or with other ensembles, from the next turn on. None leaves the model as it is;
+        ensembles are set to what is given, where None is all."""
+        talk = await self._talks.of(id)
+        if model is not None:
+            check_model(self.app.config, model)
+        chosen = None if ensembles is None else check_ensembles(self.app, ensembles)
+        await talk.choose(model=talk.chosen.model if model is None else model, ensembles=chosen)
+
+    async def fork(self, id: str, upto: int | None = None) -> str:
+        """Another conversation that begins as this one does, with so many messages or one less where a call would be
+        without its result. Its run is its own."""
+        talk = await self._talks.of(id)
+        messages = talk.conversation.messages
+        begun = talk.conversation.upto(whole(messages, len(messages) if upto is None else upto))
+        kept = Conversation(talk.shown.kept(begun.messages))
+        chosen = Chosen(model=talk.chosen.model, ensembles=talk.chosen.ensembles)
+        return await self._talks.begin(kept, chosen, talk.kept.about.title or None, id)
+
+    async def rename(self, id: str, title: str) -> None:
+        if not title.strip():
+            raise UsageError("a title has at least one letter")
+        await (await self._talks.of(id)).rename(title)
+
+    async def delete(self, id: str) -> None:
+        """Ends a turn under way first. What is on record of it stays."""
+        await self._talks.delete(id)
+
+    async def share(self, id: str) -> File:
+        """As a file, that `take` reads here or elsewhere; attachments included."""
+        talk = await self._talks.of(id)
+        return await asyncio.to_thread(shared_file, talk.kept.about.title, talk.conversation, talk.shown)
+
+    async def take(self, data: bytes) -> str:
+        """A conversation from a file. Nothing in it is run or believed: it is words.
+
+        Raises:
+            UsageError: It is no such file.
+        """
+        title, conversation = await asyncio.to_thread(taken, data, self._new_id)
+        return await self._talks.begin(conversation, Chosen(), title)
+
+    # ── questions ────────────────────────────────────────────────────────────────────
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What waits for a word now, in all conversations and tools that are tried."""
+        return self.asking.questions
+
+    async def decide(
+        self,
+        request: str,
+        decision: Decision,
+        *,
+        arguments: dict[str, Any] | None = None,
+        reason: str = "",
+        rule: str | None = None,
+    ) -> None:
+        """A person's word. `always` also sets the rule, one of those that the question offered. Arguments of `edit`
+        are checked first: what does not fit is refused with the reasons, and the question stays open.
+
+        Raises:
+            UsageError: No such question waits (somebody else answered it), or the arguments do not fit.
+        """
+        word = self.asking.word(request, decision, arguments=arguments, reason=reason, rule=rule)
+        if decision == "always" and rule is not None:
+            await asyncio.to_thread(self.app.person.approvals.add_rule, self.app.config.file, rule)
+        self.asking.answer(request, word, decision)
+
+    def _tools_changed(self) -> None:
+        self.news.tell("tools", "", len(self.app.tools))
+
+
+def _at(conversation: Conversation, index: int) -> Any:
+    if not 0 <= index < len(conversation):
+        raise UsageError(f"there is no message {index}; there are {len(conversation)}")
+    return conversation.messages[index]

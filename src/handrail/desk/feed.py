@@ -1,0 +1,135 @@
+"""What is told: numbered events of one conversation, and the news of all of them. Nobody who listens is waited for.
+
+A follower that falls behind what is remembered is shown everything anew. A watcher
+that falls behind is told the latest of each thing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from handrail.desk.values import Snapshot, Told
+
+_REMEMBERED = 2048
+_PIECES = frozenset({"text", "reasoning"})
+
+
+class Feed:
+    """The events of one conversation. Numbers begin at the time, so that those of an earlier feed are not taken for
+    numbers of this one."""
+
+    def __init__(self, now: int, remembered: int = _REMEMBERED) -> None:
+        self.cursor = now * 1000
+        self.followers = 0
+        self._told: deque[Told] = deque(maxlen=remembered)
+        self._news = asyncio.Event()
+        self._over = False
+
+    def tell(self, type: str, data: Any = None) -> None:
+        self.cursor += 1
+        self._told.append(Told(n=self.cursor, type=type, data={} if data is None else data))
+        self._wake()
+
+    def close(self) -> None:
+        """Nothing more is told; whoever follows hears what there is and then the end."""
+        self._over = True
+        self._wake()
+
+    def knows(self, after: int) -> bool:
+        """Whether everything since that number is remembered."""
+        first = self._told[0].n if self._told else self.cursor + 1
+        return first - 1 <= after <= self.cursor
+
+    def since(self, after: int) -> list[Told]:
+        """What was told after that number; pieces of text that follow each other as one."""
+        found: list[Told] = []
+        for told in list(self._told)[len(self._told) - (self.cursor - after) :]:
+            last = found[-1] if found else None
+            if last is not None and told.type == last.type and told.type in _PIECES:
+                found[-1] = Told(n=told.n, type=told.type, data={"text": last.data["text"] + told.data["text"]})
+            else:
+                found.append(told)
+        return found
+
+    async def follow(
+        self, snapshot: Callable[[], Snapshot], after: int | None = None
+    ) -> AsyncGenerator[Snapshot | Told, None]:
+        """From that number on, or from how things are now, until it is closed."""
+        self.followers += 1
+        try:
+            at = after
+            while True:
+                news = self._news
+                if at is None or not self.knows(at):
+                    shown = snapshot()
+                    at = shown.cursor
+                    yield shown
+                elif at < self.cursor:
+                    for told in self.since(at):
+                        at = told.n
+                        yield told
+                elif self._over:
+                    return
+                else:
+                    await news.wait()
+        finally:
+            self.followers -= 1
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class News:
+    """Of all conversations, to any number of watchers."""
+
+    def __init__(self) -> None:
+        self._watchers: list[_Watcher] = []
+        self._over = False
+
+    def tell(self, event: str, key: str, data: Any) -> None:
+        """What has the same event and key as something that was not heard yet takes its place."""
+        for watcher in self._watchers:
+            watcher.put((event, key), data)
+
+    async def watch(self, first: Callable[[], list[tuple[str, Any]]]) -> AsyncGenerator[tuple[str, Any], None]:
+        """What there is already, then what happens, until it is closed."""
+        watcher = _Watcher()
+        self._watchers.append(watcher)
+        try:
+            for told in first():
+                yield told
+            while not self._over:
+                for told in watcher.take():
+                    yield told
+                await watcher.news.wait()
+        finally:
+            self._watchers.remove(watcher)
+
+    def close(self) -> None:
+        self._over = True
+        for watcher in self._watchers:
+            watcher.news.set()
+
+
+class _Watcher:
+    def __init__(self, most: int = 1024) -> None:
+        self.news = asyncio.Event()
+        self._most = most
+        self._waiting: dict[tuple[str, str], Any] = {}
+
+    def put(self, key: tuple[str, str], data: Any) -> None:
+        self._waiting.pop(key, None)
+        self._waiting[key] = data
+        if len(self._waiting) > self._most:
+            del self._waiting[next(iter(self._waiting))]
+        self.news.set()
+
+    def take(self) -> list[tuple[str, Any]]:
+        found = [(event, data) for (event, _), data in self._waiting.items()]
+        self._waiting.clear()
+        self.news.clear()
+        return found

@@ -1,0 +1,47 @@
+"""The models of the desk's conversations: each opened when it is first asked, kept, and closed at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from handrail.app.models import open_model, settings_of
+from handrail.config.values import Config, ModelSettings
+
+if TYPE_CHECKING:
+    from handrail.faces.llm import LLM
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    settings: ModelSettings
+    llm: LLM
+
+
+class Models:
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._retired: list[LLM] = []
+        """Turns under way may still ask them."""
+
+    def open(self, config: Config, name: str) -> LLM:
+        """By its name as the configuration has it now.
+
+        Raises:
+            UsageError: There is no such model, or it lacks a key or an address.
+            MissingExtra: What it needs is not installed.
+        """
+        settings = settings_of(config, name)
+        known = self._open.get(name)
+        if known is None or known.settings != settings:
+            opened = _Open(settings, open_model(config, name))
+            if known is not None:
+                self._retired.append(known.llm)
+            self._open[name] = known = opened
+        return known.llm
+
+    async def aclose(self) -> None:
+        while self._open:
+            self._retired.append(self._open.popitem()[1].llm)
+        while self._retired:
+            await self._retired.pop().aclose()

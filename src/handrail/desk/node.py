@@ -1,0 +1,51 @@
+"""A node of the network with a desk on its bus: what `handrail serve` serves to the page, beside everything else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from handrail.app.network import NetworkNode, open_node
+from handrail.app.opened import Adjust, Wanted
+from handrail.app.person import Person
+from handrail.app.serving import LOOK
+from handrail.config.values import Config
+from handrail.desk.asking import Asking
+from handrail.desk.desk import Desk
+from handrail.desk.service.service import DeskService
+from handrail.desk.service.views import Views
+
+
+@asynccontextmanager
+async def open_desk_node(
+    config: Config,
+    journal: Path,
+    wanted: Wanted = Wanted(),
+    person: Person | None = None,
+    *,
+    settings_writable: bool = True,
+    look: float | None = LOOK,
+    adjust: Adjust = lambda config: config,
+    environ: Mapping[str, str] = os.environ,
+) -> AsyncIterator[NetworkNode]:
+    """As `open_node`, with a page and what it calls.
+
+    Raises:
+        UsageError: Something in the configuration cannot be had.
+        McpError: An MCP server that is required cannot be had.
+        JournalError: The journal cannot be opened.
+    """
+    person = person or Person()
+    asking = Asking(person.by)
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(
+            open_node(config, journal, wanted, person, ask=asking.knowing, look=look, adjust=adjust, environ=environ)
+        )
+        desk = Desk(node.app, asking, by=person.by, settings_writable=settings_writable, node_id=node.identity.node_id)
+        await stack.enter_async_context(desk)
+        service = DeskService(desk, Views(desk, node))
+        node.bus.register_service(service)
+        yield replace(node, page=True, on_drain=service.end)

@@ -1,0 +1,115 @@
+"""How something that the desk can do becomes a capability.
+
+Each of them streams, since only what streams is called over a WebSocket: one that has a single answer sends it as
+the frame `answer`. They are for whoever runs the node (`trusted`, with a scope that covers them), and their calls are
+not in the record: what a person does there is recorded where it happens, in the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.port import Handler, Predicate
+from handrail.bus.request import RouteRequest
+from handrail.core.errors import BusError, HandrailError, UsageError
+from handrail.services.shapes import body, closed
+
+ANSWER = "answer"
+Offered = tuple[CapabilityDescriptor, Handler, Predicate]
+Do = Callable[[dict[str, Any]], Awaitable[Any]]
+"""Given the checked `input`: what goes back, as a value that `to_builtins` takes; None is an empty answer."""
+Stream = Callable[[RouteRequest], Awaitable[None]]
+"""Sends its frames itself."""
+_ANY: dict[str, Any] = {"type": "object"}
+_LONG = 3_600.0
+
+
+def answers(
+    name: str,
+    description: str,
+    do: Do,
+    fields: dict[str, Any] | None = None,
+    required: Sequence[str] = (),
+    *,
+    changes: bool = False,
+    seconds: float = 60.0,
+) -> Offered:
+    """One answer to one question. `changes` is for what must not happen twice by itself."""
+
+    async def handle(request: RouteRequest) -> dict[str, Any]:
+        found = await _done(do(request.input))
+        shown = {} if found is None else msgspec.to_builtins(found)
+        await request.send(ANSWER, shown if isinstance(shown, dict) else {"value": shown})
+        return {"output": {}}
+
+    described = _described(name, description, fields, required, {ANSWER: _ANY}, changes, seconds)
+    return described, handle, _always
+
+
+def streams(
+    name: str,
+    description: str,
+    stream: Stream,
+    fields: dict[str, Any] | None = None,
+    required: Sequence[str] = (),
+    *,
+    frames: Sequence[str],
+    changes: bool = False,
+) -> Offered:
+    """Frames for as long as the caller listens; an hour at most, and then it asks again."""
+
+    async def handle(request: RouteRequest) -> dict[str, Any]:
+        await _done(stream(request))
+        return {"output": {}}
+
+    described = _described(name, description, fields, required, dict.fromkeys(frames, _ANY), changes, _LONG)
+    return described, handle, _always
+
+
+def all_of(*groups: Iterator[Offered]) -> Iterator[Offered]:
+    for group in groups:
+        yield from group
+
+
+def _described(
+    name: str,
+    description: str,
+    fields: dict[str, Any] | None,
+    required: Sequence[str],
+    frames: dict[str, Any],
+    changes: bool,
+    seconds: float,
+) -> CapabilityDescriptor:
+    return CapabilityDescriptor(
+        name=name,
+        description=description,
+        request_schema=body(closed(fields or {}, required)),
+        stream_schema=frames,
+        max_concurrent=256,
+        trust_required="trusted",
+        timeout_seconds=seconds,
+        side_effects=changes,
+        recorded=False,
+    )
+
+
+async def _done(work: Awaitable[Any]) -> Any:
+    """Raises:
+    BusError: With the words of whatever went wrong, for the person at the page.
+    """
+    try:
+        return await work
+    except BusError:
+        raise
+    except UsageError as error:
+        raise BusError("bad_request", str(error)) from error
+    except HandrailError as error:
+        raise BusError("internal_error", str(error)) from error
+
+
+def _always(params: Any) -> bool:
+    return True

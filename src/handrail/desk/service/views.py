@@ -1,0 +1,121 @@
+"""What the page calls for its views: tools, proofs, the network, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from handrail.app.network import NetworkNode
+from handrail.bus.request import RouteRequest
+from handrail.desk.desk import Desk
+from handrail.desk.service.door import Offered, answers, streams
+from handrail.desk.views.network import NetworkView
+from handrail.desk.views.proofs import ENTRIES, RUNS
+from handrail.desk.views.views import DeskViews
+from handrail.tools.files.table import LARGEST
+
+_ID = {"type": "string", "minLength": 1, "maxLength": 500}
+_NAME = {"type": "string", "minLength": 1, "maxLength": 300}
+_WORDS = {"type": "string", "maxLength": 500}
+_PLACE = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_TEXT = {"type": "string", "maxLength": LARGEST}
+_RULE = {"type": "string", "minLength": 1, "maxLength": 4_000}
+
+
+def _most(count: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "maximum": count}
+
+
+class Views:
+    def __init__(self, desk: Desk, node: NetworkNode) -> None:
+        self._views = DeskViews(desk.app, desk.asking, desk.news, writable=desk.settings_writable)
+        self._network = NetworkView(node.bus, lambda: node.config)
+
+    def capabilities(self) -> Iterator[Offered]:
+        yield from self._of_tools()
+        yield from self._of_proofs()
+        yield streams("desk.network", "Who is there, whenever it changes.", self._watch, frames=("network",))
+        yield from self._of_settings()
+
+    def _of_tools(self) -> Iterator[Offered]:
+        tools = self._views.tools
+
+        async def all(said: dict[str, Any]) -> Any:
+            return {"tools": await tools.rows()}
+
+        async def one(said: dict[str, Any]) -> Any:
+            return await tools.page(said["name"])
+
+        yield answers("desk.tools", "Every tool, with how it did.", all)
+        yield answers("desk.tool", "Everything about one tool.", one, {"name": _NAME}, ["name"])
+        yield streams(
+            "desk.try",
+            "Run one tool by hand.",
+            self._try,
+            {"name": _NAME, "arguments": {"type": ["object", "string"]}},
+            ["name", "arguments"],
+            frames=("call", "question", "answered"),
+            changes=True,
+        )
+
+    def _of_proofs(self) -> Iterator[Offered]:
+        proofs = self._views.proofs
+
+        async def runs(said: dict[str, Any]) -> Any:
+            return await proofs.runs(**said)
+
+        async def run(said: dict[str, Any]) -> Any:
+            return await proofs.run(**said)
+
+        async def body(said: dict[str, Any]) -> Any:
+            return await proofs.body(**said)
+
+        async def bundle(said: dict[str, Any]) -> Any:
+            return await proofs.bundle(**said)
+
+        async def receipt(said: dict[str, Any]) -> Any:
+            return await proofs.receipt(**said)
+
+        paging = {"before": _ID, "limit": _most(RUNS), "search": _WORDS}
+        yield answers("desk.runs", "The runs of the record, the newest first.", runs, paging)
+        part = {"run": _ID, "first": _PLACE, "limit": _most(ENTRIES)}
+        yield answers("desk.run", "Entries of a run, with proofs.", run, part, ["run"])
+        yield answers("desk.body", "A body too long for a list.", body, {"run": _ID, "seq": _PLACE}, ["run", "seq"])
+        yield answers("desk.bundle", "The proof bundle of a run.", bundle, {"run": _ID}, ["run"], seconds=300.0)
+        both = {"run": _ID, "call": _ID}
+        yield answers("desk.receipt", "The receipt of one call.", receipt, both, ["run", "call"], seconds=300.0)
+
+    def _of_settings(self) -> Iterator[Offered]:
+        settings = self._views.settings
+
+        async def now(said: dict[str, Any]) -> Any:
+            return await settings.now()
+
+        async def check(said: dict[str, Any]) -> Any:
+            return {"problems": await settings.check(**said)}
+
+        async def save(said: dict[str, Any]) -> Any:
+            return await settings.save(**said)
+
+        async def forget(said: dict[str, Any]) -> Any:
+            return await settings.forget(**said)
+
+        yield answers("desk.settings", "The configuration.", now)
+        yield answers("desk.check", "What would be wrong with it.", check, {"text": _TEXT}, ["text"])
+        fields = {"text": _TEXT, "revision": _ID}
+        yield answers("desk.save", "Change it.", save, fields, ["text", "revision"], changes=True)
+        yield answers("desk.forget", "Take back a standing rule.", forget, {"rule": _RULE}, ["rule"], changes=True)
+
+    async def _try(self, request: RouteRequest) -> None:
+        said = request.input
+        async with aclosing(self._views.tried(said["name"], said["arguments"])) as frames:
+            async for event, data in frames:
+                await request.send(event, msgspec.to_builtins(data))
+
+    async def _watch(self, request: RouteRequest) -> None:
+        async with aclosing(self._network.changes()) as found:
+            async for network in found:
+                await request.send("network", msgspec.to_builtins(network))

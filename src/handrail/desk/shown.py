@@ -1,0 +1,203 @@
+"""Messages as people are shown them: secrets masked, long texts clipped, bytes left where they are. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+
+import msgspec
+
+from handrail.core.calls import Attachment, ToolResult
+from handrail.core.messages import (
+    AssistantMessage,
+    DocumentMessage,
+    InvocationMessage,
+    Media,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    UserMessage,
+)
+from handrail.core.redact import redact, redact_text
+from handrail.desk.values import Clipped, Item, Part
+from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
+
+CLIP = 4_000
+"""Characters of a text that are shown at once."""
+_LARGEST = 2**53 - 1
+
+
+class Shown:
+    """How the messages of a conversation look, to somebody who knows these tools."""
+
+    def __init__(self, tools: RegisteredTools) -> None:
+        self._tools = tools
+
+    def items(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> tuple[Item, ...]:
+        return tuple(self.item(index, messages[index]) for index in range(start, len(messages) if end is None else end))
+
+    def item(self, index: int, message: Message) -> Item:
+        match message:
+            case UserMessage(at=at):
+                text = clipped(message.text) if message.text else None
+                return Item(index=index, kind="user", at=at, text=text, parts=_parts(media_of(message)))
+            case AssistantMessage(text=text, at=at, model=model, usage=usage):
+                tokens = None if usage is None else (usage.input_tokens, usage.output_tokens)
+                cost = None if usage is None else usage.cost
+                said = clipped(text)
+                return Item(index=index, kind="assistant", at=at, text=said, model=model, tokens=tokens, cost=cost)
+            case SupervisorMessage(text=text, at=at):
+                return Item(index=index, kind="supervisor", at=at, text=clipped(text))
+            case DocumentMessage(name=name, text=text, at=at):
+                return Item(index=index, kind="document", at=at, text=clipped(text), name=tellable_text(name))
+            case InvocationMessage():
+                return self._call(index, message)
+            case ResultMessage():
+                return self._result(index, message)
+            case _:
+                assert_never(message)
+
+    def _call(self, index: int, message: InvocationMessage) -> Item:
+        call = message.call
+        return Item(
+            index=index,
+            kind="call",
+            at=message.at,
+            name=self.name(call.name),
+            call_id=call.id,
+            arguments=shortened(self.arguments(call.name, call.arguments)),
+            side_effects=self.has_effects(call.name),
+        )
+
+    def _result(self, index: int, message: ResultMessage) -> Item:
+        result = message.result
+        return Item(
+            index=index,
+            kind="result",
+            at=message.at,
+            text=clipped(spread(result)),
+            parts=_parts(result.attachments),
+            name=self.name(result.name),
+            call_id=result.tool_call_id,
+            outcome=result.outcome,
+            error="" if result.error is None else result.error.code,
+            duration_us=result.duration_us,
+            reused_from=result.reused_from,
+            side_effects=self.has_effects(result.name),
+        )
+
+    def find(self, name: str) -> Tool | None:
+        return self._tools.find(name) if name in self._tools else None
+
+    def name(self, name: str) -> str:
+        """In full, of a tool that is known."""
+        tool = self.find(name)
+        return tellable_text(name) if tool is None else tool.scoped_name
+
+    def has_effects(self, name: str) -> bool:
+        tool = self.find(name)
+        return tool is not None and not tool.reads
+
+    def has_secrets(self, name: str) -> bool:
+        tool = self.find(name)
+        return tool is not None and bool(tool.secrets)
+
+    def arguments(self, name: str, arguments: dict[str, Any] | str) -> Any:
+        """As they may be shown: without what the tool marks as secret, nor what looks like one."""
+        tool = self.find(name)
+        return tellable(redact(arguments if tool is None else tool.masked(arguments)))
+
+    def kept(self, messages: Iterable[Message]) -> tuple[Message, ...]:
+        """As they may be kept outside this process: without what their tools mark as secret."""
+        return tuple(self._kept(message) for message in messages)
+
+    def _kept(self, message: Message) -> Message:
+        if not isinstance(message, InvocationMessage) or (tool := self.find(message.call.name)) is None:
+            return message
+        if not tool.secrets:
+            return message
+        call = msgspec.structs.replace(message.call, arguments=tool.masked(message.call.arguments))
+        return msgspec.structs.replace(message, call=call)
+
+    def whole(self, message: Message) -> str:
+        """All of a text that was shown clipped."""
+        match message:
+            case InvocationMessage(call=call):
+                arguments = self.arguments(call.name, call.arguments)
+                return arguments if isinstance(arguments, str) else _indented(arguments)
+            case ResultMessage(result=result):
+                return spread(result)
+            case _:
+                return tellable_text(message.text)
+
+
+def tellable(value: Any) -> Any:
+    """A JSON value as every program can read it: half a surrogate is a question mark, and a number that a browser
+    would round is a text."""
+    match value:
+        case str():
+            return tellable_text(value)
+        case int() if abs(value) > _LARGEST:
+            return str(value)
+        case float() if not math.isfinite(value):
+            return str(value)
+        case list() | tuple():
+            return [tellable(item) for item in value]
+        case dict():
+            return {tellable_text(str(key)): tellable(item) for key, item in value.items()}
+    return value
+
+
+def tellable_text(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def clipped(text: str) -> Clipped:
+    text = tellable_text(text)
+    return Clipped(text=text) if len(text) <= CLIP else Clipped(text=text[:CLIP], whole=len(text))
+
+
+def spread(result: ToolResult) -> str:
+    """What a tool answered, JSON over several lines."""
+    content = tellable(result.content)
+    return redact_text(content if isinstance(content, str) else _indented(content))
+
+
+def shortened(value: Any) -> Any:
+    """A JSON value whose long texts are cut, with a word on how long they are."""
+    match value:
+        case str() if len(value) > CLIP:
+            return f"{value[:CLIP]} … ({len(value)} characters)"
+        case list() | tuple():
+            return [shortened(item) for item in value]
+        case dict():
+            return {key: shortened(item) for key, item in value.items()}
+    return value
+
+
+def media_of(message: Message) -> tuple[Media | Attachment, ...]:
+    """What of a message is not text."""
+    match message:
+        case UserMessage(content=content):
+            return tuple(part for part in content if isinstance(part, Media))
+        case ResultMessage(result=result):
+            return result.attachments
+    return ()
+
+
+def _parts(media: Iterable[Media | Attachment]) -> tuple[Part, ...]:
+    return tuple(
+        Part(
+            name=tellable_text(each.name or each.media_type),
+            media_type=tellable_text(each.media_type),
+            size=len(each.data or b""),
+            url=(each.url or "") if isinstance(each, Media) else "",
+        )
+        for each in media
+    )
+
+
+def _indented(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

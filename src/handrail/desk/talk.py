@@ -1,0 +1,270 @@
+"""What happens in one conversation: what a person does, and the turn that comes of it.
+
+A turn belongs to the conversation and to nobody who looks at it. What happens is told
+to the feed; what was said is kept on disk as it grows. A turn ends in one way, whatever
+became of it: its run is let go, what it left is kept, and everybody is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from handrail.core.context import Context
+from handrail.core.errors import HandrailError, UsageError
+from handrail.core.events import CallSettled, Event, Notice, ReasoningDelta, TextDelta
+from handrail.core.messages import AssistantMessage, Conversation, Message, ResultMessage
+from handrail.core.redact import redact_text
+from handrail.desk.choices import patterns
+from handrail.desk.given import title_of
+from handrail.desk.live import Turn
+from handrail.desk.said import Around, Said
+from handrail.desk.shown import tellable_text
+from handrail.desk.turns import spoke_at, to_answer, turn_at, turns, words_from
+from handrail.desk.values import Question
+from handrail.run.history import unanswered
+from handrail.store.metadata import Metadata
+
+_ONCE = 64
+"""Keys of what was said that are remembered."""
+
+
+class Talk(Said):
+    def __init__(self, around: Around, about: Metadata, conversation: Conversation) -> None:
+        super().__init__(around, about, conversation)
+        self._once: dict[str, int] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._work: asyncio.Task[None] | None = None
+        """Ends with the turn, or is cancelled."""
+        self._ending: asyncio.Task[None] | None = None
+        """Waits for the work and then ends the turn; nobody cancels it."""
+        self._closing = False
+        self._asked: dict[str, str] = {}
+        """The calls that questions are about."""
+        self._denied: set[str] = set()
+        """Calls that the person said no to: that they do not run is no news to them."""
+        if self.chosen.once and turns(conversation.messages):
+            self._once[self.chosen.once] = spoke_at(conversation.messages)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether something happens in it now."""
+        return self.working or self._one_at_a_time.locked()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything would be lost if it were read again from disk."""
+        return self.in_use or self.state != "idle" or self.feed.followers > 0
+
+    # ── what a person does ───────────────────────────────────────────────────────────
+
+    async def say(self, said: Sequence[Message], upto: int | None, once: str | None) -> int:
+        async with self._one_at_a_time:
+            if once is not None and once in self._once:
+                return self._once[once]
+            if upto is not None:
+                await self._take_back(upto)
+            self._check_free()
+            await self._wind_up()
+            if not self.kept.about.title and not words_from(said, 0).strip():
+                self.kept.title = title_of(said)
+            self.become(self.conversation.add(*said))
+            index = len(self.conversation) - 1
+            if once is not None:
+                self._remember(once, index)
+            self._start(once or "")
+        await self.save()
+        return index
+
+    async def again(self) -> None:
+        async with self._one_at_a_time:
+            self._check_free()
+            conversation = to_answer(self.conversation)
+            if not turns(conversation.messages):
+                raise UsageError("nothing was said yet that could be answered; say something first")
+            self.become(conversation)
+            self._start(self.chosen.once)
+
+    async def stop(self) -> None:
+        """End the turn under way; nothing of it goes on after this."""
+        if self._work is not None and self._ending is not None:
+            self._work.cancel()
+            await asyncio.wait({self._ending})
+
+    async def undo(self, upto: int) -> str:
+        async with self._one_at_a_time:
+            words = await self._take_back(upto)
+        await self.save()
+        return words
+
+    async def _take_back(self, upto: int) -> str:
+        await self.stop()
+        messages = self.conversation.messages
+        at = turn_at(messages, upto)
+        self.become(self.conversation.upto(at))
+        self.dismiss()
+        self.tell_state()
+        return words_from(messages, at)
+
+    def dismiss(self) -> None:
+        if self.alert is not None:
+            self.alert = None
+            self.feed.tell("alert")
+            self.tell_state()
+
+    async def choose(self, **chosen: Any) -> None:
+        self.chosen = replace(self.chosen, **chosen)
+        self.tell_about()
+        await self.save()
+
+    async def rename(self, title: str) -> None:
+        self.kept.title = title
+        await self.save()
+
+    async def close(self, *, gone: bool = False) -> None:
+        """End what is under way. Nothing is told after this."""
+        self._closing = True
+        self.kept.is_gone = gone
+        await self.stop()
+        if gone:
+            self.feed.tell("gone")
+        self.feed.close()
+
+    def take_over(self, about: Metadata, conversation: Conversation) -> None:
+        """Another program went on with it, and saved what it is now."""
+        self.kept.took(about, conversation)
+        self.chosen = about.chosen
+        self.become(conversation)
+        self.dismiss()
+        self.tell_about()
+        self.tell_state()
+
+    def _check_free(self) -> None:
+        if self.kept.is_gone:
+            raise UsageError(f"conversation {self.id!r} was deleted")
+        if self.working:
+            raise UsageError("a turn is under way in this conversation; wait for its end, or stop it")
+
+    def _remember(self, once: str, index: int) -> None:
+        self._once[once] = index
+        if len(self._once) > _ONCE:
+            del self._once[next(iter(self._once))]
+
+    async def _wind_up(self) -> None:
+        """Calls that were left without a result get one before anybody speaks: what became of them, or that they
+        never began."""
+        executor, context = self.around.app.executor, Context(run=self.id)
+        results = [await executor.answered(message.call, context) for message in unanswered(self.conversation)]
+        if results:
+            now = executor.now()
+            self.become(self.conversation.add(*(ResultMessage(result, now) for result in results)))
+
+    # ── a turn ───────────────────────────────────────────────────────────────────────
+
+    def _start(self, once: str) -> None:
+        self.chosen = replace(self.chosen, working=True, once=once)
+        self._denied.clear()
+        self.turn = Turn(self.shown, begun=self.around.clock.now(), model=self.model)
+        self._work = asyncio.create_task(self._answer())
+        self._ending = asyncio.create_task(self._end(self._work))
+        self.dismiss()
+        self.tell_state()
+
+    async def _answer(self) -> None:
+        """Let the model answer. What was said is on disk before anything comes of it."""
+        await self.save()
+        app = self.around.app
+        llm = self.around.models.open(app.config, self.model)
+        runner = app.runner(llm, "pause", valid=patterns(self.chosen.ensembles, app.tools))
+        with self.around.asking.attend(self.id, self.id, self._heard):
+            await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
+
+    async def _end(self, work: asyncio.Task[None]) -> None:
+        await asyncio.wait({work})
+        error = None if work.cancelled() else work.exception()
+        try:
+            await self._let_go("stopped" if work.cancelled() else "done" if error is None else "failed")
+        except HandrailError as failed:
+            error = error or failed
+        try:
+            if error is not None:
+                self.raise_alert(self.alerts.of_error(error, self.conversation, **self.noted()))
+            self._put_away(broken=work.cancelled() or error is not None)
+            # Cut off by the end of the program, it is told as such when it is opened again.
+            self.chosen = replace(self.chosen, working=self._closing and work.cancelled())
+            await self.save()
+        except HandrailError as failed:
+            self.raise_alert(self.alerts.of_error(failed, self.conversation, **self.noted()))
+        finally:
+            self.turn = self._work = self._ending = None
+            self.tell_state()
+
+    async def _let_go(self, reason: str) -> None:
+        """Others may take up the run, and the next turn begins with the tools that there are then."""
+        if unanswered(self.conversation):
+            self.around.app.executor.let_go(self.id)  # it is not over: a call waits
+        else:
+            await self.around.app.executor.finish(self.id, reason)
+
+    def _put_away(self, *, broken: bool) -> None:
+        """What the model said before it broke off is kept as its words. What else is live is over, and so is the need
+        for secrets, unless a call still waits: they are kept as the record has them."""
+        assert self.turn is not None
+        live = self.turn.live
+        self.turn = Turn(self.shown, begun=live.begun, model=live.model)
+        said = self.conversation
+        if not unanswered(said):
+            said = Conversation(self.shown.kept(said.messages))
+        if broken and live.text.strip():
+            said = said.add(AssistantMessage(live.text, self.around.app.executor.now(), live.model, "max_tokens"))
+        if not self.become(said) and (live.text or live.calls or live.reasoning or live.notices):
+            self.tell_items(len(said))
+
+    async def _emit(self, event: Event) -> None:
+        turn = self.turn
+        if turn is None:
+            return  # late news of work that outlived its turn
+        call = turn.take(event)
+        match event:
+            case TextDelta(text=text):
+                self.feed.tell("text", {"text": tellable_text(text)})
+            case ReasoningDelta(text=text):
+                self.feed.tell("reasoning", {"text": tellable_text(text)})
+            case Notice(text=text):
+                self.feed.tell("notice", {"text": tellable_text(redact_text(text))})
+        if call is not None:
+            self.feed.tell("call", call)
+        if isinstance(event, CallSettled) and self._is_news(event, turn):
+            self.raise_alert(self.alerts.of_call(event, self.conversation, **self.noted()))
+
+    def _is_news(self, event: CallSettled, turn: Turn) -> bool:
+        """Whether a tool did not do what the model asked it, and not by the person's own word."""
+        stopping = self._work is not None and self._work.cancelling() > 0
+        own = stopping or event.call_id in self._denied
+        return event.outcome != "ok" and event.call_id in turn.requested and not own
+
+    def _follow(self, conversation: Conversation) -> None:
+        """The runner says how the conversation is now."""
+        if conversation is self.conversation:
+            return
+        self.become(conversation)
+        if self.turn is not None:
+            answered = (each.invocation_id for each in conversation.messages if isinstance(each, ResultMessage))
+            for call in self.turn.took_in(answered):
+                self.feed.tell("call", call)
+
+    def _heard(self, event: str, data: Any) -> None:
+        """A question of this conversation, or that it has its answer."""
+        if isinstance(data, Question):
+            self._asked[data.request] = data.call_id
+            self.around.news.tell(event, data.request, data)
+        else:
+            call = self._asked.pop(data["request"], "")
+            if data["decision"] == "deny":
+                self._denied.add(call)
+            self.around.news.tell(event, data["request"], data["request"])
+        self.feed.tell(event, data)
+        self.tell_state()

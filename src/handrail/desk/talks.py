@@ -1,0 +1,141 @@
+"""The conversations that are open: each once, read from disk when somebody first asks for it.
+
+Several programs may share the folder. What another one saved is taken over when
+somebody next asks; a run that it works on is left to it. What this or another one
+left in mid-turn is told as such.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from handrail.core.errors import HandrailError, LeaseHeld, UsageError
+from handrail.core.messages import Conversation
+from handrail.desk.kept import summary
+from handrail.desk.said import Around
+from handrail.desk.talk import Talk
+from handrail.desk.turns import begins_with
+from handrail.desk.values import TalkSummary
+from handrail.run.history import conversation_of
+from handrail.store.metadata import Chosen, Metadata
+
+logger = logging.getLogger(__name__)
+
+_CUT_OFF = "the program ended in the middle of this turn; let the model answer again, or take the turn back"
+_ELSEWHERE = "another program is at work on this conversation: {}"
+_MOST_OPEN = 64
+"""In memory, at which those go that nobody uses."""
+_FORGOTTEN = 24 * 3_600_000
+"""Milliseconds after which a conversation in which nobody has spoken is removed."""
+
+
+class OpenTalks:
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._store = around.store
+        self._talks: dict[str, Talk] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._closed = False
+
+    async def of(self, id: str) -> Talk:
+        """Raises:
+        UsageError: There is no such conversation.
+        ContentError: It is there, but damaged.
+        """
+        async with self._one_at_a_time:
+            if self._closed:
+                raise UsageError("the desk is closed; start the program again")
+            talk = self._talks.get(id)
+            if talk is None:
+                self._let_go_of_idle()
+                talk = self._talks[id] = await self._open(id)
+            elif not talk.in_use:
+                await self._take_over(talk)
+            return talk
+
+    async def begin(
+        self, conversation: Conversation, chosen: Chosen, title: str | None = None, forked_from: str | None = None
+    ) -> str:
+        """A new one; its id is that of its run in the record."""
+        id = self._around.new_id("run")
+        about = await asyncio.to_thread(
+            self._store.save, id, conversation, title=title, forked_from=forked_from, chosen=chosen
+        )
+        talk = self._talks[id] = Talk(self._around, about, conversation)
+        talk.tell_news()
+        return id
+
+    async def delete(self, id: str) -> None:
+        """With the contents that no other one has."""
+        async with self._one_at_a_time:
+            if (talk := self._talks.pop(id, None)) is not None:
+                await talk.close(gone=True)
+            await asyncio.to_thread(self._delete, id)
+        self._around.news.tell("gone", id, id)
+
+    def summary(self, about: Metadata, excerpt: str = "") -> TalkSummary:
+        """Of one that need not be open."""
+        talk = self._talks.get(about.id)
+        state = talk.state if talk is not None else "failed" if about.chosen.working else "idle"
+        return summary(about, state, excerpt)
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.gather(*(talk.close() for talk in self._talks.values()))
+
+    def tidy_up(self) -> None:
+        """Remove what was begun long ago and never spoken in. It blocks."""
+        now = self._around.clock.now()
+        try:
+            for about in self._store.list():
+                age = now - about.updated.timestamp() * 1000
+                if not about.title and about.messages < 2 and age > _FORGOTTEN:
+                    self._store.delete(about.id)
+        except (HandrailError, OSError):
+            logger.exception("empty conversations could not be removed; everything else goes on")
+
+    async def _open(self, id: str) -> Talk:
+        about, conversation = await asyncio.to_thread(self._read, id)
+        if not about.chosen.working:
+            return Talk(self._around, about, conversation)
+        try:
+            (await self._around.app.journal.lease(id)).release()
+        except LeaseHeld as held:
+            why = _ELSEWHERE.format(held)
+        else:
+            why, conversation = _CUT_OFF, await self._from_record(id, conversation)
+        talk = Talk(self._around, about, conversation)
+        talk.interrupted(why)
+        return talk
+
+    async def _from_record(self, id: str, saved: Conversation) -> Conversation:
+        """What the record has of a turn that was cut off, if it knows more of it than was saved."""
+        try:
+            recorded = conversation_of(await self._around.app.journal.history(id))
+        except UsageError:  # its words were erased
+            return saved
+        return recorded if begins_with(recorded.messages, saved.messages) else saved
+
+    async def _take_over(self, talk: Talk) -> None:
+        try:
+            about = await asyncio.to_thread(self._store.about, talk.id)
+        except UsageError:  # another program deleted it
+            await talk.close(gone=True)
+            del self._talks[talk.id]
+            raise
+        if about.revision > talk.kept.about.revision and not talk.in_use:
+            found = await asyncio.to_thread(self._read, talk.id)
+            if not talk.in_use:
+                talk.take_over(*found)
+
+    def _read(self, id: str) -> tuple[Metadata, Conversation]:
+        return self._store.about(id), self._store.load(id)
+
+    def _delete(self, id: str) -> None:
+        self._store.delete(id)
+        self._store.sweep()
+
+    def _let_go_of_idle(self) -> None:
+        if len(self._talks) >= _MOST_OPEN:
+            self._talks = {id: talk for id, talk in self._talks.items() if talk.is_needed}

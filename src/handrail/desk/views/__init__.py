@@ -1,0 +1,1 @@
+"""What a person looks at beside conversations: tools, the record, the network, settings. Each view is bounded."""

@@ -1,0 +1,145 @@
+"""The network as this node knows it: who is there, who was lost, what is under way, what became of the last calls.
+
+What is not recorded, as the calls of the page itself, is left out: whoever looks would see mostly themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Literal
+
+from handrail.bus.providers import Peer, Provider
+from handrail.config.values import Config
+from handrail.core.ports import Clock, SystemClock
+from handrail.desk.values import CapabilityRow, Network, NodeRow, TraceRow
+from handrail.faces.bus import CapabilityBus
+
+_NODES, _CAPABILITIES, _TRACES, _LOOKED_AT = 200, 1_000, 100, 2_000
+_WORDS = 300
+_LOST_FOR = 600.0
+"""Seconds for which a node that is gone is still shown."""
+
+
+class NetworkView:
+    def __init__(
+        self,
+        bus: CapabilityBus,
+        config: Callable[[], Config],
+        *,
+        clock: Clock = SystemClock(),
+        pace: float = 1.0,
+        older: float = 5.0,
+    ) -> None:
+        """`pace` is how often one looks, and `older` when another node is asked again meanwhile, in seconds."""
+        self._bus = bus
+        self._config = config
+        self._clock = clock
+        self._pace = pace
+        self._older = older
+
+    async def changes(self) -> AsyncGenerator[Network, None]:
+        """How it is now, and again whenever that has changed."""
+        told: Network | None = None
+        while True:
+            found = self.now()
+            if found != told:
+                told = found
+                yield found
+            await asyncio.sleep(self._pace)
+
+    def now(self) -> Network:
+        bus = self._bus
+        peers = bus.neighbours(self._older)
+        here = [each for each in bus.registry if each.descriptor.recorded]
+        looking = [each for each in bus.registry if not each.descriptor.recorded]
+        ours = {each.descriptor.full_name for each in looking}
+        stats = [each for name, each in bus.stats().items() if name not in ours]
+        return Network(
+            nodes=(self._here(here), *self._others(peers))[:_NODES],
+            traces=self._traces(ours),
+            under_way=max(0, bus.under_way - sum(each.in_flight for each in looking)),
+            lost=sum(peer.losses for peer in peers),
+            answered=sum(each["ok"] for each in stats),
+            failed=sum(sum(each["errors"].values()) for each in stats),
+        )
+
+    def _here(self, providers: list[Provider]) -> NodeRow:
+        node, name, rows = self._bus.node_id, self._config().node.name, _capabilities(providers)
+        return NodeRow(node_id=node, name=name, local=True, state="here", capabilities=rows, in_flight=_busy(rows))
+
+    def _others(self, peers: tuple[Peer, ...]) -> list[NodeRow]:
+        found: dict[str, NodeRow] = {}
+        for peer in peers:
+            for row in self._of(peer):
+                if row.node_id not in found or found[row.node_id].state == "lost":
+                    found[row.node_id] = row
+        return sorted(found.values(), key=lambda row: (row.state == "lost", row.name or "~", row.node_id))
+
+    def _of(self, peer: Peer) -> Iterable[NodeRow]:
+        """The nodes that are reached by one way."""
+        by_node: dict[str, list[Provider]] = {}
+        for each in peer.providers.values():
+            by_node.setdefault(each.node_id, []).append(each)
+        for node, providers in by_node.items():
+            rows = _capabilities(providers)
+            yield NodeRow(
+                node_id=node,
+                name=self._name(peer, node),
+                state="lost" if peer.is_lost else "there",
+                capabilities=rows,
+                in_flight=_busy(rows),
+                seen=self._at(peer.seen),
+            )
+        since = self._clock.monotonic() - _LOST_FOR
+        for node, seen in peer.gone.items():
+            if seen >= since:
+                yield NodeRow(node_id=node, name=self._name(peer, node), state="lost", seen=self._at(seen))
+        if not by_node and peer.name and peer.bus.node_id != self._bus.node_id:
+            gone = peer.is_lost or peer.seen == float("-inf")
+            state: Literal["lost", "there"] = "lost" if gone else "there"
+            yield NodeRow(node_id=peer.bus.node_id, name=peer.name, state=state, seen=self._at(peer.seen))
+
+    def _name(self, peer: Peer, node: str) -> str:
+        return peer.name if peer.bus.node_id == node else ""
+
+    def _at(self, seen: float) -> int:
+        """A moment of the steady clock as one of the day; 0 is never."""
+        if seen == float("-inf"):
+            return 0
+        return self._clock.now() - int((self._clock.monotonic() - seen) * 1000)
+
+    def _traces(self, ours: set[str]) -> tuple[TraceRow, ...]:
+        recent = self._bus.recent_traces(_LOOKED_AT)
+        rows = [
+            TraceRow(
+                at=each.ts,
+                trace=each.trace_id,
+                capability=f"{each.capability}@{each.version}",
+                from_node=each.from_node[:_WORDS],
+                to_node=each.to_node,
+                result=each.result,
+                ms=round(each.ms, 3),
+            )
+            for each in recent
+            if f"{each.capability}@{each.version}" not in ours
+        ]
+        return tuple(rows[:_TRACES])
+
+
+def _capabilities(providers: Iterable[Provider]) -> tuple[CapabilityRow, ...]:
+    rows = [
+        CapabilityRow(
+            name=each.descriptor.full_name,
+            description=each.descriptor.description[:_WORDS],
+            in_flight=each.in_flight,
+            side_effects=each.descriptor.side_effects,
+            streams=each.descriptor.stream_schema is not None,
+        )
+        for each in providers
+    ]
+    return tuple(sorted(rows, key=lambda row: row.name)[:_CAPABILITIES])
+
+
+def _busy(rows: tuple[CapabilityRow, ...]) -> int:
+    return sum(row.in_flight for row in rows)

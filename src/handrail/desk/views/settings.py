@@ -1,0 +1,170 @@
+"""The configuration: what the file says, what holds, and a way to change it that leaves the old one or the new one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from handrail.app.opened import App
+from handrail.config.load import NAME, read_config
+from handrail.core.canonical import digest_bytes
+from handrail.core.errors import HandrailError, UsageError
+from handrail.core.redact import redact_text
+from handrail.desk.values import Settings
+from handrail.desk.views.sections import sections, variables
+from handrail.store.content import write_whole
+from handrail.tools.files.table import LARGEST, read_data
+
+_RULES = 500
+_SECRET = "it holds what looks like a secret, which is not shown; change it by hand, and put the secret into a variable"
+
+
+class SettingsView:
+    def __init__(
+        self, app: App, *, writable: bool, home: Path | None = None, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        """`home` is where a file is made if there is none: the folder that the program looks in, by default."""
+        self._app = app
+        self._writable = writable
+        self._home = home
+        self._environ = environ
+        self._names: frozenset[str] = frozenset()
+        """Variables that some reading of the file took values from."""
+        self._saving = asyncio.Lock()
+
+    async def now(self) -> Settings:
+        """Raises:
+        UsageError: The file cannot be read.
+        """
+        return await asyncio.to_thread(self._look)
+
+    async def check(self, text: str) -> tuple[str, ...]:
+        """What would be wrong with a file that says this."""
+        return await asyncio.to_thread(self._problems, text)
+
+    async def save(self, text: str, revision: str) -> Settings:
+        """Let the file say this, if it still is what somebody changed, and take it up.
+
+        Raises:
+            UsageError: It may not be changed, was changed by others, or there are mistakes: then it stays as it was.
+        """
+        async with self._saving:
+            if not self._writable:
+                raise UsageError("settings cannot be changed from here; edit the file, which is read again by itself")
+            if problems := await self.check(text):
+                raise UsageError("; ".join(problems))
+            path, before = await asyncio.to_thread(self._write, text.encode(), revision)
+            try:
+                await self._app.reload(path)
+            except HandrailError as error:
+                await asyncio.to_thread(_put_back, path, text.encode(), before)
+                raise UsageError(redact_text(str(error))) from error
+            return await self.now()
+
+    async def forget(self, rule: str) -> Settings:
+        """Take back a standing word.
+
+        Raises:
+            UsageError: There is none like it.
+        """
+        approvals, file = self._app.person.approvals, self._app.config.file
+        if not await asyncio.to_thread(approvals.remove_rule, file, rule):
+            raise UsageError(f"no standing rule {rule[:200]!r} is set; somebody may have taken it back already")
+        return await self.now()
+
+    # ── in a thread ──────────────────────────────────────────────────────────────────
+
+    @property
+    def _path(self) -> Path:
+        return self._app.config.file or (self._home or Path.cwd()) / NAME
+
+    def _look(self) -> Settings:
+        data = _read(self._path)
+        text = (data or b"").decode("utf-8-sig", "replace")
+        self._names |= variables(text)
+        safe = redact_text(text)
+        wrong = [] if data is None else self._wrong(data)
+        file = None if data is None and self._app.config.file is None else str(self._path)
+        hidden = {name: self._environ[name] for name in self._names if name in self._environ}
+        return Settings(
+            file=file,
+            text=safe,
+            revision=_revision(data),
+            sections=sections(self._app.config, hidden),
+            rules=self._app.person.approvals.rules(self._app.config.file)[:_RULES],
+            writable=self._writable and safe == text and _is_whole(data),
+            problem=_SECRET if safe != text else "; ".join(wrong),
+        )
+
+    def _problems(self, text: str) -> tuple[str, ...]:
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            return ("it holds characters that are none; take them out",)
+        return tuple(self._wrong(data))
+
+    def _wrong(self, data: bytes) -> list[str]:
+        path = self._path
+        try:
+            read_config(read_data(data, path), path, self._environ)
+        except HandrailError as error:
+            return [redact_text(str(error))]
+        return []
+
+    def _write(self, data: bytes, revision: str) -> tuple[Path, bytes | None]:
+        path = self._path
+        before = _read(path)
+        if _revision(before) != revision:
+            raise UsageError("the file was changed meanwhile; load it again, and make your change there")
+        _put(path, data)
+        return path, before
+
+
+def _revision(data: bytes | None) -> str:
+    """Names exactly this text; no file is another one than an empty file."""
+    return "none" if data is None else digest_bytes(data)
+
+
+def _is_whole(data: bytes | None) -> bool:
+    """Whether all of it is shown as it is."""
+    try:
+        (data or b"").decode()
+        return len(data or b"") <= LARGEST
+    except UnicodeDecodeError:
+        return False
+
+
+def _read(path: Path) -> bytes | None:
+    """Not more of it than a configuration can have."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def _put(path: Path, data: bytes) -> None:
+    """As a whole, with the mode that it has, and behind a link where it is one."""
+    real = path.resolve()
+    try:
+        mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o644
+        write_whole(real, data, mode)
+    except OSError as error:
+        raise UsageError(
+            f"{str(path)!r} cannot be written: {error.strerror}; make the file and its folder writable"
+        ) from error
+
+
+def _put_back(path: Path, ours: bytes, before: bytes | None) -> None:
+    """Undo what we wrote, unless somebody has written since."""
+    if _read(path) != ours:
+        return
+    if before is None:
+        path.unlink()
+    else:
+        _put(path, before)

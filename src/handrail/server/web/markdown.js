@@ -1,0 +1,234 @@
+/**
+ * Markdown as a model writes it, made into elements of a short list and nothing else. What is not understood is text.
+ *
+ * HTML in it is text. A link goes to http, https or mail, elsewhere, and says where; an image is a link. It takes time in
+ * proportion to the text, whatever the text is.
+ */
+
+import { fill, h } from "./dom.js";
+import { inline } from "./inline.js";
+import { block, long, prose } from "./text.js";
+import { say } from "./toast.js";
+import { t } from "./words.js";
+
+/** Deeper than this, lists and quotes are text. Longer than this, all of it is. */
+const DEEP = 6;
+const LONGEST = 400_000;
+const LONG_CODE = 16_000;
+
+const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)/;
+const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
+const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
+const QUOTE = /^ {0,3}> ?/;
+const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:[ \t]+|$)/;
+const HEADINGS = /** @type {const} */ (["h3", "h4", "h5", "h6", "h6", "h6"]);
+
+/** @typedef {{lines: string[], at: number, depth: number}} Reader */
+
+/**
+ * @param {string} text
+ * @returns {DocumentFragment}
+ */
+export function markdown(text) {
+  const whole = text.length > LONGEST;
+  return fill(document.createDocumentFragment(), whole ? [long(text)] : blocks(text.replaceAll("\r\n", "\n").split("\n"), 0));
+}
+
+/**
+ * @param {string[]} lines
+ * @param {number} depth
+ * @returns {Node[]}
+ */
+function blocks(lines, depth) {
+  /** @type {Reader} */
+  const reader = { lines, at: 0, depth };
+  /** @type {Node[]} */
+  const made = [];
+  while (reader.at < lines.length) {
+    const line = lines[reader.at] ?? "";
+    if (line.trim() === "") reader.at++;
+    else made.push(BLOCKS.find(([begins]) => begins(line, reader))?.[1](reader) ?? paragraph(reader));
+  }
+  return made;
+}
+
+/** @type {[(line: string, reader: Reader) => boolean, (reader: Reader) => Node][]} */
+const BLOCKS = [
+  [(line) => FENCE.test(line), fence],
+  [(line) => HEADING.test(line), heading],
+  [(line) => RULE.test(line), rule],
+  [(line, { depth }) => depth < DEEP && QUOTE.test(line), quote],
+  [(line, { depth }) => depth < DEEP && ITEM.test(line), list],
+  [(_, reader) => isTable(reader), table],
+];
+
+/** @param {Reader} reader */
+function fence(reader) {
+  const [, mark = "", language = ""] = FENCE.exec(reader.lines[reader.at] ?? "") ?? [];
+  const begin = ++reader.at;
+  while (reader.at < reader.lines.length && !closes(reader.lines[reader.at] ?? "", mark)) reader.at++;
+  return code(reader.lines.slice(begin, reader.at++).join("\n"), language);
+}
+
+/**
+ * @param {string} line
+ * @param {string} mark
+ */
+function closes(line, mark) {
+  const said = line.trim();
+  return said.startsWith(mark) && said.replaceAll(mark.charAt(0), "") === "";
+}
+
+/**
+ * Code, with a button that copies what is shown.
+ * @param {string} text
+ * @param {string} language
+ */
+export function code(text, language = "") {
+  const copy = h("button", { type: "button", class: "quiet copy", on: { click: () => copied(text) } }, t("shell.copy"));
+  const shown = text.length > LONG_CODE ? long(text, 0, null, 40) : h("pre", { tabindex: "0" }, h("code", null, block(text)));
+  return h("div", { class: "code" }, h("div", { class: "code-head" }, h("span", null, prose(language.slice(0, 30))), copy), shown);
+}
+
+/** @param {string} text */
+async function copied(text) {
+  await navigator.clipboard.writeText(block(text));
+  say(t("shell.copied"));
+}
+
+/** @param {Reader} reader */
+function heading(reader) {
+  const [, marks = "#", text = ""] = HEADING.exec(reader.lines[reader.at++] ?? "") ?? [];
+  return h(HEADINGS[marks.length - 1] ?? "h6", null, inline(text.replace(/[ \t]#+[ \t]*$/, "").trim()));
+}
+
+/** @param {Reader} reader */
+function rule(reader) {
+  reader.at++;
+  return h("hr");
+}
+
+/** @param {Reader} reader */
+function quote(reader) {
+  const inner = [];
+  while (reader.at < reader.lines.length && QUOTE.test(reader.lines[reader.at] ?? "")) {
+    inner.push((reader.lines[reader.at++] ?? "").replace(QUOTE, ""));
+  }
+  return h("blockquote", null, blocks(inner, reader.depth + 1));
+}
+
+/** @param {Reader} reader */
+function list(reader) {
+  const [, , first = "-"] = ITEM.exec(reader.lines[reader.at] ?? "") ?? [];
+  const numbered = /\d/.test(first);
+  const items = [];
+  for (let found = sameList(reader, first); found; found = sameList(reader, first)) items.push(item(reader, found));
+  return numbered ? h("ol", { start: Number.parseInt(first, 10) }, items) : h("ul", null, items);
+}
+
+/**
+ * The next item, if the next line that is not empty begins one of the same kind.
+ * @param {Reader} reader
+ * @param {string} first
+ */
+function sameList(reader, first) {
+  let at = reader.at;
+  while (at < reader.lines.length && reader.lines[at]?.trim() === "") at++;
+  const line = reader.lines[at] ?? "";
+  const found = RULE.test(line) ? null : ITEM.exec(line);
+  if (!found || found[2]?.slice(-1) !== first.slice(-1)) return null;
+  reader.at = at;
+  return found;
+}
+
+/**
+ * @param {Reader} reader
+ * @param {RegExpExecArray} found
+ */
+function item(reader, found) {
+  const indent = (found[1]?.length ?? 0) + 2;
+  const inner = [(reader.lines[reader.at++] ?? "").slice(found[0].length)];
+  while (reader.at < reader.lines.length && belongs(reader, indent)) {
+    inner.push(unindented(reader.lines[reader.at++] ?? "", found[0].length));
+  }
+  const task = /^\[([ xX])\][ \t]+/.exec(inner[0] ?? "");
+  if (task) inner[0] = `${task[1] === " " ? "☐" : "☑"} ${(inner[0] ?? "").slice(task[0].length)}`;
+  return h("li", null, tight(blocks(inner, reader.depth + 1)));
+}
+
+/**
+ * Whether the line goes on with the item: indented, or the next words of its paragraph, or empty before such.
+ * @param {Reader} reader
+ * @param {number} indent
+ */
+function belongs(reader, indent) {
+  const line = reader.lines[reader.at] ?? "";
+  const space = line.length - line.trimStart().length;
+  if (line.trim() !== "") return space >= indent || (reader.lines[reader.at - 1]?.trim() !== "" && !startsBlock(line));
+  const next = reader.lines[reader.at + 1] ?? "";
+  return next.trim() !== "" && next.length - next.trimStart().length >= indent;
+}
+
+/**
+ * @param {string} line
+ * @param {number} most
+ */
+function unindented(line, most) {
+  const space = line.length - line.trimStart().length;
+  return line.slice(Math.min(space, most));
+}
+
+/**
+ * An item of one paragraph needs none.
+ * @param {Node[]} made
+ */
+function tight(made) {
+  const [first, ...rest] = made;
+  const inline = first instanceof HTMLParagraphElement && rest.every((node) => !(node instanceof HTMLParagraphElement));
+  return inline ? [...first.childNodes, ...rest] : made;
+}
+
+/** @param {string} line */
+function startsBlock(line) {
+  return [FENCE, HEADING, RULE, QUOTE, ITEM].some((begins) => begins.test(line));
+}
+
+/** @param {Reader} reader */
+function paragraph(reader) {
+  const begin = reader.at++;
+  while (reader.at < reader.lines.length) {
+    const line = reader.lines[reader.at] ?? "";
+    if (line.trim() === "" || (startsBlock(line) && reader.depth < DEEP) || isTable(reader)) break;
+    reader.at++;
+  }
+  return h("p", null, inline(reader.lines.slice(begin, reader.at).map((line) => line.trimStart()).join("\n")));
+}
+
+/** @param {Reader} reader */
+function isTable(reader) {
+  const line = reader.lines[reader.at] ?? "";
+  const under = reader.lines[reader.at + 1] ?? "";
+  if (!line.includes("|") || !/^[\s|:-]+$/.test(under) || !under.includes("-")) return false;
+  const marks = cells(under);
+  return marks.length === cells(line).length && marks.every((mark) => /^:?-+:?$/.test(mark));
+}
+
+/** @param {string} line */
+function cells(line) {
+  const inner = line.trim().replace(/^\|/, "").replace(/(^|[^\\])\|$/, "$1");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+}
+
+/** @param {Reader} reader */
+function table(reader) {
+  const head = cells(reader.lines[reader.at] ?? "");
+  const sides = cells(reader.lines[reader.at + 1] ?? "").map((mark) => (mark.endsWith(":") ? (mark.startsWith(":") ? "mid" : "num") : ""));
+  reader.at += 2;
+  const rows = [];
+  while (reader.at < reader.lines.length && reader.lines[reader.at]?.includes("|")) {
+    const row = cells(reader.lines[reader.at++] ?? "");
+    rows.push(h("tr", null, head.map((_, n) => h("td", { class: sides[n] || null }, inline(row[n] ?? "")))));
+  }
+  const top = h("tr", null, head.map((cell, n) => h("th", { scope: "col", class: sides[n] || null }, inline(cell))));
+  return h("div", { class: "wide", tabindex: "0" }, h("table", null, h("thead", null, top), h("tbody", null, rows)));
+}

@@ -1,0 +1,121 @@
+/** A message of a conversation as it is shown: the person's words, the model's, a note, a document. Calls are cards. */
+
+/** @import { Item, Part } from "../../values.js" */
+
+import { h, icon } from "../../dom.js";
+import { markdown } from "../../markdown.js";
+import { long, plain, prose, visible } from "../../text.js";
+import { moment, number, t, when } from "../../words.js";
+import { attachment } from "./attachment.js";
+
+/**
+ * @typedef {object} MessageDoings What a message can ask of its conversation.
+ * @property {(item: Item) => void} edit
+ * @property {(item: Item) => void} undo
+ * @property {(item: Item) => void} fork
+ * @property {(item: Item) => void} copy
+ * @property {() => void} again
+ * @property {(index: number) => Promise<string>} whole
+ * @property {(index: number, part: number) => Promise<import("../../values.js").File>} attachment
+ */
+
+const FOLDED = 30;
+
+/** @type {Record<string, (item: Item, doings: MessageDoings) => HTMLElement>} */
+const KINDS = { user: said, assistant: replied, supervisor: noted, document: given };
+
+/**
+ * @param {Item} item
+ * @param {MessageDoings} doings
+ */
+export function message(item, doings) {
+  return (KINDS[item.kind] ?? noted)(item, doings);
+}
+
+/** @param {Item} item @param {MessageDoings} doings */
+function said(item, doings) {
+  const text = item.text?.text ?? "";
+  const whole = item.text?.whole;
+  const words = whole ? long(text, whole, () => doings.whole(item.index), FOLDED) : h("p", { class: "said" }, prose(text));
+  const actions = h(
+    "div",
+    { class: "message-actions" },
+    action("edit", "chat.edit", () => doings.edit(item)),
+    action("undo", "chat.undo", () => doings.undo(item)),
+    action("fork", "chat.fork", () => doings.fork(item)),
+  );
+  return h(
+    "article",
+    { class: "message said-by-person", "aria-label": t("chat.you") },
+    h("header", { class: "message-head" }, h("span", { class: "who" }, t("chat.you")), at(item), actions),
+    text ? words : null,
+    attached(item, doings),
+  );
+}
+
+/** @param {Item} item @param {MessageDoings} doings */
+function replied(item, doings) {
+  const text = item.text?.text ?? "";
+  return h(
+    "article",
+    { class: "message said-by-model", "aria-label": t("chat.model") },
+    text ? h("div", { class: "prose" }, markdown(text)) : null,
+    item.text?.whole ? long("", item.text.whole, () => doings.whole(item.index), 0) : null,
+    attached(item, doings),
+    text
+      ? h(
+          "div",
+          { class: "message-actions" },
+          action("copy", "chat.copy", () => doings.copy(item)),
+          h("span", { class: "only-last" }, action("reload", "chat.again", () => doings.again())),
+          h("span", { class: "meta" }, figures(item)),
+        )
+      : null,
+  );
+}
+
+/** @param {Item} item @param {MessageDoings} doings */
+function noted(item, doings) {
+  const text = item.text?.text ?? "";
+  const label = t(item.kind === "supervisor" ? "chat.supervisor" : "chat.note");
+  const words = h("p", null, h("strong", null, label), " ", plain(text));
+  return h("article", { class: "message note", "aria-label": label }, words, attached(item, doings));
+}
+
+/** @param {Item} item @param {MessageDoings} doings */
+function given(item, doings) {
+  const text = item.text?.text ?? "";
+  const fold = h("details", { class: "document" }, h("summary", null, t("chat.document"), " ", h("code", null, visible(item.name || "–"))));
+  const open = () => fold.childElementCount === 1 && fold.append(long(text, item.text?.whole ?? 0, () => doings.whole(item.index)));
+  fold.addEventListener("toggle", open);
+  return h("article", { class: "message note", "aria-label": t("chat.document") }, fold, attached(item, doings));
+}
+
+/** @param {Item} item */
+function at(item) {
+  return item.at ? h("time", { datetime: new Date(item.at).toISOString(), title: moment(item.at) }, when(item.at)) : null;
+}
+
+/** Who answered, with how many tokens, for how much. @param {Item} item */
+function figures({ model, tokens, cost }) {
+  const parts = [model && visible(model)];
+  if (tokens?.some(Boolean)) parts.push(t("chat.tokens", { read: tokens[0], wrote: tokens[1] }));
+  if (cost) parts.push(number(cost, { style: "currency", currency: "USD", maximumSignificantDigits: 2 }));
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** @param {Item} item @param {MessageDoings} doings */
+function attached(item, doings) {
+  /** @param {Part} part @param {number} at */
+  const one = (part, at) => h("li", null, attachment(part, () => doings.attachment(item.index, at)));
+  return item.parts?.length ? h("ul", { class: "attachments", "aria-label": t("chat.attached") }, item.parts.map(one)) : null;
+}
+
+/**
+ * @param {Parameters<typeof icon>[0]} drawn
+ * @param {string} key
+ * @param {() => void} click
+ */
+function action(drawn, key, click) {
+  return h("button", { type: "button", class: "quiet small", on: { click } }, icon(drawn), h("span", null, t(key)));
+}

@@ -1,0 +1,77 @@
+/** Markdown that is still being written: finished blocks stay as they are, only the last one is made anew. */
+
+import { h, replace } from "../../dom.js";
+import { markdown } from "../../markdown.js";
+
+const FENCE = /^ {0,3}(```+|~~~+)/;
+const GOES_ON = /^(\s|[-*+>|]|\d+[.)])/;
+
+/**
+ * Where in the text a block begins whose predecessors cannot change any more. A line that may belong to the list,
+ * quote or table before it begins none.
+ * @param {string} text @param {number} from A place that was found before, or 0.
+ */
+export function settled(text, from) {
+  let at = from;
+  let fence = "";
+  let blank = false;
+  let found = from;
+  while (at < text.length) {
+    const end = text.indexOf("\n", at);
+    if (end < 0) break;
+    const line = text.slice(at, end);
+    const mark = FENCE.exec(line)?.[1];
+    if (!fence && blank && line.trim() && !GOES_ON.test(line)) found = at;
+    if (mark && !fence) fence = mark;
+    else if (mark?.startsWith(fence) && !line.trim().slice(mark.length)) fence = "";
+    blank = !line.trim();
+    at = end + 1;
+  }
+  return found;
+}
+
+/**
+ * A node for a text that grows. It is drawn once a frame at most, and less often when drawing takes long.
+ * @param {{ onDrawn?: () => void }} [options]
+ */
+export function streamed({ onDrawn } = {}) {
+  const done = h("div", { class: "streamed-done" });
+  const last = h("div", { class: "streamed-last" });
+  const node = h("div", { class: "prose streamed" }, done, last);
+  let text = "";
+  let upto = 0;
+  let waiting = 0;
+
+  function draw() {
+    waiting = 0;
+    const before = performance.now();
+    const end = settled(text, upto);
+    if (end > upto) done.append(markdown(text.slice(upto, end)));
+    upto = end;
+    replace(last, markdown(text.slice(upto)));
+    onDrawn?.();
+    pause = (performance.now() - before) * 4;
+  }
+  let pause = 0;
+
+  function soon() {
+    if (waiting) return;
+    waiting = 1;
+    if (pause > 16) setTimeout(() => requestAnimationFrame(draw), pause);
+    else requestAnimationFrame(draw);
+  }
+
+  return {
+    node,
+    /** @param {string} whole All that was written so far. */
+    set(whole) {
+      if (whole === text) return;
+      if (!whole.startsWith(text)) {
+        upto = 0;
+        replace(done);
+      }
+      text = whole;
+      soon();
+    },
+  };
+}

@@ -1,0 +1,205 @@
+/** One conversation: follows what is told of it, shows it, and does with it what the person wants. */
+
+/** @import { Alert, Item, Snapshot, Told } from "../../values.js" */
+/** @import { Context } from "../../shell.js" */
+/** @import { Said } from "./composer.js" */
+/** @import { Choice } from "./pickers.js" */
+/** @import { Talk } from "./state.js" */
+/** @import { Word } from "./question.js" */
+
+import { ask, CallError, follow } from "../../bus.js";
+import { h } from "../../dom.js";
+import { confirm } from "../../dialog.js";
+import { visible } from "../../text.js";
+import { alert as toast, dismiss, say } from "../../toast.js";
+import { t } from "../../words.js";
+import { banner, heading } from "./alert.js";
+import { oneLine } from "./card.js";
+import { asker } from "./asker.js";
+import { composer, draft } from "./composer.js";
+import { failed } from "./list.js";
+import { after, first, opened, underWay, withOlder } from "./state.js";
+import { thread } from "./thread.js";
+import { twice } from "./twice.js";
+
+/**
+ * @param {string} id
+ * @param {Context} ctx
+ * @param {(title: string, run: string) => void} titled
+ */
+export function talk(id, ctx, titled) {
+  const end = new AbortController();
+  /** @type {Talk | null} */
+  let now = null;
+  /** The toast of a failure, until it is answered. @type {{ id: string, close: () => void } | null} */
+  let told = null;
+  const status = h("p", { class: "unseen", role: "status" });
+  const lost = h("p", { class: "lost-bar", role: "status", hidden: true });
+  const does = doings(id, ctx, (words, upto) => writes.put(words, upto));
+  const proof = () => `#/proof/${encodeURIComponent(now?.run || id)}`;
+  const shown = thread({ ...does, older, proof, answer: (callId) => asks.open(callId) });
+  const alerts = banner({ ...does.afterFailure });
+  const asks = asker((question, word) => decide(question.request, word));
+  const writes = composer(id, ctx.about, { send: does.send, stop: does.stop, choose: does.choose });
+  const foot = h("div", { class: "talk-foot" }, shown.toEnd, alerts.node, writes.node);
+  const node = h("div", { class: "talk-open" }, lost, shown.node, foot, status);
+
+  async function older() {
+    if (!now || first(now) === 0) return;
+    const { items } = await ask("desk.items", { id, before: first(now), limit: 40 }, { signal: end.signal }).catch(() => ({ items: [] }));
+    if (!now || !items.length) return;
+    now = withOlder(now, items);
+    shown.before(now, items);
+  }
+
+  /** @param {string} event @param {any} data */
+  function heard(event, data) {
+    if (event === "snapshot") snapshot(data);
+    else if (event === "told" && now) news(now, data);
+  }
+  /** @param {Snapshot} data */
+  function snapshot(data) {
+    now = opened(data);
+    if (!now.alert) dismiss(id);
+    shown.show(now);
+    around(now);
+  }
+  /** @param {Talk} before @param {Told} event */
+  function news(before, event) {
+    now = after(before, event);
+    if (now.gone) return gone();
+    shown.told(now, event);
+    if (event.type !== "text" && event.type !== "reasoning") around(now);
+    announce(before, now);
+  }
+  /** @param {Talk} talk */
+  function around(talk) {
+    titled(talk.title, talk.run);
+    alerts.set(talk);
+    writes.set(talk);
+    asks.set(talk.questions);
+    for (const question of talk.questions) dismiss(question.request);
+    raise(talk.alert);
+  }
+  /** @param {Alert | null} alert */
+  function raise(alert) {
+    if (told?.id === alert?.id) return;
+    told?.close();
+    told = alert ? { id: alert.id, ...toast({ title: heading(alert), text: alert.message, actions: does.ways(alert), key: id }) } : null;
+  }
+  /** What who cannot see it hears: not each word, but that something begins and ends. @param {Talk} before @param {Talk} next */
+  function announce(before, next) {
+    if (before.state === next.state) return;
+    const last = next.items.at(-1);
+    const words = last?.kind === "assistant" ? (last.text?.text.slice(0, 300) ?? "") : "";
+    status.textContent = next.state === "idle" ? t("chat.announce.idle", { words: oneLine(words) }) : t(`chat.announce.${next.state}`);
+  }
+  function gone() {
+    say(t("chat.gone"));
+    ctx.go("chat");
+  }
+  /** @param {string} request @param {Word} word */
+  async function decide(request, word) {
+    await ask("desk.decide", { request, ...word });
+  }
+
+  /** @param {"open" | "lost"} state */
+  function connection(state) {
+    lost.hidden = state === "open";
+    lost.textContent = state === "open" ? "" : t("chat.lost");
+    writes.connected(state === "open");
+  }
+  const from = () => ({ id, ...(now ? { after: now.cursor } : {}) });
+  follow("desk.follow", from, heard, { signal: end.signal, onState: connection }).catch((error) => {
+    if (end.signal.aborted) return;
+    const words = error instanceof CallError ? error.message : String(error);
+    const begin = h("a", { class: "button", href: "#/chat" }, t("chat.new"));
+    node.replaceChildren(h("div", { class: "empty" }, h("h2", null, t("chat.no-such")), h("p", null, visible(words)), begin));
+    if (!(error instanceof CallError)) throw error;
+  });
+  const keys = twice(() => now && underWay(now), () => say(t("chat.stop.again")), () => void does.stop());
+  document.addEventListener("keydown", keys);
+
+  return {
+    node,
+    focus: writes.focus,
+    close() {
+      end.abort();
+      document.removeEventListener("keydown", keys);
+      asks.close();
+      told?.close();
+      shown.close();
+    },
+  };
+}
+
+/**
+ * What a person can do with a conversation. What cannot be done is said, and nothing else happens.
+ * @param {string} id
+ * @param {Context} ctx
+ * @param {(words: string, upto?: number | null) => void} write Puts words where they can be changed.
+ */
+function doings(id, ctx, write) {
+  /** @param {string} capability @param {object} [input] @param {string} [key] */
+  const call = (capability, input = {}, key = "chat.failed") => ask(capability, { id, ...input }).catch(failed(key));
+  const again = async () => void (await call("desk.again", {}, "chat.failed.again"));
+  const dismiss = async () => void (await call("desk.dismiss"));
+  /** @param {number} index @param {{ text: string, whole?: number } | null | undefined} text */
+  const words = (index, text) => (text?.whole ? whole(index) : Promise.resolve(text?.text ?? ""));
+  /** @param {number} index @returns {Promise<string>} */
+  const whole = async (index) => (await ask("desk.whole", { id, index })).text;
+  /** @param {number} upto */
+  const back = async (upto) => {
+    const said = await call("desk.undo", { upto }, "chat.failed.undo");
+    if (said) write(said.words);
+  };
+  const afterFailure = {
+    /** @param {Alert} alert */
+    undo: (alert) => back(alert.upto ?? 0),
+    /** @param {Alert} alert */
+    edit: async (alert) => write(alert.words ?? "", alert.upto ?? 0),
+    again,
+    dismiss,
+  };
+  return {
+    afterFailure,
+    whole,
+    again,
+    /** @param {Alert} alert */
+    ways: (alert) => [
+      { label: t("chat.alert.undo"), run: () => afterFailure.undo(alert) },
+      { label: t("chat.alert.edit"), run: () => afterFailure.edit(alert) },
+    ],
+    /** @param {number} index @param {number} part */
+    attachment: (index, part) => ask("desk.attachment", { id, index, part }),
+    /** @param {Item} item */
+    edit: async (item) => write(await words(item.index, item.text), item.index),
+    /** @param {Item} item */
+    undo: async (item) => {
+      if (await confirm(t("chat.undo.sure"), { title: t("chat.undo.title"), yes: t("chat.undo.yes") })) await back(item.index);
+    },
+    /** @param {Item} item */
+    fork: async (item) => {
+      const made = await call("desk.fork", { upto: item.index }, "chat.failed.fork");
+      if (!made) return;
+      draft(made.id, await words(item.index, item.text));
+      ctx.go(`chat/${made.id}`);
+    },
+    /** @param {Item} item */
+    copy: async (item) => {
+      const text = await words(item.index, item.text);
+      await navigator.clipboard.writeText(text).then(() => say(t("shell.copied")), failed("chat.failed.copy"));
+    },
+    stop: async () => void (await call("desk.stop", {}, "chat.failed.stop")),
+    /** @param {Choice} choice */
+    choose: ({ model, ensembles }) => void call("desk.choose", { ...(model ? { model } : {}), ensembles }, "chat.failed.choose"),
+    /** @param {Said} said */
+    send: async ({ text, attached, upto, once }) => {
+      const input = { id, text, once, ...(attached.length ? { attached } : {}), ...(upto === null ? {} : { upto }) };
+      await ask("desk.say", input).catch((error) => {
+        failed("chat.failed.say")(error);
+        throw error;
+      });
+    },
+  };
+}

@@ -1,0 +1,41 @@
+/** What of the turn under way is in no message yet: words as they come, thoughts, notices, and that it goes on at all. */
+
+/** @import { Talk } from "./state.js" */
+
+import { h, replace } from "../../dom.js";
+import { block, visible } from "../../text.js";
+import { t } from "../../words.js";
+import { streamed } from "./streamed.js";
+
+const TAIL = 20_000;
+
+export function underway() {
+  const thoughts = h("pre", { class: "thoughts" });
+  const reasoning = h("details", { class: "reasoning", hidden: true }, h("summary", null, t("chat.reasoning")), thoughts);
+  const words = streamed();
+  const calls = h("div", { class: "live-calls" });
+  const notices = h("div", { class: "notices" });
+  const doing = h("span");
+  const going = h("p", { class: "going", hidden: true }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), doing);
+  const node = h("div", { class: "underway" }, reasoning, words.node, calls, notices, going);
+  let thought = "";
+  let noticed = 0;
+
+  return {
+    node,
+    calls,
+    /** @param {Talk} talk */
+    draw({ live, state }) {
+      words.set(live.text);
+      words.node.hidden = !live.text;
+      reasoning.hidden = !live.reasoning;
+      if (thought !== live.reasoning) thoughts.textContent = block(live.reasoning.slice(-TAIL));
+      thought = live.reasoning;
+      if (noticed !== live.notices.length) replace(notices, live.notices.map((text) => h("p", { class: "turn-notice" }, visible(text))));
+      noticed = live.notices.length;
+      const silent = state === "working" && !live.text && !live.calls.length;
+      going.hidden = !silent;
+      if (silent) doing.textContent = live.model ? t("chat.going", { model: visible(live.model) }) : t("chat.going.anyone");
+    },
+  };
+}

@@ -1,0 +1,82 @@
+/** What a person may add to their word: a reason, a rule for the next time, other arguments. */
+
+/** @import { Question } from "../../values.js" */
+/** @import { Word } from "./question.js" */
+
+import { h } from "../../dom.js";
+import { visible } from "../../text.js";
+import { t } from "../../words.js";
+
+/** @typedef {(word: Word, button: HTMLButtonElement) => void} Give */
+
+/** No, and why. @param {Give} give */
+export function denied(give) {
+  const reason = h("input", { type: "text", autocomplete: "off", maxlength: "2000" });
+  const go = h("button", { type: "submit", class: "danger" }, t("chat.ask.deny.now"));
+  const run = () => give({ decision: "deny", ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) }, go);
+  return form(run, h("label", null, t("chat.ask.reason"), reason), go);
+}
+
+/** Yes, now and whenever a rule says so. @param {Question} question @param {Give} give */
+export function standing(question, give) {
+  const rules = question.rules ?? [];
+  /** @param {string} rule @param {number} at */
+  const one = (rule, at) =>
+    h("label", { class: "rule" }, h("input", { type: "radio", name: "rule", value: rule, checked: at === 0 }), h("code", null, visible(rule)));
+  const choices = h("fieldset", { class: "rules" }, h("legend", null, t("chat.ask.rules")), rules.map(one));
+  const go = h("button", { type: "submit", class: "primary" }, t("chat.ask.always.now"));
+  const chosen = () => choices.querySelector("input:checked")?.getAttribute("value") ?? "";
+  return form(() => give({ decision: "always", rule: chosen() }, go), choices, h("p", { class: "meta" }, t("chat.ask.rules.where")), go);
+}
+
+/** Yes, but so. @param {Question} question @param {Give} give */
+export function edited(question, give) {
+  const text = h("textarea", { class: "json-edit", spellcheck: "false", rows: "8", autocomplete: "off" });
+  text.value = JSON.stringify(question.form ? { ...defaults(question.form), ...question.arguments } : question.arguments, null, 2);
+  const wrong = h("p", { class: "problem", role: "alert", hidden: true });
+  const go = h("button", { type: "submit", class: "primary" }, t(question.form ? "chat.ask.fill.now" : "chat.ask.edit.now"));
+  const run = () => {
+    const read = parsed(text.value);
+    wrong.hidden = "value" in read;
+    if ("value" in read) give({ decision: "edit", arguments: read.value }, go);
+    else wrong.textContent = read.problem;
+  };
+  const schema = question.form ?? question.input_schema;
+  return form(run, h("label", null, t("chat.ask.json"), text), wrong, fields(schema), go);
+}
+
+/** @param {() => void} run @param {...(Node | null)} parts */
+function form(run, ...parts) {
+  return h("form", { class: "word-form", on: { submit: (/** @type {Event} */ event) => (event.preventDefault(), run()) } }, parts);
+}
+
+/** @param {string} text @returns {{ value: Record<string, any> } | { problem: string }} */
+export function parsed(text) {
+  try {
+    const value = JSON.parse(text);
+    if (value && typeof value === "object" && !Array.isArray(value)) return { value };
+    return { problem: t("chat.ask.object") };
+  } catch (error) {
+    return { problem: t("chat.ask.no-json", { why: visible(/** @type {Error} */ (error).message) }) };
+  }
+}
+
+/** @param {Record<string, any>} schema */
+function defaults(schema) {
+  const properties = Object.entries(schema["properties"] ?? {});
+  return Object.fromEntries(properties.map(([name, about]) => [name, /** @type {any} */ (about)?.default ?? null]));
+}
+
+/** What may be written, in a line for each. @param {Record<string, any> | undefined} schema */
+function fields(schema) {
+  const properties = Object.entries(schema?.["properties"] ?? {});
+  const required = new Set(schema?.["required"] ?? []);
+  /** @param {[string, any]} entry */
+  const line = ([name, about]) => {
+    const kinds = [about?.type ?? about?.enum?.join(" | "), required.has(name) && t("chat.ask.required")].flat().filter(Boolean);
+    const kind = h("span", { class: "meta" }, visible(kinds.join(", ")));
+    return [h("dt", null, h("code", null, visible(name)), " ", kind), h("dd", null, visible(String(about?.description ?? "")))];
+  };
+  if (!properties.length) return null;
+  return h("details", { class: "schema" }, h("summary", null, t("chat.ask.schema")), h("dl", null, properties.map(line).flat()));
+}

@@ -1,0 +1,163 @@
+/**
+ * Trying a tool: a form, a call like any other (checked, confirmed and recorded), and its card as it goes on.
+ */
+
+import { ask, stream } from "../../bus.js";
+import { busy, h, icon, replace } from "../../dom.js";
+import { block, visible } from "../../text.js";
+import { add, t } from "../../words.js";
+import * as chatWords from "../../words/chat.js";
+import { asker } from "../chat/asker.js";
+import { card } from "../chat/card.js";
+import { failed } from "../parts.js";
+import { schemaForm } from "./form.js";
+
+add(chatWords);
+
+/**
+ * @typedef {import("../../values.js").ToolPage} ToolPage
+ * @typedef {import("../../values.js").LiveCall} LiveCall
+ * @typedef {import("../../values.js").Question} Question
+ */
+
+const TICK = 100;
+
+/**
+ * @param {ToolPage} page
+ * @param {AbortSignal} signal
+ * @param {() => Promise<void>} ended After each trial.
+ */
+export function trial(page, signal, ended) {
+  const fields = inputs(page);
+  const answer = h("div", { class: "trial-answer", "aria-live": "polite" });
+  const run = h("button", { type: "submit", class: "primary" }, t("tools.try.run"));
+  const stop = h("button", { type: "button", hidden: true }, icon("stop"), t("tools.try.stop"));
+  const form = h(
+    "form",
+    { novalidate: true, on: { submit: (/** @type {Event} */ event) => (event.preventDefault(), void begin()) } },
+    fields.node,
+    h("p", { class: "actions" }, run, stop, fields.change),
+  );
+
+  async function begin() {
+    const given = fields.read();
+    if (given === null) return;
+    const wanted = new AbortController();
+    stop.onclick = () => wanted.abort();
+    stop.hidden = false;
+    try {
+      const call = await busy(run, tried(page.row.name, given, answer, AbortSignal.any([signal, wanted.signal])));
+      if (call?.outcome === "invalid_arguments") fields.refused(call.result?.text ?? "");
+      if (!signal.aborted) await ended();
+    } catch (error) {
+      if (signal.aborted) return;
+      answer.append(wanted.signal.aborted ? h("p", { class: "note", role: "status" }, t("tools.try.stopped")) : failed(error));
+    } finally {
+      stop.hidden = true;
+    }
+  }
+
+  return h(
+    "section",
+    { class: "trial", "aria-labelledby": "trial-title" },
+    h("h2", { id: "trial-title" }, t("tools.try")),
+    h("p", { class: "muted" }, t(page.row.side_effects ? "tools.try.effects" : "tools.try.reads")),
+    form,
+    answer,
+  );
+}
+
+/**
+ * One call, shown from its beginning to its end. Gives what came of it.
+ *
+ * @param {string} name
+ * @param {Record<string, any>} given
+ * @param {HTMLElement} answer
+ * @param {AbortSignal} signal
+ * @returns {Promise<LiveCall | null>}
+ */
+async function tried(name, given, answer, signal) {
+  /** @type {LiveCall | null} */
+  let last = null;
+  /** @type {Question[]} */
+  let questions = [];
+  let run = "";
+  const asked = asker((question, word) => ask("desk.decide", { request: question.request, ...word }));
+  const shown = card({
+    whole: () => Promise.resolve(last?.result?.text ?? ""),
+    answer: (id) => asked.open(id),
+    proof: () => (run ? `#/proof/${encodeURIComponent(run)}` : "#/proof"),
+  });
+  const clock = setInterval(() => shown.tick(Date.now()), TICK);
+  /** @type {Record<string, (data: any) => void>} */
+  const heard = {
+    call(data) {
+      last = data;
+      shown.set({ live: data });
+    },
+    question(data) {
+      run = data.run;
+      asked.set((questions = [...questions.filter(({ request }) => request !== data.request), data]));
+    },
+    answered: (data) => asked.set((questions = questions.filter(({ request }) => request !== data.request))),
+  };
+  replace(answer, shown.node);
+  try {
+    await stream("desk.try", { name, arguments: given }, (event, data) => heard[event]?.(data), { signal });
+  } finally {
+    clearInterval(clock);
+    asked.close();
+  }
+  return last;
+}
+
+/**
+ * The fields, and beside them the same as JSON for whoever prefers to write that.
+ *
+ * @param {ToolPage} page
+ */
+function inputs(page) {
+  const options = { secrets: page.secrets ?? [], given: page.examples?.[0] };
+  let form = schemaForm(page.input_schema, options);
+  const text = h("textarea", { class: "mono", rows: 10, spellcheck: "false", autocomplete: "off", "aria-label": t("tools.try.json") });
+  const wrong = h("p", { class: "field-wrong" });
+  const node = h("div", {}, form.node);
+  const change = h("button", { type: "button", class: "quiet", on: { click: turn } }, t("tools.try.as-json"));
+  let written = false;
+
+  function turn() {
+    const given = read();
+    if (given === null) return;
+    written = !written;
+    change.textContent = t(written ? "tools.try.as-form" : "tools.try.as-json");
+    if (written) text.value = JSON.stringify(given, null, 2);
+    else form = schemaForm(page.input_schema, { ...options, given });
+    replace(wrong);
+    replace(node, ...(written ? [text, wrong] : [form.node]));
+  }
+
+  /** @returns {Record<string, any> | null} */
+  function read() {
+    if (!written) return form.read();
+    replace(wrong);
+    try {
+      return JSON.parse(text.value);
+    } catch (error) {
+      const why = error instanceof Error ? visible(error.message) : "";
+      replace(wrong, h("span", { class: "problem" }, `${t("tools.form.no-json")} ${why}`));
+      text.focus();
+      return null;
+    }
+  }
+
+  return {
+    node,
+    change,
+    read,
+    /** @param {string} message */
+    refused(message) {
+      if (written) replace(wrong, h("span", { class: "problem" }, block(message)));
+      else form.refused(message);
+    },
+  };
+}

@@ -1,0 +1,32 @@
+/** What the views Tools, Proof, Network and Settings say alike. */
+
+export const en = {
+  "views.again": "Try again",
+  "views.outcome.ok": "ok",
+  "views.outcome.unknown_tool": "no such tool",
+  "views.outcome.invalid_arguments": "arguments refused",
+  "views.outcome.forbidden": "forbidden",
+  "views.outcome.denied": "denied",
+  "views.outcome.needs_confirmation": "waits for a word",
+  "views.outcome.timeout": "timed out",
+  "views.outcome.failed": "failed",
+  "views.outcome.cancelled": "cancelled",
+  "views.outcome.in_doubt": "in doubt",
+  "views.outcome.limit": "limit reached",
+};
+
+/** @type {typeof en} */
+export const de = {
+  "views.again": "Noch einmal",
+  "views.outcome.ok": "ok",
+  "views.outcome.unknown_tool": "unbekannt",
+  "views.outcome.invalid_arguments": "Argumente abgelehnt",
+  "views.outcome.forbidden": "verboten",
+  "views.outcome.denied": "verweigert",
+  "views.outcome.needs_confirmation": "wartet auf ein Wort",
+  "views.outcome.timeout": "Zeit abgelaufen",
+  "views.outcome.failed": "gescheitert",
+  "views.outcome.cancelled": "abgebrochen",
+  "views.outcome.in_doubt": "ungewiss",
+  "views.outcome.limit": "Grenze erreicht",
+};

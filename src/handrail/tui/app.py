@@ -1,0 +1,110 @@
+"""The terminal program: its screens, its keys, and the news of conversations that are not on the screen."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import work
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from handrail.desk.desk import Desk
+from handrail.desk.values import Alert, Question, TalkSummary
+from handrail.desk.views.proofs import ProofViews
+from handrail.desk.views.record import Record
+from handrail.desk.views.tools import ToolViews
+from handrail.tui.alert import said
+from handrail.tui.chat import Chat
+from handrail.tui.dialogs import Sure
+from handrail.tui.help import Help
+from handrail.tui.proof import Proof
+from handrail.tui.talks import Talks
+from handrail.tui.tools import Tools
+from handrail.tui.words import line
+
+
+class Tui(App[None]):
+    """Runs until the person leaves. The desk is opened and closed by whoever starts it."""
+
+    CSS_PATH = Path(__file__).with_name("style.tcss")
+    TITLE = "handrail"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", "Help"),
+        Binding("ctrl+o", "talks", "Talks", priority=True),
+        Binding("f2", "tools", "Tools"),
+        Binding("f3", "proof", "Proof"),
+        Binding("ctrl+q", "quit", "Quit", priority=True),
+    ]
+
+    def __init__(self, desk: Desk, talk: str) -> None:
+        super().__init__()
+        self.desk = desk
+        self.chat = Chat(desk, talk)
+        self._record = Record(desk.app.journal.path)
+        self._working: set[str] = set()
+
+    def on_mount(self) -> None:
+        self.push_screen(self.chat)
+        self._listen()
+
+    @work(group="news")
+    async def _listen(self) -> None:
+        async with aclosing(self.desk.watch()) as news:
+            async for kind, about in news:
+                self._hear(kind, about)
+
+    def _hear(self, kind: str, about: Any) -> None:
+        match about:
+            case TalkSummary(id=id, state=state):
+                (self._working.add if state == "working" else self._working.discard)(id)
+            case Alert(conversation=talk) if talk != self.chat.talk:
+                self.bell()
+                self.notify(said(about), title="In another conversation", severity="error", markup=False)
+            case Question(conversation=talk) if talk != self.chat.talk and not self._trying:
+                self.notify(f"{line(about.tool, 60)} waits for your word; Ctrl+O goes there", markup=False)
+            case str() if kind == "gone":
+                self._working.discard(about)
+
+    @property
+    def _trying(self) -> bool:
+        """Whether a tool is tried: its questions are asked there."""
+        return any(isinstance(each, Tools) for each in self.screen_stack)
+
+    def tell(self, text: str) -> None:
+        """Something that the program says beside everything else."""
+        self.notify(line(text), markup=False)
+
+    # ── keys ─────────────────────────────────────────────────────────────────────────
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One of the great screens at a time, and none over a dialog."""
+        if action in ("help", "talks", "tools", "proof"):
+            return self.screen is self.chat
+        return True
+
+    def action_help(self) -> None:
+        self.push_screen(Help())
+
+    def action_talks(self) -> None:
+        self.push_screen(Talks(self.desk, self.chat.talk), self._go)
+
+    def _go(self, talk: str | None) -> None:
+        if talk is not None:
+            self.chat.go(talk)
+
+    def action_tools(self) -> None:
+        self.push_screen(Tools(self.desk, ToolViews(self.desk.app, self._record)))
+
+    def action_proof(self) -> None:
+        self.push_screen(Proof(ProofViews(self._record), self.desk.app.journal.path, self.chat.talk))
+
+    @work(exclusive=True, group="quit")
+    async def action_quit(self) -> None:  # type: ignore[override]  # a worker, since it may ask
+        busy = self._working or self.chat.state == "working" or self.desk.questions
+        if not busy or await self.push_screen_wait(
+            Sure("A turn is under way. Leaving stops it; what was done stays done and on record.", "Leave")
+        ):
+            self.exit()

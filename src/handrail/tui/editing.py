@@ -1,0 +1,93 @@
+"""JSON that a person writes or changes: arguments of a call, values that a server asks for.
+
+It stays open until what stands there is taken. What is wrong is said under it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static, TextArea
+
+from handrail.core.errors import HandrailError, UsageError
+from handrail.tui.words import json_text, plain
+
+Take = Callable[[dict[str, Any]], Awaitable[None]]
+"""Does something with the values, or says by a `HandrailError` what does not fit."""
+
+
+class EditJson(ModalScreen[bool]):
+    """Whether it was taken."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(False)", "Cancel"),
+        Binding("ctrl+s,f10", "take", "Take it", priority=True),
+    ]
+
+    def __init__(self, title: str, values: Any, take: Take, *, note: str = "") -> None:
+        super().__init__()
+        self._title = title
+        self._values = values
+        self._take = take
+        self._note = note
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog tall"):
+            yield Static(plain(self._title, "bold"))
+            if self._note:
+                yield Static(plain(self._note), classes="note")
+            yield TextArea(json_text(self._values), soft_wrap=True, show_line_numbers=True, compact=True)
+            yield Static(id="problems", classes="problems")
+        yield Footer(compact=True, show_command_palette=False)
+
+    async def action_take(self) -> None:
+        try:
+            await self._take(_object(self.query_one(TextArea).text))
+        except HandrailError as error:
+            self.query_one("#problems", Static).update(plain(str(error), "$text-error"))
+            return
+        if self.is_current:  # taking it may have closed everything already
+            self.dismiss(True)
+
+
+def beginning(schema: dict[str, Any]) -> dict[str, Any]:
+    """Something to begin with for a schema: what is required, with its default or an empty value of its kind."""
+    fields = schema.get("properties")
+    if not isinstance(fields, dict):
+        return {}
+    wanted = [name for name in schema.get("required", ()) if isinstance(fields.get(name), dict)]
+    return {name: _empty(fields[name]) for name in wanted}
+
+
+_EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+
+
+def _empty(field: dict[str, Any]) -> Any:
+    if "default" in field:
+        return field["default"]
+    choices = field.get("enum")
+    if isinstance(choices, list) and choices:
+        return choices[0]
+    kind = field.get("type")
+    return _EMPTY.get(kind) if isinstance(kind, str) else None
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Raises:
+    UsageError: It is no JSON object, and where it goes wrong.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"This is no JSON: {error}") from error
+    except RecursionError as error:
+        raise UsageError("This JSON is nested too deeply.") from error
+    if not isinstance(found, dict):
+        raise UsageError('Write an object, as {"name": "value"}.')
+    return found

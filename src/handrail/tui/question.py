@@ -1,0 +1,150 @@
+"""A call waits for a person's word: exactly what will run, and the answers that there are.
+
+No key that somebody may be typing just then is an answer: the focus is on the arguments, and a button wants Tab first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Footer, Static
+from textual.widgets.button import ButtonVariant
+
+from handrail.core.errors import HandrailError
+from handrail.desk.desk import Decision, Desk
+from handrail.desk.values import Question
+from handrail.tui.dialogs import Line, Pick
+from handrail.tui.editing import EditJson, beginning
+from handrail.tui.words import json_text, line, plain
+
+_BUTTONS: tuple[tuple[str, str, ButtonVariant], ...] = (
+    # id        says             variant
+    ("allow", "Allow once", "success"),
+    ("always", "Always…", "default"),
+    ("deny", "Deny…", "error"),
+    ("edit", "Edit…", "default"),
+    ("later", "Later", "default"),
+)
+
+
+class Ask(ModalScreen[None]):
+    """Closes once the question has its word, from here or from elsewhere."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Look first"),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+        Binding("tab", "app.focus_next", "To the answers", show=True),
+    ]
+
+    def __init__(self, desk: Desk, question: Question) -> None:
+        super().__init__()
+        self.question = question
+        self._desk = desk
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog ask"):
+            yield Static(_title(self.question))
+            with VerticalScroll(id="what", can_focus=True):
+                yield Static(_what(self.question))
+            with Horizontal(classes="buttons"):
+                for id, says, variant in _BUTTONS:
+                    if _offered(self.question, id):
+                        yield Button(says, id=id, variant=variant, compact=True)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#what").focus()
+
+    @on(Button.Pressed)
+    def pressed(self, event: Button.Pressed) -> None:
+        self.answer(event.button.id or "")
+
+    @work(exclusive=True)
+    async def answer(self, id: str) -> None:
+        match id:
+            case "allow" if self.question.form is not None:
+                await self._edit(beginning(self.question.form))
+            case "allow" | "later":
+                await self._settle(self._decide("allow" if id == "allow" else "later"))
+            case "always":
+                await self._always()
+            case "deny":
+                await self._deny()
+            case "edit":
+                await self._edit(self.question.arguments)
+
+    async def close(self) -> None:
+        """It has its word from elsewhere: nothing that was opened from here is wanted any more."""
+        while self in self.app.screen_stack and self.app.screen is not self:
+            await self.app.pop_screen()
+        if self.is_current:
+            self.dismiss(None)
+
+    async def _deny(self) -> None:
+        title, note = f"Deny {line(self.question.tool, 60)}", "A reason for the model, if you like."
+        reason = await self.app.push_screen_wait(Line(title, note=note, may_be_empty=True))
+        if reason is not None:
+            await self._settle(self._decide("deny", reason=reason))
+
+    async def _always(self) -> None:
+        rule = await self.app.push_screen_wait(
+            Pick(
+                "Always, by which rule?",
+                [(rule, rule) for rule in self.question.rules],
+                note="It is kept in your own file, and holds while the tool is defined as it is now.",
+            )
+        )
+        if rule is not None:
+            await self._settle(self._decide("always", rule=rule))
+
+    async def _edit(self, values: dict[str, Any]) -> None:
+        title = f"{'Values' if self.question.form is not None else 'Arguments'} of {line(self.question.tool, 60)}"
+        taken = await self.app.push_screen_wait(EditJson(title, values, self._take, note="Ctrl+S runs it with these."))
+        if taken and self.is_current:
+            self.dismiss(None)
+
+    async def _take(self, values: dict[str, Any]) -> None:
+        await self._desk.decide(self.question.request, "edit", arguments=values)
+
+    def _decide(self, decision: Decision, *, reason: str = "", rule: str | None = None) -> Awaitable[None]:
+        return self._desk.decide(self.question.request, decision, reason=reason, rule=rule)
+
+    async def _settle(self, decided: Awaitable[None]) -> None:
+        try:
+            await decided
+        except HandrailError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+        if self.is_current:
+            self.dismiss(None)
+
+
+def _offered(question: Question, id: str) -> bool:
+    match id:
+        case "always":
+            return bool(question.rules)
+        case "edit":
+            return question.form is None
+    return True
+
+
+def _title(question: Question) -> Content:
+    asks = "asks you for values" if question.form is not None else "asks to run with exactly these arguments"
+    return Content.assemble((line(question.tool, 60), "bold $text-warning"), f" {asks}:")
+
+
+def _what(question: Question) -> Content:
+    shown = question.form if question.form is not None else question.arguments
+    pieces = [plain(json_text(shown))]
+    if question.why:
+        pieces.append(plain(f"\n\nYou are asked because {line(question.why)}.", "$text-warning"))
+    if question.description:
+        pieces.append(plain(f"\n\n{question.description.strip()}", "$text-muted"))
+    return Content.assemble(*pieces)

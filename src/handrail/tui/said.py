@@ -1,0 +1,97 @@
+"""What was said: a person's words, the model's, and what either was given to read.
+
+Only the model's words are read as Markdown, and only as text with a few styles: HTML stays text, an address is never
+opened by itself, and what a character reference stands for is made as visible as everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Markdown, Static
+
+from handrail.core.visible import block, visible
+from handrail.desk.values import Clipped, Item, Part
+from handrail.tui.words import count, line, plain
+
+WHO = {"user": "you", "assistant": "model", "supervisor": "instruction", "document": "document"}
+
+
+class ModelText(Markdown):
+    """Markdown of a model, whole or as it comes."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(block(text), parser_factory=_parser, open_links=False)
+
+    async def more(self, text: str) -> None:
+        await self.append(block(text))
+
+    @on(Markdown.LinkClicked)
+    def told(self, event: Markdown.LinkClicked) -> None:
+        """Where it leads is shown; going there is the person's to do."""
+        event.stop()
+        self.notify(plain(event.href).plain, title="The link leads to", markup=False)
+
+
+class Said(Vertical):
+    """One message."""
+
+    def __init__(self, item: Item) -> None:
+        super().__init__(classes=f"said {item.kind}")
+        self.index = item.index
+        self._item = item
+
+    def compose(self) -> ComposeResult:
+        item = self._item
+        yield Static(plain(_head(item), "bold"), classes="who")
+        text = item.text.text if item.text is not None else ""
+        if item.kind == "assistant":
+            yield ModelText(text)
+        elif text:
+            yield Static(plain(text), classes="text")
+        if item.text is not None and item.text.whole:
+            yield Static(plain(_cut(item.text)), classes="note")
+        for part in item.parts:
+            yield Static(plain(f"📎 {_part(part)}"), classes="note")
+
+
+def _head(item: Item) -> str:
+    name = f" {line(item.name, 60)}" if item.name else f" · {line(item.model, 40)}" if item.model else ""
+    return f"{WHO.get(item.kind, item.kind)}{name}"
+
+
+def _cut(text: Clipped) -> str:
+    return f"… the first {len(text.text):,} of {count(text.whole, 'character')}"
+
+
+def _part(part: Part) -> str:
+    size = f", {part.size:,} bytes" if part.size else ""
+    return f"{line(part.name or part.url or 'attachment', 60)} ({line(part.media_type, 40)}{size})"
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("gfm-like", {"html": False, "linkify": False})
+    parser.core.ruler.push("visible", _make_visible)
+    return parser
+
+
+def _make_visible(state: StateCore) -> None:
+    """After character references were read: `&#27;` is as little an escape as the letter itself."""
+    for token in _all(state.tokens):
+        token.content = visible(token.content, keep="\n\t")
+        for name in ("href", "src", "alt"):
+            if name in token.attrs:
+                token.attrs[name] = visible(str(token.attrs[name]))
+        token.info = visible(token.info)
+
+
+def _all(tokens: Iterable[Token]) -> Iterable[Token]:
+    for token in tokens:
+        yield token
+        yield from _all(token.children or ())

@@ -1,0 +1,154 @@
+"""The conversations: listed and searched, forked, renamed, deleted, given away as a file and taken from one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Footer, Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from handrail.core.errors import HandrailError
+from handrail.desk.desk import Desk
+from handrail.desk.values import TalkSummary
+from handrail.tui.dialogs import Line, Sure
+from handrail.tui.files import read, write_new
+from handrail.tui.words import count, line, moment
+
+_STATES = {"working": "▶ working", "waiting": "? waits", "failed": "✗ failed", "idle": ""}
+
+
+class Talks(Screen[str | None]):
+    """The id of the conversation to go to; None to stay."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Back"),
+        Binding("slash", "search", "Search"),
+        Binding("f", "fork", "Fork"),
+        Binding("r", "rename", "Rename"),
+        Binding("d,delete", "delete", "Delete"),
+        Binding("s", "share", "Share"),
+        Binding("t", "take", "Take"),
+    ]
+
+    def __init__(self, desk: Desk, current: str) -> None:
+        super().__init__()
+        self._desk = desk
+        self._current = current
+        self._talks: tuple[TalkSummary, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield Static("Conversations", classes="title")
+        yield Input(placeholder="/ searches titles and words", id="search", compact=True)
+        yield OptionList(id="talks", compact=True)
+        yield Footer(compact=True, show_command_palette=False)
+
+    async def on_mount(self) -> None:
+        await self._show()
+        self.query_one(OptionList).focus()
+
+    async def _show(self) -> None:
+        options = self.query_one(OptionList)
+        at = options.highlighted or 0
+        try:
+            self._talks = await self._desk.talks(self.query_one(Input).value.strip())
+        except HandrailError as error:
+            self._complain(error)
+            return
+        options.clear_options()
+        options.add_options(Option(_row(each, each.id == self._current)) for each in self._talks)
+        if self._talks:
+            options.highlighted = min(at, len(self._talks) - 1)
+
+    @on(Input.Changed)
+    def searched(self) -> None:
+        self.find()
+
+    @work(exclusive=True, group="search")
+    async def find(self) -> None:
+        await self._show()
+
+    @on(Input.Submitted)
+    def found(self) -> None:
+        self.query_one(OptionList).focus()
+
+    @on(OptionList.OptionSelected)
+    def picked(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._talks[event.option_index].id)
+
+    def action_search(self) -> None:
+        self.query_one(Input).focus()
+
+    @work(exclusive=True)
+    async def action_fork(self) -> None:
+        if (talk := self._chosen) is not None and (forked := await self._try(self._desk.fork(talk.id))) is not None:
+            self.dismiss(forked)
+
+    @work(exclusive=True)
+    async def action_rename(self) -> None:
+        if (talk := self._chosen) is None:
+            return
+        title = await self.app.push_screen_wait(Line("Which title?", line(talk.title)))
+        if title is not None:
+            await self._try(self._desk.rename(talk.id, title))
+            await self._show()
+
+    @work(exclusive=True)
+    async def action_delete(self) -> None:
+        if (talk := self._chosen) is None:
+            return
+        question = f"Delete “{line(talk.title, 60)}”, {count(talk.messages, 'message')}?\nThe record of what ran stays."
+        if await self.app.push_screen_wait(Sure(question, "Delete")):
+            await self._try(self._desk.delete(talk.id))
+            await self._show()
+
+    @work(exclusive=True)
+    async def action_share(self) -> None:
+        if (talk := self._chosen) is None or (file := await self._try(self._desk.share(talk.id))) is None:
+            return
+        note = "It holds all that was said and what tools answered: give it only to those who may read that."
+        path = await self.app.push_screen_wait(Line("Write it to which file?", file.name, note=note))
+        if path is not None and (done := await self._try(asyncio.to_thread(write_new, path, file.data))) is not None:
+            self.notify(line(str(done)), title="Written", markup=False)
+
+    @work(exclusive=True)
+    async def action_take(self) -> None:
+        path = await self.app.push_screen_wait(Line("Take a conversation from which file?"))
+        if path is None or (data := await self._try(asyncio.to_thread(read, path))) is None:
+            return
+        if (taken := await self._try(self._desk.take(data))) is not None:
+            self.dismiss(taken)
+
+    @property
+    def _chosen(self) -> TalkSummary | None:
+        at = self.query_one(OptionList).highlighted
+        return None if at is None or at >= len(self._talks) else self._talks[at]
+
+    async def _try(self, work: Awaitable[Any]) -> Any:
+        """What came of it; None if it was refused, which is said."""
+        try:
+            return await work
+        except HandrailError as error:
+            self._complain(error)
+            return None
+
+    def _complain(self, error: HandrailError) -> None:
+        self.notify(line(str(error)), severity="error", markup=False)
+
+
+def _row(talk: TalkSummary, current: bool) -> Content:
+    state = _STATES[talk.state]
+    return Content.assemble(
+        ("● " if current else "  ", "$text-accent"),
+        (line(talk.title, 44) or "(nothing said yet)", "bold"),
+        (f"  {moment(talk.updated)}, {count(talk.messages, 'message')}", "$text-muted"),
+        ("  forked" if talk.forked_from else "", "$text-muted"),
+        (f"  {state}" if state else "", "$text-warning"),
+        (f"\n    {line(talk.excerpt, 70)}" if talk.excerpt else "", "italic"),
+    )

@@ -1,0 +1,179 @@
+"""The tools: which there are, what each is and how it did; and one tried out, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Footer, Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from handrail.core.errors import HandrailError, UsageError
+from handrail.desk.desk import Desk
+from handrail.desk.values import ToolPage, ToolRow
+from handrail.desk.views.tools import ToolViews
+from handrail.tui.editing import EditJson, beginning
+from handrail.tui.trial import Trial
+from handrail.tui.words import count, duration, json_text, line, plain
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+class Tools(Screen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Back"),
+        Binding("slash", "search", "Search"),
+        Binding("t", "attempt", "Try it"),
+        Binding("tab", "app.focus_next", "Read on", show=True),
+    ]
+
+    def __init__(self, desk: Desk, views: ToolViews) -> None:
+        super().__init__()
+        self._desk = desk
+        self._views = views
+        self._rows: tuple[ToolRow, ...] = ()
+        self._shown: tuple[ToolRow, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield Static("Tools", classes="title")
+        yield Input(placeholder="/ searches names and descriptions", id="search", compact=True)
+        with Horizontal(classes="columns"):
+            yield OptionList(classes="list", compact=True)
+            with VerticalScroll(classes="page", can_focus=True):
+                yield Static(id="tool")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+        self.load()
+
+    @work(exclusive=True, group="load")
+    async def load(self) -> None:
+        try:
+            self._rows = await self._views.rows()
+        except HandrailError as error:
+            self._complain(error)
+        self._list()
+
+    @on(Input.Changed)
+    def _list(self) -> None:
+        words = self.query_one(Input).value.casefold().split()
+        self._shown = tuple(each for each in self._rows if _fits(each, words))
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(Option(_row(each)) for each in self._shown)
+        if self._shown:
+            options.highlighted = 0
+        title = self.query(".title").first(Static)
+        title.update(f"Tools: {len(self._shown)} of {len(self._rows)}")
+
+    @on(Input.Submitted)
+    def found(self) -> None:
+        self.query_one(OptionList).focus()
+
+    def action_search(self) -> None:
+        self.query_one(Input).focus()
+
+    @on(OptionList.OptionHighlighted)
+    def looked_at(self, event: OptionList.OptionHighlighted) -> None:
+        if event.option_index < len(self._shown):
+            self.show_tool(self._shown[event.option_index].name)
+
+    @on(OptionList.OptionSelected)
+    def picked(self) -> None:
+        self.action_attempt()
+
+    @work(exclusive=True, group="tool")
+    async def show_tool(self, name: str) -> None:
+        try:
+            page = await self._views.page(name)
+        except HandrailError as error:
+            self._complain(error)
+            return
+        self.query_one("#tool", Static).update(Content("\n").join(_page(page)))
+        self.query_one(".page").scroll_home(animate=False)
+
+    @work(exclusive=True, group="attempt")
+    async def action_attempt(self) -> None:
+        at = self.query_one(OptionList).highlighted
+        if at is None or at >= len(self._shown):
+            return
+        name = self._shown[at].name
+        try:
+            page = await self._views.page(name)
+        except HandrailError as error:
+            self._complain(error)
+            return
+        note = "Ctrl+S runs it, through the same checks as a model's call." + _effects(page.row)
+        given = page.examples[0] if page.examples else beginning(page.input_schema)
+        fitting: list[dict[str, Any]] = []
+
+        async def take(arguments: dict[str, Any]) -> None:
+            if problems := self._views.find(name).validator.problems(arguments):
+                raise UsageError("\n".join(problems))
+            fitting.append(arguments)
+
+        if await self.app.push_screen_wait(EditJson(f"Try {line(name, 60)}", given, take, note=note)):
+            await self.app.push_screen_wait(Trial(self._desk, name, fitting[-1]))
+            self.load()
+
+    def _complain(self, error: HandrailError) -> None:
+        self.notify(line(str(error)), severity="error", markup=False)
+
+
+def _fits(row: ToolRow, words: list[str]) -> bool:
+    known = f"{row.name} {row.summary} {row.ensemble} {row.source}".casefold()
+    return all(word in known for word in words)
+
+
+def _effects(row: ToolRow) -> str:
+    return " It changes something: you are asked before it runs." if row.side_effects else ""
+
+
+def _row(row: ToolRow) -> Content:
+    sign = ("✎ ", "$text-warning") if row.side_effects else ("  ", "")
+    failed = (f" ✗{row.failed}", "$text-error") if row.failed else ("", "")
+    return Content.assemble(sign, line(row.name, 22), (f" {row.picked}" if row.picked else "", "$text-muted"), failed)
+
+
+def _page(page: ToolPage) -> Iterator[Content]:
+    row = page.row
+    yield plain(line(row.name), "bold")
+    yield plain(
+        f"{line(row.source or 'own')} · {line(row.effects)}{' · deprecated' if row.deprecated else ''}", "$text-muted"
+    )
+    yield plain(page.description.strip() or "(no description)")
+    yield plain(f"\n{_use(row)}", "bold")
+    if row.recent:
+        yield plain(f"last calls {bars(row.recent)}  p50 {duration(row.p50_us)}, p95 {duration(row.p95_us)}")
+    if page.outcomes:
+        yield plain(", ".join(f"{name} {number}" for name, number in page.outcomes.items()))
+    if page.limits:
+        yield plain("\nlimits: " + ", ".join(f"{name} {line(str(value), 40)}" for name, value in page.limits.items()))
+    if page.secrets:
+        yield plain(f"masked: {', '.join(page.secrets)}")
+    yield plain("\nrules", "bold")
+    nobody = "none; a person is asked each time" if row.side_effects else "none; it changes nothing, so nobody is asked"
+    yield plain("\n".join(map(line, page.rules)) or nobody)
+    yield plain("\ninput", "bold")
+    yield plain(json_text(page.input_schema))
+    if page.output_schema is not None:
+        yield plain("\noutput", "bold")
+        yield plain(json_text(page.output_schema))
+    yield plain(f"\ndefinition {page.definition}", "$text-muted")
+
+
+def _use(row: ToolRow) -> str:
+    return f"offered {count(row.offered, 'time')}, called {row.picked}, failed {row.failed}"
+
+
+def bars(durations: tuple[int, ...]) -> str:
+    """Durations as small bars; a failed call is a cross."""
+    top = max(map(abs, durations), default=0) or 1
+    return "".join("✗" if each < 0 else _BARS[min(7, each * 8 // (top + 1))] for each in durations)

@@ -1,0 +1,189 @@
+"""A conversation as it is read: the last messages, older ones when asked for, and what is under way at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from handrail.desk.values import Item, Live, LiveCall, Snapshot
+from handrail.tui.card import Card, Shown
+from handrail.tui.said import ModelText, Said
+from handrail.tui.words import line, plain
+
+PIECE = 40
+"""Messages that are shown at first, and with each look further back."""
+_MOST = 160
+"""Messages that stay mounted once the person is at the end again."""
+
+
+class Transcript(VerticalScroll, can_focus=False):
+    class Ready(Message):
+        """Everything can be shown now."""
+
+    class WantsOlder(Message):
+        """The person is at the beginning of what is shown."""
+
+    def __init__(self) -> None:
+        super().__init__(id="transcript")
+        self.first = 0
+        """The index of the oldest message that is shown."""
+        self._cards: dict[str, Card] = {}
+        self._live: dict[str, Card] = {}
+        self._words: ModelText | None = None
+        self._thoughts = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="older", classes="note")
+        yield Vertical(id="items")
+        yield Vertical(id="live")
+
+    def on_mount(self) -> None:
+        self.post_message(Transcript.Ready())
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        super().watch_scroll_y(old, new)
+        if new <= 0 < old and self.first > 0:
+            self.post_message(Transcript.WantsOlder())
+
+    # ── messages ─────────────────────────────────────────────────────────────────────
+
+    async def show(self, snapshot: Snapshot) -> None:
+        items = snapshot.items[-PIECE:]
+        self.first = items[0].index if items else 0
+        with self.app.batch_update():
+            await self._items.remove_children()
+            self._cards = {}
+            await self._add(items)
+            await self._show_live(snapshot.live)
+        self.anchor()
+
+    async def renew(self, first: int, items: Sequence[Item]) -> None:
+        """Every message from `first` on is replaced, and what was under way is over."""
+        with self.app.batch_update():
+            gone = [each for each in self._items.children if _index(each) >= first]
+            cards = [each for each in (*gone, *self._live.values()) if isinstance(each, Card)]
+            open_ones = {card.shown.call_id for card in cards if card.unfolded}
+            self._forget(gone)
+            await self._items.remove_children(gone)
+            await self._end_live()
+            await self._add(items, open_ones)
+            await self._trim()
+        self.first = min(self.first, first)
+
+    async def older(self, items: Sequence[Item]) -> None:
+        """Put these before what is there; what the person looks at stays where it is."""
+        if not items:
+            return
+        below = self.virtual_size.height - self.scroll_y
+        with self.app.batch_update():
+            await self._add(items, before=True)
+        self.first = items[0].index
+        self._say_older()
+        self.call_after_refresh(lambda: self.scroll_to(y=self.virtual_size.height - below, animate=False, force=True))
+
+    async def _add(self, items: Iterable[Item], unfolded: Iterable[str] = (), *, before: bool = False) -> None:
+        open_ones, new = frozenset(unfolded), list[Widget]()
+        for item in items:
+            known = self._cards.get(item.call_id)
+            match item.kind:
+                case "result" if known is not None:
+                    known.show(known.shown.answered(item))
+                case "call" if before and known is not None:  # its result is shown further down already
+                    known.show(_with_call(known.shown, item))
+                case "call" | "result":
+                    shown = Shown.called(item) if item.kind == "call" else Shown.called(item).answered(item)
+                    card = Card(shown, index=item.index, unfolded=item.call_id in open_ones)
+                    self._cards[item.call_id] = card
+                    new.append(card)
+                case _ if (item.text is not None and item.text.text) or item.parts:
+                    new.append(Said(item))
+        await self._items.mount_all(new, before=0 if before and self._items.children else None)
+        self._say_older()
+
+    async def _trim(self) -> None:
+        """Let go of what was looked at long ago."""
+        children = list(self._items.children)
+        if len(children) > _MOST and self.is_vertical_scroll_end:
+            gone = children[:-PIECE]
+            self._forget(gone)
+            await self._items.remove_children(gone)
+            self.first = _index(self._items.children[0])
+            self._say_older()
+
+    def _forget(self, gone: Iterable[Widget]) -> None:
+        for each in gone:
+            if isinstance(each, Card):
+                self._cards.pop(each.shown.call_id, None)
+
+    def _say_older(self) -> None:
+        note = self.query_one("#older", Static)
+        note.display = self.first > 0
+        note.update(f"↑ {self.first:,} earlier, PageUp shows them")
+
+    # ── what is under way ────────────────────────────────────────────────────────────
+
+    async def text(self, piece: str) -> None:
+        if self._words is None:
+            self._words = ModelText()
+            await self._under_way.mount(self._words)
+        await self._words.more(piece)
+
+    async def thought(self, piece: str) -> None:
+        """The last line of what the model thinks: enough to see that it does."""
+        self._thoughts = (self._thoughts + piece)[-400:]
+        shown = plain(f"thinking … {line(self._thoughts)[-70:]}")
+        if found := self._under_way.query(".thought"):
+            found.first(Static).update(shown)
+        else:
+            await self._under_way.mount(Static(shown, classes="note thought"))
+
+    async def call(self, call: LiveCall) -> None:
+        shown = Shown.live(call)
+        if (card := self._live.get(call.call_id) or self._cards.get(call.call_id)) is not None:
+            card.show(shown)
+            return
+        self._live[call.call_id] = Card(shown)
+        await self._under_way.mount(self._live[call.call_id])
+        self._words = None  # what the model says now stands under the call
+
+    async def notice(self, text: str) -> None:
+        await self._under_way.mount(Static(plain(text), classes="note"))
+
+    async def _show_live(self, live: Live | None) -> None:
+        await self._end_live()
+        if live is None:
+            return
+        if live.text:
+            await self.text(live.text)
+        for call in live.calls:
+            await self.call(call)
+        for notice in live.notices:
+            await self.notice(notice)
+
+    async def _end_live(self) -> None:
+        self._live = {}
+        self._words = None
+        self._thoughts = ""
+        await self._under_way.remove_children()
+
+    @property
+    def _items(self) -> Vertical:
+        return self.query_one("#items", Vertical)
+
+    @property
+    def _under_way(self) -> Vertical:
+        return self.query_one("#live", Vertical)
+
+
+def _index(widget: Widget) -> int:
+    return widget.index if isinstance(widget, Said | Card) and widget.index is not None else 0
+
+
+def _with_call(shown: Shown, item: Item) -> Shown:
+    return replace(shown, arguments=item.arguments)

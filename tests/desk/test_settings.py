@@ -1,0 +1,206 @@
+"""The configuration at the page: what holds is shown without secrets, and a change is made whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handrail.config.values import Config, ModelSettings
+from handrail.core.errors import UsageError
+from handrail.desk.values import Settings
+from handrail.desk.views.sections import sections
+from tests.desk.looking import CONFIG, House, call
+
+KEY = "sk-" + "a1b2c3d4" * 4
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    yield House(tmp_path)
+    sys.modules.pop("looked_at", None)  # another test has its own
+
+
+def value(settings: Settings, section: str, name: str) -> str:
+    (found,) = (each for each in settings.sections if each.name == section)
+    return dict(found.values)[name]
+
+
+async def test_what_holds_is_shown_by_sections(house: House) -> None:
+    house.file.write_text(
+        CONFIG + '[limits]\nseconds = 9.5\n[models.small]\nprovider = "local"\nkey = "env:SMALL_KEY"\n'
+    )
+    async with house.open() as (_, views):
+        shown = await views.settings.now()
+
+    assert shown.file == str(house.file) and shown.text == house.file.read_text() and shown.writable
+    assert value(shown, "limits", "seconds") == "9.5"
+    assert value(shown, "limits", "iterations") == "6"
+    assert value(shown, "models", "small.key") == "env:SMALL_KEY"
+    assert value(shown, "rules", "2") == "allow desk:note text=tea"
+    assert shown.problem == ""
+
+
+async def test_a_change_is_kept_and_taken_up_at_once(house: House) -> None:
+    os.chmod(house.file, 0o640)
+    async with house.open() as (app, views):
+        before = await views.settings.now()
+        after = await views.settings.save(before.text.replace("text=tea", "text=milk"), before.revision)
+        await call(app, "run_1", "note", text="milk")
+
+        assert house.code.notes == ["milk"]
+        assert value(after, "rules", "2") == "allow desk:note text=milk"
+    assert after.revision != before.revision
+    assert "text=milk" in house.file.read_text()
+    assert stat.S_IMODE(house.file.stat().st_mode) == 0o640
+    assert [path.name for path in house.folder.iterdir() if ".part" in path.name] == []
+
+
+async def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(house: House) -> None:
+    async with house.open() as (_, views):
+        before = await views.settings.now()
+        house.file.write_text(CONFIG + "# mine\n")
+        with pytest.raises(UsageError, match="meanwhile"):
+            await views.settings.save(before.text + "# yours\n", before.revision)
+        again = await views.settings.now()
+        await views.settings.save(again.text + "# yours\n", again.revision)
+
+    assert house.file.read_text() == CONFIG + "# mine\n# yours\n"
+
+
+async def test_where_settings_are_not_writable_nothing_is_written(house: House) -> None:
+    async with house.open(writable=False) as (_, views):
+        shown = await views.settings.now()
+        with pytest.raises(UsageError, match="cannot be changed"):
+            await views.settings.save(shown.text + "# more\n", shown.revision)
+
+    assert not shown.writable
+    assert house.file.read_text() == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("rules = [", "is not TOML"),
+        ("ruels = []", "did you mean 'rules'"),
+        ('rules = ["perhaps x"]', "allow|deny"),
+        (f'[models.x]\nprovider = "openai"\nkey = "{KEY}"', "not written into a file"),
+        ('ensembles = ["gone.toml"]', "there is no file"),
+        ("a = 1\n" * 200_000, "larger than"),
+        ("a." * 1_000 + "b = 1", ""),
+        ("x = " + "[" * 5_000, ""),
+        ("x = '\ud800'", "characters"),
+        ("x = '\0'", ""),
+        ("default_model = '\u202e'\n[limits]\niterations = -1", "iterations"),
+    ],
+)
+async def test_mistakes_are_told_and_never_written(house: House, text: str, told: str) -> None:
+    async with house.open() as (_, views):
+        shown = await views.settings.now()
+        problems = await views.settings.check(text)
+        with pytest.raises(UsageError, match=r".*"):
+            await views.settings.save(text, shown.revision)
+
+        assert len(problems) == 1 and told in problems[0] and KEY not in problems[0]
+        assert house.file.read_text() == CONFIG
+        assert len(await views.tools.rows()) > 5
+
+
+async def test_a_mistake_in_a_file_that_it_names_puts_the_old_one_back(house: House) -> None:
+    (house.folder / "wrong.toml").write_text('[[invokers]]\nname = "x"\n')
+    async with house.open() as (app, views):
+        shown, tools = await views.settings.now(), app.tools
+        with pytest.raises(UsageError):
+            await views.settings.save('ensembles = ["desk.toml", "wrong.toml"]\n', shown.revision)
+
+        assert app.tools is tools
+    assert house.file.read_text() == CONFIG
+
+
+async def test_without_a_file_saving_makes_one_and_takes_it_up(house: House) -> None:
+    house.file.unlink()
+    async with house.open() as (app, views):
+        shown = await views.settings.now()
+        assert (shown.file, shown.text, len(app.tools)) == (None, "", 0)
+        after = await views.settings.save(CONFIG, shown.revision)
+        with pytest.raises(UsageError, match="meanwhile"):
+            await views.settings.save(CONFIG, shown.revision)
+
+        assert after.file == str(house.file)
+        assert "desk:add" in app.tools
+
+
+async def test_a_link_stays_a_link(house: House, tmp_path: Path) -> None:
+    real = tmp_path / "real.toml"
+    house.file.rename(real)
+    house.file.symlink_to(real)
+    async with house.open() as (_, views):
+        shown = await views.settings.now()
+        await views.settings.save(shown.text + "# more\n", shown.revision)
+
+    assert house.file.is_symlink()
+    assert real.read_text() == CONFIG + "# more\n"
+
+
+async def test_what_is_wrong_with_the_file_now_is_told_while_an_older_reading_holds(house: House) -> None:
+    async with house.open() as (_, views):
+        house.file.write_text("rules = 7\n")
+        shown = await views.settings.now()
+
+    assert "rules" in shown.problem
+    assert value(shown, "rules", "2") == "allow desk:note text=tea"
+    assert shown.writable
+
+
+async def test_a_secret_in_a_file_is_neither_shown_nor_lost(house: House) -> None:
+    async with house.open() as (_, views):
+        house.file.write_text(f'x = "{KEY}"\n')
+        shown = await views.settings.now()
+
+    assert KEY not in shown.text and "secret" in shown.problem
+    assert not shown.writable
+
+
+async def test_values_that_come_from_variables_are_not_shown(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("H3_TOKEN", "correct horse battery")
+    text = (
+        '[models.far]\nprovider = "openai"\nmodel = "gpt"\nkey = "env:H3_TOKEN"\nbase_url = "http://x/${H3_TOKEN}/"\n'
+    )
+    house.file.write_text(CONFIG + text + '[models.far.options]\nx = ["${H3_TOKEN}"]\napi_key = "plain words"\n')
+    async with house.open() as (_, views):
+        shown = await views.settings.now()
+
+    assert "correct horse" not in repr(shown)
+    assert value(shown, "models", "far.base_url") == "http://x/${H3_TOKEN}/"
+    assert value(shown, "models", "far.options.api_key") == "[redacted]"
+    assert value(shown, "models", "far.key") == "env:H3_TOKEN"
+
+
+async def test_a_standing_rule_is_shown_and_can_be_taken_back(house: House) -> None:
+    async with house.open() as (app, views):
+        rule = f"allow desk:note@{app.tools.find('note').digest} text=beer"
+        house.approvals.add_rule(house.file, rule)
+        shown = await views.settings.now()
+        allowed = await call(app, "run_1", "note", text="beer")
+        after = await views.settings.forget(rule)
+        asked = await call(app, "run_2", "note", text="beer")
+        with pytest.raises(UsageError, match="no standing rule"):
+            await views.settings.forget(rule)
+
+    assert (shown.rules, after.rules) == ((rule,), ())
+    assert (allowed.outcome, asked.outcome) == ("ok", "needs_confirmation")
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=20), st.text(max_size=50), st.text("abcdef", min_size=12, max_size=20))
+def test_a_hidden_value_is_not_shown_whatever_stands_around_it(name: str, around: str, secret: str) -> None:
+    options = {name: [f"{around}{secret}{around}"], "deep": {"er": secret}}
+    config = Config(models={"m": ModelSettings(provider="p", options=options)})
+
+    assert secret not in repr(sections(config, {"V": secret}))

@@ -1,0 +1,192 @@
+"""The views over the node's own socket: what the page asks for, what it gets, and what it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from handrail.app.network import NetworkNode
+from handrail.app.person import Person
+from handrail.bus.http.bus import HttpBus
+from handrail.bus.tokens.scope import Scope
+from handrail.bus.tokens.token import issue
+from handrail.config.load import load_config
+from handrail.core.errors import BusError
+from handrail.desk.node import open_desk_node
+from handrail.desk.values import Network, RunPage, Settings, ToolPage, ToolRow
+from handrail.proof.audit import Receipt
+from handrail.proof.keys import Verifier
+from handrail.proof.read import Reader
+from handrail.server.serving import serve
+from tests.desk.looking import CONFIG, House, call
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    yield House(tmp_path)
+    sys.modules.pop("looked_at", None)  # another test has its own
+
+
+class Page:
+    """Asks as a page does."""
+
+    def __init__(self, node: NetworkNode, url: str, token: str) -> None:
+        self.node = node
+        self.bus = HttpBus(url, token=token, transport="websocket")
+
+    async def ask(self, capability: str, **input: Any) -> Any:
+        frames = await self.frames(capability, **input)
+        (answer,) = (data for event, data in frames if event == "answer")
+        return answer
+
+    async def frames(self, capability: str, upto: str = "done", **input: Any) -> list[tuple[str, dict[str, Any]]]:
+        found = []
+        async with asyncio.timeout(20), self.bus.stream(capability, "1.0", {"input": input}) as stream:
+            async for frame in stream:
+                if frame.event == "error":
+                    raise BusError.from_dict(frame.data)
+                found.append((frame.event, frame.data))
+                if frame.event == upto:
+                    break
+        return found
+
+
+@asynccontextmanager
+async def page(house: House, *, trusted: bool = True) -> AsyncIterator[Page]:
+    person = Person(by="ada", approvals=house.approvals, tell=house.told.append)
+    async with AsyncExitStack() as stack:
+        config = load_config(house.file)
+        node = await stack.enter_async_context(open_desk_node(config, house.journal, person=person, look=None))
+        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(serve(node.server(), ready=address.set_result))
+        task.add_done_callback(lambda _: address.cancel())
+        stack.push_async_callback(asyncio.wait, {task})
+        stack.callback(task.cancel)
+        token = node.session_token()
+        if not trusted:
+            _, token = issue(node.identity, node.tokens, Scope.of(("*",)), audience="home")
+        shown = Page(node, await address, str(token))
+        stack.push_async_callback(shown.bus.aclose)
+        yield shown
+
+
+async def test_tools_and_their_numbers(house: House) -> None:
+    async with page(house) as here:
+        await call(here.node.app, "run_1", "add", a=1, b=2)
+        rows = msgspec.convert((await here.ask("desk.tools"))["tools"], list[ToolRow])
+        one = msgspec.convert(await here.ask("desk.tool", name="desk:add"), ToolPage)
+        with pytest.raises(BusError, match="addd"):
+            await here.ask("desk.tool", name="addd")
+
+    assert {row.name: row.picked for row in rows}["desk:add"] == one.row.picked == 1
+
+
+async def test_a_tool_is_tried_asked_about_and_let_go(house: House) -> None:
+    async with page(house) as here:
+        done = await here.frames("desk.try", name="add", arguments={"a": 1, "b": 2})
+        deciding = asyncio.create_task(allow(here))
+        noted = await here.frames("desk.try", name="note", arguments={"text": "beer"})
+        await deciding
+        await here.frames("desk.try", upto="call", name="stay", arguments={})
+        runs = (await here.ask("desk.runs"))["runs"]
+
+        assert done[-2][1]["stage"] == "done" and done[-2][1]["result"]["text"] == "3"
+        assert [event for event, _ in noted if event != "call"] == ["question", "answered", "done"]
+        assert house.code.notes == ["beer"]
+        assert len(runs) >= 2
+
+
+async def allow(here: Page) -> None:
+    """Somebody who watches at another tab says yes."""
+    frames = await here.frames("desk.watch", upto="question")
+    await here.ask("desk.decide", request=frames[-1][1]["request"], decision="allow")
+
+
+async def test_runs_entries_bodies_bundles_and_receipts(house: House) -> None:
+    async with page(house) as here:
+        await call(here.node.app, "run_1", "add", "call_1", a=1, b=2)
+        listed = await here.ask("desk.runs", limit=10, search="")
+        shown = msgspec.convert(await here.ask("desk.run", run="run_1", first=1, limit=1), RunPage)
+        body = await here.ask("desk.body", run="run_1", seq=shown.entries[0].seq)
+        bundle = await here.ask("desk.bundle", run="run_1")
+        receipt = await here.ask("desk.receipt", run="run_1", call="call_1")
+        with pytest.raises(BusError, match="no run"):
+            await here.ask("desk.run", run="run_2")
+
+    assert ([row["run"] for row in listed["runs"]], listed["more"]) == (["run_1"], False)
+    assert (shown.first, shown.count, len(shown.entries)) == (1, 3, 1)
+    assert body == {"salt": shown.entries[0].salt, "body": shown.entries[0].body}
+    assert base64.b64decode(bundle["data"]).startswith(b"PK")
+    read = Receipt.from_json(base64.b64decode(receipt["data"]))
+    read.verify(Verifier.parse(read.verifier_key))
+
+
+async def test_looking_writes_nothing_into_the_record(house: House) -> None:
+    async with page(house) as here:
+        await call(here.node.app, "run_1", "add", a=1, b=2)
+        for capability in ("desk.tools", "desk.runs", "desk.settings"):
+            await here.ask(capability)
+        await here.frames("desk.network", upto="network")
+        with Reader(house.journal) as reader:
+            assert {each.run for each in reader.runs()} == {"run_1"}
+
+
+async def test_the_network_without_the_page_itself(house: House) -> None:
+    async with page(house) as here:
+        await here.ask("desk.tools")
+        ((_, data),) = await here.frames("desk.network", upto="network")
+        network = msgspec.convert(data, Network)
+
+    names = [each.name for each in network.nodes[0].capabilities]
+    assert "desk.add@1.0" in names  # the tool of the ensemble, which others may call, is no call of the page
+    assert "desk.tools@1.0" not in names
+
+
+async def test_settings_are_checked_saved_and_refused(house: House) -> None:
+    async with page(house) as here:
+        settings = msgspec.convert(await here.ask("desk.settings"), Settings)
+        problems = (await here.ask("desk.check", text="rules = 1"))["problems"]
+        saved = await here.ask("desk.save", text=CONFIG + "# more\n", revision=settings.revision)
+        with pytest.raises(BusError, match="meanwhile"):
+            await here.ask("desk.save", text=CONFIG, revision=settings.revision)
+        with pytest.raises(BusError, match="no standing rule"):
+            await here.ask("desk.forget", rule="allow x")
+
+    assert len(problems) == 1 and "rules" in problems[0]
+    assert saved["text"] == house.file.read_text() == CONFIG + "# more\n"
+
+
+@pytest.mark.parametrize(
+    ("capability", "input"),
+    [
+        ("desk.tool", {}),
+        ("desk.tools", {"name": "x"}),
+        ("desk.try", {"name": "add", "arguments": 3}),
+        ("desk.runs", {"limit": 10_000}),
+        ("desk.run", {"run": "run_1", "first": -1}),
+        ("desk.body", {"run": "run_1", "seq": "1"}),
+        ("desk.save", {"text": "x"}),
+        ("desk.check", {"text": None}),
+    ],
+)
+async def test_what_is_asked_wrongly_is_refused(house: House, capability: str, input: dict[str, Any]) -> None:
+    async with page(house) as here:
+        with pytest.raises(BusError) as refused:
+            await here.ask(capability, **input)
+
+    assert refused.value.code == "bad_request"
+
+
+async def test_whoever_does_not_run_the_node_sees_nothing(house: House) -> None:
+    async with page(house, trusted=False) as here:
+        for capability in ("desk.tools", "desk.runs", "desk.settings", "desk.network"):
+            with pytest.raises(BusError):
+                await here.frames(capability)

@@ -1,0 +1,99 @@
+"""Types the console blocks of a page that asks for it, as a reader would: `$ ` begins a command, the rest is output.
+
+A command that ends with ` &` goes on until the page ends; what it has said by then is compared like the rest. A page
+names a port, and a test takes any free one: from the line in which a server says where it is, its port is put in place
+of the page's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Block, Page
+
+WANTED = "<!-- the console is typed -->"
+PORT = "8420"
+PATIENCE = 60
+_AT = re.compile(r"Serving at http://127\.0\.0\.1:(\d+)")
+
+
+class Terminal:
+    def __init__(self, page: Page, folder: Path) -> None:
+        self._page = page
+        self._folder = folder
+        self._port = "0"
+        self._left: list[subprocess.Popen[str]] = []
+
+    def here(self, text: str) -> str:
+        """The text with the port that there is."""
+        return text.replace(PORT, self._port)
+
+    def type(self, block: Block) -> None:
+        for command, shown in _commands(block.text):
+            printed = self._background(command, shown) if command.endswith(" &") else self._run(command)
+            if not _matches(printed, self.here(shown)):
+                pytest.fail(f"{self._page.name}:{block.line}: `{command}` prints this:\n{printed}", pytrace=False)
+
+    def _run(self, command: str) -> str:
+        done = subprocess.run(**self._how(command), timeout=PATIENCE, check=False)  # type: ignore[call-overload]  # below
+        return str(done.stdout)
+
+    def _background(self, command: str, shown: str) -> str:
+        process = subprocess.Popen(**self._how(command.removesuffix(" &")))  # type: ignore[call-overload]  # below
+        self._left.append(process)
+        printed = ""
+        for _ in shown.splitlines():
+            printed += process.stdout.readline()
+        if found := _AT.search(printed):
+            self._port = found[1]
+        return printed
+
+    def _how(self, command: str) -> dict[str, object]:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {
+            "args": ["bash", "-c", f"exec {self.here(command)}" if " > " not in command else self.here(command)],
+            "cwd": self._folder,
+            "env": {**os.environ, "PATH": path, "XDG_STATE_HOME": str(self._folder / "state")},
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "text": True,
+        }
+
+    def close(self) -> None:
+        for process in self._left:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE)
+
+
+@contextmanager
+def terminal_of(page: Page, folder: Path) -> Iterator[Terminal | None]:
+    """One for the console blocks of a page, if it wants them typed."""
+    if WANTED not in page.prose:
+        yield None
+        return
+    terminal = Terminal(page, folder)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def _matches(printed: str, shown: str) -> bool:
+    pattern = ".*?".join(map(re.escape, shown.rstrip().split("…")))
+    return re.fullmatch(pattern, printed.rstrip()) is not None

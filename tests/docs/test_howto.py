@@ -1,0 +1,30 @@
+"""The short pages: there is one for each wire, and the files that they show are good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from handrail.config.load import load_config
+from handrail.faces.create import SERVICES
+from tests.docs.clerk import service_named
+from tests.docs.pages import Page, pages
+
+PAGES = [page for page in pages() if page.path.parent.name == "howto"]
+
+
+def test_there_is_a_page_for_each_wire() -> None:
+    named = {name for page in PAGES if (name := service_named(page)) is not None}
+
+    assert {SERVICES[name].module for name in named} == {service.module for service in SERVICES.values()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
+def test_the_configuration_on_a_page_can_be_read(page: Page, tmp_path: Path) -> None:
+    for block in page.blocks:
+        if block.language == "toml":
+            file = tmp_path / "handrail.toml"
+            file.write_text(block.text, encoding="utf-8")
+            config = load_config(file, environ={})
+            assert config.models or config.mcp

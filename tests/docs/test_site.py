@@ -1,0 +1,140 @@
+"""The site: every page is in it and builds without a warning, nothing comes from elsewhere, every public name is there.
+
+The reference is not rendered here, for reading all sources takes longer than the rest; `make site` does it. That its
+names exist and say what they are is tested without.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import logging
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mkdocs.commands.build import build
+from mkdocs.config.base import load_config
+from mkdocs.config.defaults import MkDocsConfig
+
+from tests.docs.pages import ROOT
+
+PACKAGES = ("handrail", "handrail.mcp", "handrail.rlm", "handrail.app")
+_SHOWN = re.compile(r"^::: (\S+)$", re.MULTILINE)
+_LOADED = re.compile(r"<(?:script|img|iframe|source|video)[^>]*\ssrc=\"?(https?:)?//|<link[^>]*href=\"?(https?:)?//")
+_STYLED = re.compile(r"(?:@import|url\()\s*['\"]?(?:https?:)?//")
+
+
+def nav(entries: Any) -> Iterator[str]:
+    match entries:
+        case str():
+            yield entries
+        case list():
+            for entry in entries:
+                yield from nav(entry)
+        case dict():
+            yield from nav(list(entries.values()))
+
+
+def config(folder: Path) -> MkDocsConfig:
+    return load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), plugins=["search"], strict=False)
+
+
+def test_every_page_is_in_the_navigation_once(tmp_path: Path) -> None:
+    pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
+
+    assert sorted(nav(config(tmp_path).nav)) == pages
+
+
+def built(folder: Path) -> list[str]:
+    """Build the site there; what the generator had to say of it."""
+    said: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logger, handler = logging.getLogger("mkdocs"), Handler(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        build(config(folder))
+    finally:
+        logger.removeHandler(handler)
+    return said
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    said = built(tmp_path)
+    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+    styles = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.css")}
+
+    assert said == []
+    assert len(pages) > 60
+    assert "examples/comparison/with_langchain.py" in pages[tmp_path / "comparison.html"]
+    assert [path.name for path, text in pages.items() if _LOADED.search(text)] == []
+    assert [path.name for path, text in styles.items() if _STYLED.search(text)] == []
+
+
+def shown() -> list[str]:
+    """The names that the pages of the reference show."""
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    return [name for page in pages for name in _SHOWN.findall(page.read_text(encoding="utf-8"))]
+
+
+def found(name: str) -> Any:
+    """A module, or what is in one."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, inside = name.rpartition(".")
+        return getattr(importlib.import_module(module), inside)
+
+
+def test_what_the_reference_shows_exists_and_stands_there_once() -> None:
+    names = shown()
+
+    assert len(set(names)) == len(names)
+    assert [name for name in names if name.rpartition(".")[0] in names] == [], "the module is shown whole elsewhere"
+    for name in names:
+        found(name)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_in_the_reference_and_says_what_it_is(package: str) -> None:
+    names = set(shown())
+    module = importlib.import_module(package)
+    public = {name: getattr(module, name) for name in module.__all__}
+    homes = getattr(module, "_HOMES", {})
+
+    absent = [
+        name
+        for name, value in public.items()
+        if not names & {home := homes.get(name) or _home(value, name), f"{home}.{name}"}
+    ]
+    silent = [name for name, value in public.items() if not _documented(value, name)]
+
+    assert (absent, silent) == ([], [])
+
+
+def _home(value: Any, name: str) -> str:
+    """The module that has a name: for a value that is no class or function, the one under which it is shown."""
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return value.__module__
+    return next(shown_name.rpartition(".")[0] for shown_name in shown() if shown_name.endswith(f".{name}"))
+
+
+def _documented(value: Any, name: str) -> bool:
+    if inspect.isclass(value):
+        return bool(value.__dict__.get("__doc__"))
+    if inspect.isfunction(value):
+        return bool(value.__doc__)
+    body = ast.parse(inspect.getsource(importlib.import_module(_home(value, name)))).body
+    for statement, after in pairwise(body):
+        match statement, after:
+            case ast.Assign(targets=[ast.Name(id=named)]), ast.Expr(value=ast.Constant(value=str())) if named == name:
+                return True
+    return False

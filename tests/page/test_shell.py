@@ -1,0 +1,140 @@
+"""The frame around the views: ways, keys, language, colours, the node that goes and comes, news from elsewhere."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.page.conftest import Tab
+from tests.page.scene import House
+
+VIEWS = ("Chat", "Tools", "Proof", "Network", "Settings")
+
+
+def test_every_view_is_reached_by_its_link_and_by_its_key(served: House, tab: Tab) -> None:
+    page = tab(served, "#/nowhere")
+    expect(page.get_by_role("alert")).to_have_text("There is no such page.")
+    for number, name in enumerate(VIEWS, 1):
+        page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
+        _is_at(page, name)
+        page.keyboard.press(f"Alt+{number % len(VIEWS) + 1}")
+        _is_at(page, VIEWS[number % len(VIEWS)])
+
+
+def _is_at(page: Page, name: str) -> None:
+    expect(page.locator("nav [aria-current=page]")).to_have_text(name)
+    expect(page.locator(f"main .view-{name.lower()}")).to_be_visible()
+
+
+def test_a_view_that_cannot_be_loaded_says_so_and_comes_when_it_is_asked_for_again(served: House, tab: Tab) -> None:
+    page = tab(served, allow=("ERR_FAILED",))
+    page.route("**/views/network/network.js", lambda route: route.abort())
+    page.get_by_role("link", name="Network").click()
+    expect(page.get_by_role("alert")).to_contain_text("This view could not be shown")
+    page.unroute("**/views/network/network.js")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("main .view-network")).to_be_visible()
+
+
+def test_language_and_colours_are_switched_in_the_head_and_kept(served: House, tab: Tab) -> None:
+    page = tab(served, "#/settings", color_scheme="light")
+    page.get_by_role("button", name="Auf Deutsch").click()
+    expect(page.get_by_role("heading", name="Einstellungen", level=1)).to_be_visible()
+    expect(page.get_by_role("button", name="In English")).to_be_focused()
+    page.get_by_role("button", name="Dunkle Farben").click()
+    expect(page.get_by_role("button", name="Helle Farben")).to_be_focused()
+    page.reload()
+    expect(page.get_by_role("button", name="Helle Farben")).to_be_visible()
+    assert page.evaluate("[document.documentElement.lang, getComputedStyle(document.body).backgroundColor]") == [
+        "de",
+        "rgb(18, 21, 24)",
+    ]
+
+
+def test_a_question_mark_shows_the_keys_unless_one_writes_or_has_turned_it_off(served: House, tab: Tab) -> None:
+    page = tab(served, "#/tools")
+    expect(page.locator("main .view-tools input").first).to_be_visible()
+    page.locator("main .view-tools input").first.press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.locator("main").focus()
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keyboard shortcuts").get_by_label("Single keys do something").uncheck()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    expect(page.get_by_role("dialog")).to_have_count(1)
+
+
+def test_a_node_that_goes_is_said_to_be_gone_and_is_found_when_it_comes_back(served: House, tab: Tab) -> None:
+    page = tab(served, "#/settings", allow=("WebSocket",))
+    state = page.locator("#top .connection")
+    expect(state).to_have_text("Connected")
+    served.stop()
+    expect(state).to_have_text("Connection lost, trying again …")
+    served.start()
+    expect(state).to_have_text("Connected")
+    expect(page.locator("#said")).to_have_text("Connected again")
+
+
+def test_a_tab_that_has_no_token_is_given_it_by_its_sister(served: House, tab: Tab) -> None:
+    first = tab(served)
+    expect(first.locator("#top .connection")).to_have_text("Connected")
+    second = tab(served, token="", beside=first)
+    expect(second.locator("#top .connection")).to_have_text("Connected")
+    assert served.token not in second.content() + second.url
+
+
+def test_a_failure_in_a_conversation_that_is_not_shown_is_told_with_the_way_to_it(served: House, tab: Tab) -> None:
+    watching = tab(served, "#/tools")
+    expect(watching.locator("#top .connection")).to_have_text("Connected")
+    talking = tab(served, beside=watching)
+    box = talking.get_by_role("textbox", name="Say something")
+    box.fill("please fail")
+    box.press("Enter")
+    told = watching.get_by_role("alert").filter(has_text="fail failed")
+    expect(told).to_contain_text("the printer is on fire")
+    told.get_by_role("button", name="Open").click()
+    expect(told).to_have_count(0)
+    expect(watching.get_by_text("please fail").first).to_be_visible()
+    assert watching.url == talking.url
+
+
+def test_a_dialog_gives_the_focus_back_and_closing_it_is_no(served: House, tab: Tab) -> None:
+    page = tab(served, "#/settings")
+    button = page.get_by_role("button", name="Forget the token on this device")
+    button.click()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(button).to_be_focused()
+    expect(page.locator("#top .connection")).to_have_text("Connected")
+
+
+def test_on_a_narrow_phone_nothing_is_wider_than_the_page_and_every_target_is_large_enough(
+    served: House, tab: Tab
+) -> None:
+    page = tab(served, viewport={"width": 320, "height": 568}, has_touch=True, locale="de-DE")
+    for name in ("chat", "tools", "proof", "network", "settings"):
+        page.goto(f"{served.url}/#/{name}")
+        expect(page.locator(f"main .view-{name} h1, main .view-{name} h2").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
+        assert page.evaluate("document.querySelector('main').scrollWidth") <= 320
+    sizes = page.evaluate(
+        """[...document.querySelectorAll('#top a:not(.skip), #top button')].map((each) => each.getBoundingClientRect())
+          .filter(({width}) => width).map(({width, height}) => Math.min(width, height))"""
+    )
+    assert len(sizes) == 8
+    assert min(sizes) >= 44
+
+
+def test_the_first_view_needs_less_than_150_kilobytes_and_speaks_as_the_browser_does(served: House, tab: Tab) -> None:
+    page = tab(served, locale="de-AT")
+    expect(page.get_by_role("link", name="Werkzeuge")).to_be_visible()
+    expect(page.locator("main textarea")).to_be_visible()
+    sizes = page.evaluate(
+        """['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))
+          .map(({transferSize}) => transferSize)"""
+    )
+    assert len(sizes) > 20
+    assert min(sizes) > 0
+    assert sum(sizes) < 150_000

@@ -1,0 +1,1 @@
+"""The terminal program, driven by its own pilot over a real desk."""

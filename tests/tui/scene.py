@@ -1,0 +1,278 @@
+"""A folder with tools and a scripted model, a desk over it, and somebody at the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.events import Paste
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from handrail.app import Person, Wanted
+from handrail.config.approvals import Approvals
+from handrail.config.load import load_config
+from handrail.core.messages import Conversation
+from handrail.desk.desk import Desk
+from handrail.desk.opened import open_desk
+from handrail.store.conversations import ConversationStore
+from handrail.tui.app import Tui
+from handrail.tui.card import Card
+from handrail.tui.prompt import Prompt
+from handrail.tui.question import Ask
+
+PATIENCE = 30
+"""Seconds after which something that does not come is taken not to."""
+HOSTILE = (
+    "<script>alert(1)</script> \x1b[2J\x1b]52;c;eA==\x07 \u202egpj.exe\u202c z\u200bw "
+    "[red]no markup[/] [@click=app.quit]x[/]"
+)
+TOOLS = '''
+import asyncio
+from pathlib import Path
+
+from handrail import Invocation, Secret, tool
+
+HOSTILE = {hostile!r}
+going_on = asyncio.Event()
+
+
+@tool(side_effects=False)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(side_effects=True)
+def pay(to: str, amount: int) -> str:
+    """Pay someone."""
+    with Path("paid.txt").open("a") as file:
+        file.write(f"{{to}} {{amount}}\\n")
+    return f"paid {{amount}} to {{to}}"
+
+
+@tool(side_effects=False)
+def fail(why: str) -> str:
+    """Fail."""
+    raise RuntimeError(why)
+
+
+@tool(side_effects=False)
+async def wait(context: Invocation) -> str:
+    """Count, and wait at half."""
+    context.progress(1, 2, "half way")
+    await going_on.wait()
+    return "waited"
+
+
+@tool(side_effects=False)
+def hostile() -> str:
+    """Answer in a way that steers terminals."""
+    return HOSTILE
+
+
+@tool(side_effects=False, max_output=2_000_000)
+def flood() -> str:
+    """Answer with a megabyte."""
+    return "0123456789abcde\\n" * 65_536
+
+
+@tool(side_effects=True)
+def log_in(user: str, password: Secret) -> str:
+    """Log somebody in."""
+    return "welcome"
+'''
+SCRIPT = """
+[[reply]]
+when = "sum"
+text = "Let me **see**."
+calls = [{ name = "add", arguments = { a = 1, b = 2 } }]
+
+[[reply]]
+when = "sum"
+text = "It is *3*."
+
+[[reply]]
+when = "pay"
+calls = [{ name = "pay", arguments = { to = "ada", amount = 5 } }]
+
+[[reply]]
+when = "pay"
+text = "So it stands."
+
+[[reply]]
+when = "fail"
+calls = [{ name = "fail", arguments = { why = "the disk is full" } }]
+
+[[reply]]
+when = "fail"
+text = "That did not work."
+
+[[reply]]
+when = "wait"
+calls = [{ name = "wait" }]
+
+[[reply]]
+when = "wait"
+text = "Waited."
+
+[[reply]]
+when = "hostile"
+text = "&#27;[2J &#x202e; <b>bold</b> [click](javascript:alert)"
+calls = [{ name = "hostile" }]
+
+[[reply]]
+when = "hostile"
+text = "Seen."
+
+[[reply]]
+when = "flood"
+calls = [{ name = "flood" }]
+
+[[reply]]
+when = "flood"
+text = "Much."
+
+[[reply]]
+when = "log in"
+calls = [{ name = "log_in", arguments = { user = "ada", password = "opensesame-very-secret" } }]
+
+[[reply]]
+when = "log in"
+text = "Done."
+
+[[reply]]
+when = "break"
+error = "model_unavailable"
+text = "the service is down"
+
+[[reply]]
+when = "hello"
+text = "Hello!"
+"""
+CONFIG = """
+default_model = "demo"
+ensembles = ["box.toml", "odd.toml"]
+
+[models.demo]
+provider = "scripted"
+model = "script.toml"
+
+[models.other]
+provider = "scripted"
+model = "script.toml"
+"""
+
+
+ENSEMBLES = {"box": ("add", "pay", "fail", "wait"), "odd": ("hostile", "flood", "log_in")}
+
+
+def fill(folder: Path) -> Path:
+    for name, tools in ENSEMBLES.items():
+        invokers = "".join(f'[[invokers]]\nname = "{each}"\npython = "tui_tools:{each}"\n' for each in tools)
+        (folder / f"{name}.toml").write_text(f'[ensemble]\nname = "{name}"\n\n{invokers}', encoding="utf-8")
+    (folder / "tui_tools.py").write_text(TOOLS.format(hostile=HOSTILE), encoding="utf-8")
+    (folder / "script.toml").write_text(SCRIPT, encoding="utf-8")
+    (folder / "handrail.toml").write_text(CONFIG, encoding="utf-8")
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The program as a person has it before them."""
+
+    app: Tui
+    pilot: Pilot[None]
+    desk: Desk
+    folder: Path
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Wait for something to be so."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not holds():
+                    await self.pilot.pause()
+        except TimeoutError:
+            raise AssertionError(f"it never came; the screen was:\n{self.screen}") from None
+
+    async def says(self, text: str) -> None:
+        await self.until(lambda: text in self.screen)
+
+    async def say(self, words: str) -> None:
+        """Type it and send it."""
+        await self.type(words)
+        await self.pilot.press("enter")
+        await self.until(lambda: not self.app.chat.query_one(Prompt).text)
+
+    async def type(self, words: str) -> None:
+        """As a paste: a key at a time takes long."""
+        self.app.post_message(Paste(words))
+        await self.pilot.pause()
+
+    async def idle(self) -> None:
+        """Until no turn is under way, and the screen knows it."""
+        state = ""
+        while state not in ("idle", "failed"):
+            await self.pilot.pause()
+            state = next((each.state for each in await self.desk.talks() if each.id == self.app.chat.talk), "")
+        await self.until(lambda: self.app.chat.state == state)
+
+    async def asked(self) -> Ask:
+        await self.until(lambda: isinstance(self.app.screen, Ask))
+        ask = self.app.screen
+        assert isinstance(ask, Ask)
+        return ask
+
+    async def press_button(self, id: str) -> None:
+        """By keys alone."""
+        await self.pilot.press("tab")
+        await self.until(lambda: self.app.focused is not None)
+        while self.app.focused is None or self.app.focused.id != id:
+            await self.pilot.press("tab")
+        await self.pilot.press("enter")
+
+    @property
+    def screen(self) -> str:
+        """What stands on the screen, line by line."""
+        lines = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in lines)
+
+    @property
+    def cards(self) -> list[Card]:
+        return list(self.app.chat.query(Card))
+
+    def static(self, selector: str) -> str:
+        return str(self.app.screen.query(selector).first(Static).visual)
+
+    @property
+    def paid(self) -> list[str]:
+        path = self.folder / "paid.txt"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+@asynccontextmanager
+async def terminal(
+    folder: Path, talk: Conversation | None = None, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[Terminal]:
+    """The program over the tools and the model of that folder; with a conversation that was kept there before."""
+    journal = folder / ".handrail" / "journal.db"
+    if talk is not None:
+        journal.parent.mkdir()
+        ConversationStore(journal.parent).save("run_before", talk)
+    person = Person(by="ada", approvals=Approvals(folder / "approvals.toml"), tell=lambda line: None)
+    async with open_desk(load_config(folder / "handrail.toml"), journal, Wanted(), person) as desk:
+        app = Tui(desk, "run_before" if talk is not None else await desk.begin())
+        app.animation_level = "none"
+        async with app.run_test(size=size, notifications=True) as pilot:
+            yield Terminal(app, pilot, desk, folder)
+            app.workers.cancel_all()  # as when the program ends by itself
+            await pilot.pause()
+
+
+def forget() -> None:
+    """The tools are imported anew for each test."""
+    sys.modules.pop("tui_tools", None)

@@ -1,0 +1,209 @@
+"""The browsers of the terminal program: conversations, tools, the record."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.widgets import Input, OptionList, TextArea
+
+from handrail.core.messages import AssistantMessage, Conversation
+from handrail.core.visible import visible
+from handrail.tui.dialogs import Line, Sure, Whole
+from handrail.tui.editing import EditJson, beginning
+from handrail.tui.proof import Proof
+from handrail.tui.talks import Talks
+from handrail.tui.tools import Tools, bars
+from handrail.tui.trial import Trial
+from handrail.tui.words import inline, json_text, line, plain
+from tests.tui.scene import HOSTILE, Terminal, terminal
+
+
+async def talks(person: Terminal) -> None:
+    await person.pilot.press("ctrl+o")
+    await person.until(lambda: isinstance(person.app.screen, Talks))
+
+
+async def test_conversations_are_listed_searched_and_gone_to(folder: Path) -> None:
+    talk = Conversation().say("the otter question").add(AssistantMessage("otters swim"))
+    async with terminal(folder, talk) as person:
+        await person.says("otters swim")
+        await person.pilot.press("ctrl+n")
+        await person.until(lambda: "otters swim" not in person.screen)
+        await person.say("hello there")
+        await person.says("Hello!")
+        await person.idle()
+        await talks(person)
+        await person.says("the otter question")
+        assert "hello there" in person.screen
+        await person.pilot.press("slash")
+        await person.type("swim")
+        await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
+        await person.pilot.press("enter", "enter")
+        await person.until(lambda: person.app.screen is person.app.chat)
+        await person.says("otters swim")
+
+
+async def test_a_conversation_is_renamed_forked_and_deleted(folder: Path) -> None:
+    async with terminal(folder, Conversation().say("one").add(AssistantMessage("two"))) as person:
+        await talks(person)
+        await person.pilot.press("r")
+        await person.until(lambda: isinstance(person.app.screen, Line))
+        person.app.screen.query_one(Input).value = "Better"
+        await person.pilot.press("enter")
+        await person.says("Better")
+        await person.pilot.press("f")
+        await person.until(lambda: person.app.screen is person.app.chat and person.app.chat.talk != "run_before")
+        await person.says("two")
+        await talks(person)
+        await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 2)
+        await person.says("forked")
+        await person.pilot.press("d")
+        await person.until(lambda: isinstance(person.app.screen, Sure))
+        assert "The record of what ran stays" in person.screen
+        await person.pilot.press("right", "enter")
+        await person.until(lambda: isinstance(person.app.screen, Talks))
+        await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
+
+
+async def test_a_conversation_is_shared_as_a_file_and_taken_from_it(folder: Path) -> None:
+    async with terminal(folder, Conversation().say("one").add(AssistantMessage("two"))) as person:
+        await talks(person)
+        await person.pilot.press("s")
+        await person.until(lambda: isinstance(person.app.screen, Line))
+        person.app.screen.query_one(Input).value = str(folder / "talk.json")
+        await person.pilot.press("enter")
+        await person.until((folder / "talk.json").exists)
+        await person.until(lambda: isinstance(person.app.screen, Talks))
+        await person.pilot.press("t")
+        await person.until(lambda: isinstance(person.app.screen, Line))
+        person.app.screen.query_one(Input).value = str(folder / "talk.json")
+        await person.pilot.press("enter")
+        await person.until(lambda: person.app.screen is person.app.chat and person.app.chat.talk != "run_before")
+        await person.says("two")
+
+
+async def test_tools_are_browsed_with_schema_rules_and_numbers(folder: Path) -> None:
+    async with terminal(folder, size=(100, 50)) as person:
+        await person.say("sum please")
+        await person.idle()
+        await person.pilot.press("f2")
+        await person.until(lambda: isinstance(person.app.screen, Tools))
+        await person.says("box:add")
+        await person.pilot.press("slash")
+        await person.type("two numbers")
+        await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
+        await person.says("offered 2 times, called 1, failed 0")
+        await person.says('"type": "integer"')
+        await person.says("rules")
+
+
+async def test_a_tool_is_tried_through_the_same_questions(folder: Path) -> None:
+    async with terminal(folder) as person:
+        await person.pilot.press("f2")
+        await person.until(lambda: isinstance(person.app.screen, Tools))
+        await person.pilot.press("slash")
+        await person.type("pay")
+        await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
+        await person.pilot.press("enter", "t")
+        await person.until(lambda: isinstance(person.app.screen, EditJson))
+        person.app.screen.query_one(TextArea).load_text('{"to": "eve", "amount": 1}')
+        await person.pilot.press("ctrl+s")
+        await person.asked()
+        assert person.paid == []
+        await person.press_button("allow")
+        await person.until(lambda: isinstance(person.app.screen, Trial))
+        await person.says("paid 1 to eve")
+        assert person.paid == ["eve 1"]
+        await person.pilot.press("escape")
+        await person.until(lambda: isinstance(person.app.screen, Tools))
+
+
+async def test_the_record_is_browsed_verified_and_given_away(folder: Path) -> None:
+    async with terminal(folder, size=(100, 30)) as person:
+        await person.say("sum please")
+        await person.idle()
+        await person.pilot.press("f3")
+        await person.until(lambda: isinstance(person.app.screen, Proof))
+        await person.says("box:add: ok")
+        await person.pilot.press("v")
+        await person.until(lambda: isinstance(person.app.screen, Whole))
+        await person.says("VERIFIED")
+        assert "NOT VERIFIED" not in person.screen
+        await person.pilot.press("escape")
+        await person.pilot.press("x")
+        await person.until(lambda: isinstance(person.app.screen, Line))
+        person.app.screen.query_one(Input).value = str(folder / "bundle")
+        await person.pilot.press("enter")
+        await person.until((folder / "bundle" / "verify.py").exists)
+        await person.until(lambda: isinstance(person.app.screen, Proof))
+        await person.pilot.press("enter")
+        entries = person.app.screen.query_one("#entries", OptionList)
+        await person.until(lambda: entries.has_focus)
+        while "add: ok" not in str(entries.get_option_at_index(entries.highlighted or 0).prompt):
+            await person.pilot.press("down")
+        await person.pilot.press("r")
+        await person.until(lambda: isinstance(person.app.screen, Line))
+        person.app.screen.query_one(Input).value = str(folder / "receipt.json")
+        await person.pilot.press("enter")
+        await person.until((folder / "receipt.json").exists)
+        await person.until(lambda: isinstance(person.app.screen, Proof))
+        await person.pilot.press("enter")
+        await person.until(lambda: isinstance(person.app.screen, Whole))
+        await person.says("leaf")
+
+
+async def test_a_record_that_was_changed_is_said_to_be(folder: Path) -> None:
+    async with terminal(folder, size=(100, 30)) as person:
+        await person.say("sum please")
+        await person.idle()
+        with closing(sqlite3.connect(folder / ".handrail" / "journal.db")) as db, db:
+            db.execute("UPDATE entry SET data = CAST('{}' AS BLOB) WHERE data IS NOT NULL")
+        await person.pilot.press("f3")
+        await person.until(lambda: isinstance(person.app.screen, Proof))
+        await person.pilot.press("v")
+        await person.until(lambda: isinstance(person.app.screen, Whole))
+        await person.says("NOT VERIFIED")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@given(json_values)
+@settings(max_examples=50)
+def test_json_to_be_edited_reads_back_as_it_was_and_hides_nothing(value: object) -> None:
+    written = json_text(value)
+    assert json.loads(written) == value
+    assert visible(written, keep="\n") == written
+
+
+@given(st.text(), st.integers(4, 80))
+def test_a_line_is_one_line_and_never_longer_than_it_may_be(text: str, most: int) -> None:
+    for shown in (line(text, most), inline({text: text}, most), inline(text, most)):
+        assert len(shown) <= most and "\n" not in shown
+        assert visible(shown) == shown
+
+
+def test_durations_become_bars_and_failures_crosses() -> None:
+    assert bars((1, 8, -8, 4)) == "▁█✗▄"
+    assert bars(()) == ""
+
+
+def test_arguments_begin_with_what_is_required() -> None:
+    schema = {
+        "properties": {"a": {"type": "integer"}, "b": {"default": "x"}, "c": {"enum": ["k"]}, "d": {"type": "array"}},
+        "required": ["a", "b", "c", "missing"],
+    }
+    assert beginning(schema) == {"a": 0, "b": "x", "c": "k"}
+    assert beginning({}) == {}
+
+
+def test_nothing_of_a_hostile_text_is_markup() -> None:
+    assert not plain(HOSTILE).spans
