@@ -7,60 +7,91 @@ the page does. `make pictures` puts them into docs/pictures/.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ROOT / "docs" / "examples" / "house"
 PICTURES = ROOT / "docs" / "pictures"
 DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 780}
-VIEWS = ("tools", "proof", "network", "settings")
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "chat-dark": {"color_scheme": "dark"},
+    "chat-phone": {"viewport": PHONE},
+    "chat-german": {"locale": "de-DE"},
+}
+"""How else the same conversation is shown: the name of the picture, and what the browser is told."""
+
+
+Said = dict[str, str]
+"""What a node says of itself when it begins: url, page, token."""
+PEER = """
+[node.peers.warehouse]
+url = "{url}"
+token = "env:WAREHOUSE_TOKEN"
+"""
 
 
 def main() -> int:
     PICTURES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        house = Path(folder) / "shop"
-        shutil.copytree(HOUSE, house)
-        with served(house) as address, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            talk(browser, address)
-            for view in VIEWS:
-                look(browser, address, view)
-            browser.close()
+    with tempfile.TemporaryDirectory(prefix="shop-") as folder, ExitStack() as stack:
+        warehouse = stack.enter_context(served(house(Path(folder), "warehouse")))
+        shop = house(Path(folder), "shop", PEER.format(url=warehouse["url"]))
+        node = stack.enter_context(served(shop, WAREHOUSE_TOKEN=warehouse["token"]))
+        playwright = stack.enter_context(sync_playwright())
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        where = talk(browser, node["page"])
+        for name, told in ELSEWHERE.items():
+            again(browser, node["page"], where, name, told)
+        trade(node)
+        for view in (tools, proof, network, settings):
+            with tab(browser, node["page"]) as page:
+                views = page.get_by_role("navigation", name="Views")
+                views.get_by_role("link", name=view.__name__.capitalize()).click()
+                view(page)
+        browser.close()
     return subprocess.call([sys.executable, str(ROOT / "scripts" / "pictures_tui.py")])
 
 
+def house(folder: Path, name: str, more: str = "") -> Path:
+    """A copy of the shop by this name."""
+    copied = folder / name
+    shutil.copytree(HOUSE, copied)
+    config = copied / "handrail.toml"
+    config.write_text(config.read_text().replace('name = "shop"', f'name = "{name}"') + more)
+    return copied
+
+
 @contextmanager
-def served(house: Path) -> Iterator[str]:
-    """The address of the page, with its token."""
+def served(house: Path, **environment: str) -> Iterator[Said]:
     command = [sys.executable, "-m", "handrail", "serve", "--json", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, cwd=house, stdout=subprocess.PIPE, text=True) as node:
+    environment = {**os.environ, **environment}
+    with subprocess.Popen(command, cwd=house, stdout=subprocess.PIPE, text=True, env=environment) as node:
         try:
             assert node.stdout is not None
-            yield str(json.loads(node.stdout.readline())["page"])
+            yield json.loads(node.stdout.readline())
         finally:
             node.terminate()
 
 
+def trade(node: Said) -> None:
+    """Some calls between nodes, so that there is something to see."""
+    ask = [sys.executable, "-m", "handrail", "bus", "call", "--at", node["url"], "--json"]
+    for called in ("peers.list", "market.list", "rag.query", "market.list"):
+        subprocess.run([*ask, called], env={**os.environ, "HANDRAIL_TOKEN": node["token"]}, capture_output=True)
+
+
 @contextmanager
-def tab(
-    browser: Browser, address: str, *, viewport: dict[str, int] = DESK, scheme: str = "light", language: str = "en"
-) -> Iterator[Page]:
-    context = browser.new_context(
-        viewport=viewport,  # type: ignore[arg-type]
-        color_scheme=scheme,  # type: ignore[arg-type]
-        locale=language,
-        device_scale_factor=1,
-        reduced_motion="reduce",
-    )
+def tab(browser: Browser, address: str, **told: Any) -> Iterator[Page]:
+    context = browser.new_context(**{"viewport": DESK, "locale": "en-GB", "reduced_motion": "reduce", **told})
     page = context.new_page()
     page.goto(address)
     yield page
@@ -72,31 +103,28 @@ def keep(page: Page, name: str) -> None:
     print(f"docs/pictures/page-{name}.png")
 
 
-def talk(browser: Browser, address: str) -> None:
-    """A question, a dialog, an answer, and a failure; then the same in the dark and on a phone."""
+def talk(browser: Browser, address: str) -> str:
+    """A question, a dialog, an answer, and a failure: where the conversation is."""
     with tab(browser, address) as page:
         say(page, "We need 20 umbrellas for Saturday. Are there enough?")
         question = page.get_by_role("dialog")
         expect(question).to_be_visible()
         keep(page, "question")
         question.get_by_role("button", name="Allow once").click()
-        expect(page.locator("article.said-by-model").get_by_text("Together with the 12 in stock")).to_be_visible()
+        expect(answer(page, "Together with the 12 in stock")).to_be_visible()
         keep(page, "chat")
         say(page, "Which customer ordered them?")
-        expect(page.locator("article.said-by-model").get_by_text("Do you mean Ada Lovelace")).to_be_visible()
+        expect(answer(page, "Do you mean Ada Lovelace")).to_be_visible()
+        expect(page.get_by_role("region", name="Something failed")).to_be_visible()
         keep(page, "alert")
-        where = page.url
-    token = address.partition("#")[2]
-    for name, how in {
-        "chat-dark": {"scheme": "dark"},
-        "chat-phone": {"viewport": PHONE},
-        "chat-german": {"language": "de"},
-    }.items():
-        with tab(browser, address, **how) as page:  # type: ignore[arg-type]
-            page.goto(f"{where}")
-            expect(page.locator("article.said-by-model").get_by_text("Do you mean Ada Lovelace")).to_be_visible()
-            keep(page, name)
-    assert token
+        return page.url
+
+
+def again(browser: Browser, address: str, where: str, name: str, told: dict[str, Any]) -> None:
+    with tab(browser, address, **told) as page:
+        page.goto(where)
+        expect(answer(page, "Do you mean Ada Lovelace")).to_be_visible()
+        keep(page, name)
 
 
 def say(page: Page, words: str) -> None:
@@ -104,11 +132,35 @@ def say(page: Page, words: str) -> None:
     page.keyboard.press("Enter")
 
 
-def look(browser: Browser, address: str, view: str) -> None:
-    with tab(browser, address) as page:
-        page.get_by_role("navigation").get_by_role("link", name=view.capitalize()).click()
-        page.wait_for_load_state("networkidle")
-        keep(page, view)
+def answer(page: Page, words: str) -> Locator:
+    return page.locator("article.said-by-model").get_by_text(words)
+
+
+def tools(page: Page) -> None:
+    page.get_by_role("searchbox").fill("stock")
+    expect(page.get_by_text("shop:count_stock")).to_be_visible()
+    page.get_by_role("searchbox").fill("shop:")
+    expect(page.get_by_text("shop:place_order")).to_be_visible()
+    keep(page, "tools")
+    page.get_by_role("link", name="shop:place_order").click()
+    expect(page.get_by_role("heading", name="shop:place_order")).to_be_visible()
+    keep(page, "tool")
+
+
+def proof(page: Page) -> None:
+    page.get_by_text("We need 20 umbrellas").click()
+    expect(page.get_by_text("Verified in this browser: all")).to_be_visible()
+    keep(page, "proof")
+
+
+def network(page: Page) -> None:
+    expect(page.get_by_role("heading", name="warehouse")).to_be_visible()
+    keep(page, "network")
+
+
+def settings(page: Page) -> None:
+    expect(page.get_by_text("handrail.toml").first).to_be_visible()
+    keep(page, "settings")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import bench_rlm
+from bench import bench_page, bench_rlm
 from bench.turns.contestants import by_hand, by_hand_msgspec, handrail, handrail_journal, handrail_search
 from bench.turns.replies import Script
 from bench.turns.report import Row, Weight, table, weight_table
@@ -208,3 +208,17 @@ def test_the_weight_of_one_that_never_ran_is_left_open() -> None:
         "| by_hand | 110 | 100–120 | 150 | 12 |",
         "| peer |  |  |  |  |",
     ]
+
+
+def test_a_task_of_the_page_is_measured_by_what_it_used_and_those_of_other_threads_are_not() -> None:
+    ours, theirs = {"pid": 1, "tid": 1}, {"pid": 1, "tid": 2}
+    tasks = bench_page.judged(
+        [
+            {"name": "thread_name", **ours, "args": {"name": "CrRendererMain"}},
+            {"name": "RunTask", **ours, "ts": 0, "dur": 90_000, "tdur": 40_000},
+            {"name": "Layout", **ours, "ts": 10, "dur": 80_000, "tdur": 30_000},
+            {"name": "RunTask", **ours, "ts": 100_000, "dur": 60_000, "tdur": 10_000},
+            {"name": "RunTask", **theirs, "ts": 0, "dur": 900_000, "tdur": 900_000},
+        ]
+    )
+    assert (tasks.longest, tasks.by_the_clock, tasks.over, tasks.parts) == (40.0, 90.0, 0, {"Layout": 30.0})

@@ -26,7 +26,7 @@ def marked() -> dict[str, list[str]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "requirement":
                 for argument in node.args:
                     if isinstance(argument, ast.Constant):
-                        found.setdefault(str(argument.value), []).append(f"{path.name}:{node.lineno}")
+                        found.setdefault(str(argument.value), []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     return found
 
 
@@ -38,6 +38,19 @@ def test_every_requirement_is_proven_by_a_test_or_has_a_gap_with_a_reason() -> N
     proven = marked()
 
     assert [id for id, it in REQUIREMENTS.items() if id not in proven and not it.get("gap", "").strip()] == []
+
+
+def test_what_people_see_is_proven_where_they_see_it() -> None:
+    """In the browser and, where the sentence names it, in the terminal."""
+    seen = {
+        "converser.alerts": {"tests/page", "tests/tui"},
+        "hearthnet.confirmation": {"tests/page"},
+        "hearthnet.progress": {"tests/page"},
+        "hearthnet.telemetry": {"tests/page", "tests/cli", "tests/server"},
+    }
+    proven = {id: {place.rpartition("/")[0] for place in marked()[id]} for id in seen}
+
+    assert {id: places - proven[id] for id, places in seen.items() if places - proven[id]} == {}
 
 
 def test_every_requirement_says_what_and_where_from() -> None:

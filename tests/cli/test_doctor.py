@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -145,6 +146,25 @@ def test_what_a_service_lacks_is_told_with_how_to_add_it(folder: Path, monkeypat
     found = states()["service trans"]
 
     assert (found["state"], found["do"]) == ("warn", 'write trans = { model = "…" } under [services]')
+
+
+def test_whether_the_page_and_the_terminal_program_can_run_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = states()
+    configure(folder, "[services]\npage = false\n")
+    without = states()
+    configure(folder, "")
+    for module in ("uvicorn", "textual"):
+        monkeypatch.setitem(sys.modules, module, None)
+    bad = states()
+
+    assert (good["service page"]["state"], good["extra tui"]["state"]) == ("ok", "ok")
+    assert "service page" not in without
+    assert [bad[name]["do"] for name in ("service page", "extra tui")] == [
+        "pip install 'handrail[server]'",
+        "pip install 'handrail[tui]'",
+    ]
 
 
 def test_a_place_that_cannot_be_written_to_is_a_failure(folder: Path) -> None:

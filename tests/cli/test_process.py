@@ -55,7 +55,8 @@ def test_help_loads_nothing_that_is_not_needed() -> None:
         "import sys; from handrail.cli.root import root; root(['--help'], standalone_mode=False);"
         "print([name for name in sys.argv[1:] if name in sys.modules], file=sys.stderr)"
     )
-    heavy = ["sqlite3", "cryptography", "rich", "asyncio", "msgspec", "handrail.proof"]
+    heavy = ["sqlite3", "cryptography", "rich", "asyncio", "msgspec", "textual", "starlette"]
+    heavy += ["handrail.proof", "handrail.desk", "handrail.server", "handrail.tui"]
 
     out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
 

@@ -68,7 +68,10 @@ def test_ordinary_letters_of_any_script_stay() -> None:
         (1000, "1 ms"),
         (1_234_000, "1.2 s"),
         (999_600, "1.0 s"),
+        (59_960_000, "1 min 0 s"),
+        (119_960_000, "2 min 0 s"),
         (125_000_000, "2 min 5 s"),
+        (3_725_000_000, "1 h 2 min"),
     ],
 )
 def test_durations_are_in_the_unit_that_fits(microseconds: int, shown: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,7 @@ async def test_after_a_crash_the_turn_is_taken_up_and_nothing_runs_twice(tmp_pat
         await desk.again(id)
         shown = await over(desk, id)
         assert result(shown).outcome == ("in_doubt" if tool == "hold_write" else "ok")
+        assert (shown.alert.outcome if shown.alert else None) == ("in_doubt" if tool == "hold_write" else None)
         assert texts(shown)[-1] == "Done."
         assert len(parlour.done.written) == (1 if tool == "hold_write" else 0)
 
@@ -235,19 +237,84 @@ async def test_what_the_record_knows_of_a_cut_off_turn_is_not_lost(tmp_path: Pat
         assert parlour.done.written == ["x"]
 
 
-async def test_a_run_that_another_program_works_on_is_told_as_such(tmp_path: Path) -> None:
+async def test_what_another_program_works_on_is_left_to_it(tmp_path: Path) -> None:
+    """Whoever saved last would undo what the other said."""
+    parlour = Parlour(tmp_path, [reply("One."), reply("Wait.", ("hold", {})), reply("Two.")])
+    async with parlour.open() as desk, parlour.open() as other:
+        id = await desk.begin()
+        await desk.say(id, "Hello")
+        await over(desk, id)
+        await other.say(id, "Go on")
+        await parlour.gate.reached.wait()
+        shown = await snapshot(desk, id)
+        assert shown.state == "failed" and shown.alert is not None and "another program" in shown.alert.message
+        assert await snapshot(desk, id) == shown  # it is told once
+        ways: list[Awaitable[object]] = [
+            desk.say(id, "And me?"),
+            desk.say(id, "And me?", upto=0),
+            desk.again(id),
+            desk.undo(id, 0),
+            desk.rename(id, "Mine"),
+            desk.choose(id, model="second"),
+            desk.delete(id),
+        ]
+        for way in ways:
+            with pytest.raises(UsageError, match="another program"):
+                await way
+        await desk.dismiss(id)
+        parlour.gate.open.set()
+        assert texts(await over(other, id)) == texts(shown := await snapshot(desk, id))
+        assert (shown.title, shown.total, shown.state) == ("Hello", 7, "idle")
+        await desk.say(id, "And now?", upto=0)
+        assert texts(await over(desk, id)) == ["And now?", "One."]
+
+
+async def test_a_run_that_is_taken_up_elsewhere_is_told_as_such(tmp_path: Path) -> None:
+    """By a program that keeps no conversation."""
     parlour = Parlour(tmp_path, [reply("One."), reply("Two.")])
     async with parlour.open() as desk, parlour.open() as other:
         id = await desk.begin()
         await desk.say(id, "Hello")
         await over(desk, id)
         await other.app.executor.invoke(ToolCall("", "add", {"a": 1, "b": 2}), Context(run=id))
-        await desk.say(id, "Go on")
-        shown = await over(desk, id)
-        assert shown.alert is not None and shown.alert.kind == "stopped" and "in use by" in shown.alert.message
+        with pytest.raises(UsageError, match="in use by"):
+            await desk.say(id, "Go on")
+        assert (await snapshot(desk, id)).total == 2
         await other.app.executor.finish(id)
-        await desk.again(id)
+        await desk.say(id, "Go on")
         assert texts(await over(desk, id))[-1] == "Two."
+
+
+async def test_what_was_taken_back_after_a_crash_does_not_come_back_from_the_record(tmp_path: Path) -> None:
+    parlour = Parlour(tmp_path / "here", [reply("Wait.", ("hold", {})), reply("Done.")])
+    copy = tmp_path / "copy"
+    async with parlour.open() as desk:
+        id = await desk.begin()
+        await desk.say(id, "Go")
+        await parlour.gate.reached.wait()
+        shutil.copytree(parlour.folder, copy)
+    async with parlour.open(copy) as desk:
+        assert (await snapshot(desk, id)).total == 3
+        assert await desk.undo(id, 0) == "Go"
+    async with parlour.open(copy) as desk:
+        shown = await snapshot(desk, id)
+        assert (shown.total, shown.state, shown.alert) == (0, "idle", None)
+
+
+async def test_a_crash_that_was_seen_is_not_told_again(tmp_path: Path) -> None:
+    parlour = Parlour(tmp_path, [reply("Wait.", ("hold", {}))])
+    async with parlour.open() as desk:
+        id = await desk.begin()
+        await desk.say(id, "Go")
+        await parlour.gate.reached.wait()
+    async with parlour.open() as desk:
+        assert (await snapshot(desk, id)).state == "failed"
+    async with parlour.open() as desk:  # to look at it is not to say that it was seen
+        assert (await snapshot(desk, id)).state == "failed"
+        await desk.dismiss(id)
+    async with parlour.open() as desk:
+        shown = await snapshot(desk, id)
+        assert (shown.state, shown.total) == ("idle", 4) and [each.state for each in await desk.talks()] == ["idle"]
 
 
 async def test_what_another_program_said_is_taken_over(tmp_path: Path) -> None:

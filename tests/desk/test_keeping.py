@@ -33,6 +33,7 @@ from handrail.desk.shown import Shown
 from handrail.desk.turns import turn_at, turns, whole
 from handrail.desk.values import Attached
 from handrail.run.history import unanswered
+from handrail.store.content import ContentError
 from handrail.store.conversations import ConversationStore
 from handrail.tools.registry import registered
 from tests.desk.parlour import Follower, Parlour, asked, kinds, over, reply, result, snapshot, texts
@@ -77,6 +78,22 @@ async def test_a_deleted_conversation_is_gone_and_its_record_stays(tmp_path: Pat
         assert await desk.app.journal.history(id)
 
 
+async def test_one_that_is_damaged_is_said_to_be_and_the_others_go_on(tmp_path: Path) -> None:
+    store = ConversationStore(tmp_path / ".handrail")
+    for id in ("run_1", "run_2", "run_3"):
+        store.save(id, Conversation().say(f"Words of {id}"))
+    (tmp_path / ".handrail/conversations/run_2/metadata.toml").write_text("half a")
+    async with Parlour(tmp_path, []).open() as desk:
+        found = {each.id: each.state for each in await desk.talks()}
+        assert found == {"run_1": "idle", "run_2": "failed", "run_3": "idle"}
+        assert [each.id for each in await desk.talks("words")] == ["run_3", "run_1"]
+        with pytest.raises(ContentError, match="cannot be read"):
+            await snapshot(desk, "run_2")
+        for id in ("run_1", "run_2"):  # the second one, while nobody knows what belongs to the first
+            await desk.delete(id)
+        assert [each.id for each in await desk.talks()] == ["run_3"]
+
+
 async def test_the_model_and_the_ensembles_are_chosen_and_kept(tmp_path: Path) -> None:
     parlour = Parlour(tmp_path, [reply("", ("add", {"a": 1, "b": 2}), ("hold", {})), reply("Done.")])
     parlour.gate.open.set()
@@ -93,7 +110,9 @@ async def test_the_model_and_the_ensembles_are_chosen_and_kept(tmp_path: Path) -
         shown = await over(desk, id)
         outcomes = {item.name: item.outcome for item in shown.items if item.kind == "result"}
         assert outcomes == {"notes:add": "forbidden", "doors:hold": "ok"}
-        await desk.choose(id, model="second", ensembles=[])
+        await desk.choose(id, model="second")
+        assert (await snapshot(desk, id)).ensembles == ("doors",)  # another model may call no more than the first
+        await desk.choose(id, ensembles=[])
     async with parlour.open() as desk:
         shown = await snapshot(desk, id)
         assert (shown.model, shown.ensembles) == ("second", ()) and shown.items[0].kind == "supervisor"
@@ -144,7 +163,7 @@ async def test_files_go_with_words(tmp_path: Path) -> None:
 async def test_a_conversation_without_words_is_called_by_its_file(tmp_path: Path) -> None:
     async with Parlour(tmp_path).open() as desk:
         id = await desk.begin()
-        await desk.say(id, "", [PICTURE])
+        await desk.say(id, " ", [PICTURE])
         assert (await over(desk, id)).title == "cat.png"
 
 

@@ -189,3 +189,30 @@ async def test_it_is_told_again_only_when_something_changed() -> None:
             assert not next_one.done()
             bus.register(ECHO, say)
             assert (await next_one) != first
+
+
+class Uneven:
+    """A clock whose two faces are never read in the same moment."""
+
+    def __init__(self) -> None:
+        self._read = 0
+
+    def monotonic(self) -> float:
+        self._read += 1
+        return self._read * 0.0007
+
+    def now(self) -> int:
+        return 1_000_000 + int(self.monotonic() * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nobody sleeps here")
+
+
+async def test_a_node_that_was_seen_once_was_seen_at_one_moment_however_often_one_looks() -> None:
+    async with CapabilityBus(node_id="a") as bus, CapabilityBus(node_id="b") as other:
+        config = load_config(None)
+        other.register(ECHO, say)
+        await bus.connect(other)
+        view = NetworkView(bus, lambda: config, clock=Uneven(), older=1e9)
+
+        assert len({view.now().nodes[1].seen for _ in range(50)}) == 1

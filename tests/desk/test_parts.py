@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail import Secret, ToolCall, ToolResult, tool
-from handrail.core.confirmation import Confirmation, Defer, Deny, Edit
+from handrail.core.confirmation import Allow, Confirmation, Defer, Deny, Edit
 from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallAsked,
@@ -30,7 +31,9 @@ from handrail.core.events import (
     ReplyFinished,
     TextDelta,
 )
+from handrail.core.visible import visible
 from handrail.desk.asking import Asking
+from handrail.desk.exact import exact
 from handrail.desk.feed import Feed, News
 from handrail.desk.live import Turn
 from handrail.desk.shown import Shown, shortened, tellable
@@ -46,6 +49,7 @@ def pay(to: str, amount: int = 1, key: Secret = Secret("")) -> str:
     raise NotImplementedError
 
 
+KEY = "sk-" + "k" * 40
 TOOLS = registered(pay)
 SHOWN = Shown(TOOLS)
 names = st.sampled_from(["pay", "look", "", "\ud800"])
@@ -240,6 +244,22 @@ async def test_a_server_asks_whoever_is_there_and_its_form_is_checked() -> None:
     assert [event for event, _ in heard] == ["question", "answered"]
 
 
+async def test_a_server_is_answered_where_its_tool_is_at_work() -> None:
+    asking = Asking("ada")
+    busy, idle = Turn(Shown(TOOLS)), Turn(Shown(TOOLS))
+    for turn, name in ((busy, "files:pick"), (idle, "other:pick")):
+        turn.take(CallIntended(run="r", at=1, call_id="c", tool=name, side_effects=False, idempotent=True, key="k"))
+    with (
+        asking.attend("run_1", "talk_1", lambda event, data: None, busy.busy_with),
+        asking.attend("run_2", "talk_2", lambda event, data: None, idle.busy_with),
+    ):
+        deciding = asyncio.create_task(asking.knowing(TOOLS).decide(question(run="mcp_files", tool="files:sample")))
+        await asyncio.sleep(0)
+        assert (len(asking.of("talk_1")), asking.of("talk_2")) == (1, ())
+        asking.answer("q1", asking.word("q1", "allow"), "allow")
+        assert await deciding == Allow("ada")
+
+
 async def test_a_word_from_a_server_takes_no_edit() -> None:
     asking = Asking("ada")
     with asking.attend("run_1", "talk_1", lambda event, data: None):
@@ -260,6 +280,69 @@ async def test_a_number_that_a_browser_would_round_is_what_it_was() -> None:
         assert shown["amount"] == str(large)
         asking.answer("q1", asking.word("q1", "edit", arguments={**shown, "to": "bob"}), "edit")
         assert await deciding == Edit("ada", {"to": "bob", "amount": large})
+
+
+HIDING = "a\u202eb\u200b\xa0\u3164\ue000\U000e0100"
+"""Letters that are not seen, or seen elsewhere, or look like a space."""
+LOOKALIKES = {"to": HIDING, "amount": 2**60 + 1, "rate": -0.0, "share": 1.0, "__proto__": {"constructor": " x "}}
+
+
+@tool(side_effects=True)
+def send(arguments: dict[str, Any]) -> str:
+    """Send anything."""
+    raise NotImplementedError
+
+
+async def edited(before: dict[str, Any], text: str) -> Any:
+    """What runs after a person has changed the text that they were shown."""
+    asking = Asking("ada")
+    asks = question(tool="send", arguments={"arguments": before})
+    with asking.attend("run_1", "talk_1", lambda event, data: None):
+        deciding = asyncio.create_task(asking.knowing(registered(send)).decide(asks))
+        await asyncio.sleep(0)
+        try:
+            asking.answer("q1", asking.word("q1", "edit", arguments=f'{{"arguments": {text}}}'), "edit")
+            word = await deciding
+            return word.arguments["arguments"] if isinstance(word, Edit) else word
+        finally:
+            deciding.cancel()
+
+
+async def test_what_is_shown_is_exactly_what_runs_and_no_letter_of_it_hides() -> None:
+    written = exact(LOOKALIKES)
+    assert written.isascii() and "\\u202e" in written and "\\u00a0" in written
+    assert repr(await edited(LOOKALIKES, written)) == repr(LOOKALIKES)
+    assert repr(await edited({"n": 1, "on": True}, '{"n": true, "on": 1.0}')) == "{'n': True, 'on': 1.0}"
+
+
+@given(json_values)
+def test_json_for_a_person_reads_back_as_it_was_and_hides_nothing(value: Any) -> None:
+    written = exact(value)
+    assert repr(json.loads(written)) == repr(value)  # 1 is not True here, and NaN is NaN
+    assert visible(written, keep="\n") == written
+
+
+def test_a_letter_that_only_looks_latin_is_written_out_and_other_words_are_left_alone() -> None:
+    assert exact(["p\u0430ypal", "\u0430dmin"]) == '[\n  "p\\u0430ypal",\n  "\\u0430dmin"\n]'
+    assert exact("привет, мир\nда") == '"привет, мир\\nда"'
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "why"),
+    [
+        ({"to": "ada"}, '{"to": "ada", "to": "eve"}', "'to' occurs twice"),
+        ({"to": "ada"}, '{"to": 1e400}', "too large"),
+        ({"to": "ada"}, "[]", "arguments"),
+        ({"keys": [KEY, KEY]}, '{"keys": ["[redacted]"]}', "stands for what is hidden"),
+        ({"key": KEY}, '{"key": "x [redacted]"}', "stands for what is hidden"),
+        ({KEY: 1}, '{"[redacted]": 1}', "stands for what is hidden"),
+    ],
+)
+async def test_a_text_of_which_nobody_can_say_what_it_means_is_refused(
+    before: dict[str, Any], text: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        await edited(before, text)
 
 
 async def test_a_question_ends_with_whoever_asked() -> None:

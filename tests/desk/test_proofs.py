@@ -118,6 +118,22 @@ async def test_a_run_comes_in_parts_each_of_which_can_be_verified(house: House) 
     assert [entry.seq for part in parts for entry in part.entries] == list(range(11))
 
 
+async def test_the_parts_of_a_run_that_goes_on_meanwhile_stand_under_one_checkpoint(house: House) -> None:
+    async with house.open() as (app, views):
+        for number in range(3):
+            await call(app, "run_1", "add", a=number, b=0)
+        first = await views.proofs.run("run_1", 0, 4)
+        await call(app, "run_2", "add", a=1, b=1)
+        await call(app, "run_1", "add", a=9, b=0)
+        rest = await views.proofs.run("run_1", 4, 100, size=first.size)
+        with pytest.raises(UsageError, match="open the run again"):
+            await views.proofs.run("run_1", 0, 4, size=1_000)
+
+    assert (rest.checkpoint, rest.count, rest.size) == (first.checkpoint, 7, first.size)
+    assert [entry.seq for part in (first, rest) for entry in part.entries] == list(range(7))
+    assert all(holds(rest, entry) for entry in rest.entries)
+
+
 @pytest.mark.parametrize("column", ["leaf", "data"])
 async def test_an_entry_that_is_changed_on_disk_after_it_was_read_no_longer_fits(house: House, column: str) -> None:
     async with house.open() as (app, views):
@@ -201,6 +217,7 @@ async def test_runs_are_listed_newest_first_in_parts_with_the_titles_of_conversa
         assert [row.run for row in (*first.runs, *rest.runs)] == [f"run_{number}" for number in (4, 3, 2, 1, 0)]
         assert (first.more, rest.more) == (True, False)
         assert [row.title for row in first.runs] == ["", "", "Boil the eggs"]
+        assert [row.tools for row in first.runs] == [("desk:add",), ("desk:add", "desk:note"), ("desk:add",)]
         for words, found in (
             ("EGGS", ["run_2"]),
             ("desk:note", ["run_3"]),

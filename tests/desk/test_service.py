@@ -249,6 +249,19 @@ async def test_who_leaves_a_stream_leaves_nothing_behind(house: House, capabilit
     assert here.node.bus.under_way == 0
 
 
+@pytest.mark.parametrize("node", ['host = "0.0.0.0"', "token_required = false"])
+async def test_where_strangers_reach_the_node_nobody_changes_what_runs_on_this_machine(house: House, node: str) -> None:
+    text = house.config.read_text(encoding="utf-8") + f"\n[node]\n{node}\n"
+    house.config.write_text(text, encoding="utf-8")
+    async with served(house) as here:
+        settings = await here.ask("desk.settings")
+        with pytest.raises(BusError, match="cannot be changed from here"):
+            await here.ask("desk.save", text="", revision=settings["revision"])
+
+        assert not settings.get("writable") and not (await here.ask("desk.about")).get("settings_writable")
+    assert house.config.read_text(encoding="utf-8") == text
+
+
 async def test_those_who_only_listen_are_let_go_when_the_node_ends(house: House) -> None:
     async with served(house) as here:
         begun = (await here.ask("desk.begin"))["id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import sys
@@ -60,6 +61,39 @@ async def test_a_change_is_kept_and_taken_up_at_once(house: House) -> None:
     assert "text=milk" in house.file.read_text()
     assert stat.S_IMODE(house.file.stat().st_mode) == 0o640
     assert [path.name for path in house.folder.iterdir() if ".part" in path.name] == []
+
+
+async def test_line_ends_and_the_mark_of_a_file_stay_though_nobody_sees_them(house: House) -> None:
+    house.file.write_bytes(b"\xef\xbb\xbf" + CONFIG.replace("\n", "\r\n").encode())
+    async with house.open() as (_, views):
+        shown = await views.settings.now()
+        assert (shown.text, shown.writable, shown.problem) == (CONFIG, True, "")
+        after = await views.settings.save(shown.text + "# more\n", shown.revision)
+
+    assert after.text == CONFIG + "# more\n"
+    assert house.file.read_bytes() == b"\xef\xbb\xbf" + after.text.replace("\n", "\r\n").encode()
+
+
+async def test_whoever_leaves_while_a_change_is_taken_up_leaves_the_old_file(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as (app, views):
+        begun = asyncio.Event()
+
+        async def reload(file: Path | None = None) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(app, "reload", reload)
+        shown = await views.settings.now()
+        saving = asyncio.create_task(views.settings.save(CONFIG + "# more\n", shown.revision))
+        await begun.wait()
+        assert house.file.read_text() == CONFIG + "# more\n"
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+
+    assert house.file.read_text() == CONFIG
 
 
 async def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(house: House) -> None:
@@ -169,6 +203,7 @@ async def test_a_secret_in_a_file_is_neither_shown_nor_lost(house: House) -> Non
 
 async def test_values_that_come_from_variables_are_not_shown(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("H3_TOKEN", "correct horse battery")
+    monkeypatch.setenv("H3_OTHER", "correct\\horse")
     text = (
         '[models.far]\nprovider = "openai"\nmodel = "gpt"\nkey = "env:H3_TOKEN"\nbase_url = "http://x/${H3_TOKEN}/"\n'
     )
@@ -176,7 +211,12 @@ async def test_values_that_come_from_variables_are_not_shown(house: House, monke
     async with house.open() as (_, views):
         shown = await views.settings.now()
 
+        secret = await views.settings.check('rules = ["${H3_TOKEN}"]')
+        quoted = await views.settings.check('rules = ["${H3_OTHER}"]')
+
     assert "correct horse" not in repr(shown)
+    assert "'${H3_TOKEN}' is not of the form" in secret[0]
+    assert "'${H3_OTHER}' is not of the form" in quoted[0]
     assert value(shown, "models", "far.base_url") == "http://x/${H3_TOKEN}/"
     assert value(shown, "models", "far.options.api_key") == "[redacted]"
     assert value(shown, "models", "far.key") == "env:H3_TOKEN"

@@ -158,6 +158,22 @@ async def test_always_sets_a_rule_that_the_next_call_goes_by(tmp_path: Path) -> 
         assert parlour.done.written == ["docs/x.md", "docs/x.md"]
 
 
+async def test_of_two_words_on_a_question_one_counts_and_the_other_leaves_nothing_behind(tmp_path: Path) -> None:
+    parlour = Parlour(tmp_path, [reply("", ("write", {"path": "docs/x.md"})), reply("One.")])
+    async with parlour.open() as desk:
+        id = await desk.begin()
+        await desk.say(id, "Write it")
+        question = await asked(desk, id)
+        with pytest.raises(UsageError, match="only an edit"):
+            await desk.decide(question.request, "allow", arguments={"path": "y"})
+        always = desk.decide(question.request, "always", rule=question.rules[0])
+        found = await asyncio.gather(always, desk.decide(question.request, "deny"), return_exceptions=True)
+        assert found[0] is None and isinstance(found[1], UsageError)
+        await over(desk, id)
+        assert parlour.done.written == ["docs/x.md"]
+        assert desk.app.person.approvals.rules(desk.app.config.file) == (question.rules[0],)
+
+
 async def test_a_call_that_is_left_for_later_waits_and_can_be_asked_about_again(tmp_path: Path) -> None:
     parlour = Parlour(tmp_path, [reply("", ("write", {"path": "x"})), reply("Written.")])
     async with parlour.open() as desk:

@@ -42,7 +42,7 @@ async def test_a_tool_is_run_and_its_result_is_the_last_that_is_told(house: Hous
 
     assert (call.name, call.outcome, call.arguments) == ("desk:add", "ok", {"a": 1, "b": 2})
     assert call.result is not None and call.result.text == "3"
-    assert (row.calls, row.state) == (1, "done")
+    assert (row.calls, row.state, call.run) == (1, "done", row.run)
 
 
 async def test_progress_is_told_and_a_hostile_result_comes_as_it_is(house: House) -> None:

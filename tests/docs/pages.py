@@ -92,6 +92,12 @@ def read_page(path: Path) -> Page:
     return Page(path, tuple(blocks), "\n".join(prose))
 
 
+def matches(printed: str, shown: str) -> bool:
+    """Whether a page shows what was printed; `…` stands for any text within a line."""
+    pattern = ".*?".join(map(re.escape, shown.rstrip().split("…")))
+    return re.fullmatch(pattern, printed.rstrip()) is not None
+
+
 def _slug(heading: str) -> str:
     kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
     return kept.replace(" ", "-")

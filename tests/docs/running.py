@@ -6,7 +6,6 @@ import ast
 import asyncio
 import inspect
 import io
-import re
 import shlex
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.docs.pages import ROOT, Block, Page
+from tests.docs.pages import ROOT, Block, Page, matches
 from tests.docs.terminal import terminal_of
 
 MODULE = "page"
@@ -31,24 +30,26 @@ def run_page(page: Page, folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Fail with the page and the line if a block does not run, or prints something else than the page shows."""
     patch.chdir(folder)
     patch.syspath_prepend(folder)
-    for block in page.blocks:
-        if block.file is not None:
-            path = folder / block.file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text, encoding="utf-8")
     session = ModuleType(MODULE)
     patch.setitem(sys.modules, MODULE, session)
     with _modules_restored(), terminal_of(page, folder) as terminal, asyncio.Runner() as runner:
         for block, after in zip_longest(page.blocks, page.blocks[1:]):
-            if block.not_run is not None or block.file is not None:
+            here = block if terminal is None else replace(block, text=terminal.here(block.text))
+            if block.not_run is not None:
                 continue
-            if block.language == "python":
-                here = block if terminal is None else replace(block, text=terminal.here(block.text))
+            if block.file is not None:
+                _write(folder / block.file, here.text)
+            elif block.language == "python":
                 _compare(page, block, after, _run(page, here, session, runner))
             elif block.language == "console" and terminal is not None:
                 terminal.type(block)
             elif block.language == "sh" and block.text.startswith(COMMANDS):
                 _compare(page, block, after, _command(block.text))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def _run(page: Page, block: Block, session: ModuleType, runner: asyncio.Runner) -> str:
@@ -84,12 +85,6 @@ def _compare(page: Page, block: Block, after: Block | None, printed: str) -> Non
         pytest.fail(f"{page.name}:{block.line}: it prints this, and the page does not show it:\n{printed}", False)
     if shown and after is not None and not matches(printed, after.text):
         pytest.fail(f"{page.name}:{after.line}: the block above it prints this:\n{printed}", pytrace=False)
-
-
-def matches(printed: str, shown: str) -> bool:
-    """Whether the page shows what was printed; `…` stands for any text within a line."""
-    pattern = ".*?".join(map(re.escape, shown.rstrip().split("…")))
-    return re.fullmatch(pattern, printed.rstrip()) is not None
 
 
 def _line(error: BaseException, file: str) -> int | None:

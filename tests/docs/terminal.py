@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import Block, Page
+from tests.docs.pages import Block, Page, matches
 
 WANTED = "<!-- the console is typed -->"
 PORT = "8420"
@@ -40,7 +40,7 @@ class Terminal:
     def type(self, block: Block) -> None:
         for command, shown in _commands(block.text):
             printed = self._background(command, shown) if command.endswith(" &") else self._run(command)
-            if not _matches(printed, self.here(shown)):
+            if not matches(printed, self.here(shown)):
                 pytest.fail(f"{self._page.name}:{block.line}: `{command}` prints this:\n{printed}", pytrace=False)
 
     def _run(self, command: str) -> str:
@@ -92,8 +92,3 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         yield command, shown
-
-
-def _matches(printed: str, shown: str) -> bool:
-    pattern = ".*?".join(map(re.escape, shown.rstrip().split("…")))
-    return re.fullmatch(pattern, printed.rstrip()) is not None

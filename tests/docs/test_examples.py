@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.clerk import service_of
-from tests.docs.pages import ROOT, Page, pages, read_page
-from tests.docs.running import matches, run_page
+from tests.docs.pages import ROOT, Page, matches, pages, read_page
+from tests.docs.running import run_page
 
 PAGES = pages()
 PROGRAMS = sorted((ROOT / "docs" / "examples").glob("*.py"))
@@ -52,6 +54,23 @@ def test_a_program_in_docs_examples_runs_from_any_folder_and_leaves_it_as_it_was
 
     assert (done.returncode, done.stderr) == (0, "")
     assert _folder(tmp_path) == before
+
+
+def test_the_shop_of_the_pictures_works(tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    shutil.copytree(ROOT / "docs" / "examples" / "house", house, ignore=shutil.ignore_patterns("__pycache__"))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "handrail", "ask", "--yes", "We need 20 umbrellas."],
+        cwd=house,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, "order `A-1042`, 8 umbrellas" in done.stdout) == (0, True), done.stderr
 
 
 def _written(tmp_path: Path, text: str) -> Page:

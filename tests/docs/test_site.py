@@ -25,6 +25,7 @@ from tests.docs.pages import ROOT
 
 PACKAGES = ("handrail", "handrail.mcp", "handrail.rlm", "handrail.app")
 _SHOWN = re.compile(r"^::: (\S+)$", re.MULTILINE)
+_HEADED = re.compile(r"^::: (\S+)\n    options: \{ heading: ([\w.]+), toc_label: \w+ \}$", re.MULTILINE)
 _LOADED = re.compile(r"<(?:script|img|iframe|source|video)[^>]*\ssrc=\"?(https?:)?//|<link[^>]*href=\"?(https?:)?//")
 _STYLED = re.compile(r"(?:@import|url\()\s*['\"]?(?:https?:)?//")
 
@@ -41,7 +42,7 @@ def nav(entries: Any) -> Iterator[str]:
 
 
 def config(folder: Path) -> MkDocsConfig:
-    return load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), plugins=["search"], strict=False)
+    return load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), plugins=["search", "offline"], strict=False)
 
 
 def test_every_page_is_in_the_navigation_once(tmp_path: Path) -> None:
@@ -74,6 +75,8 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
 
     assert said == []
     assert len(pages) > 60
+    assert (tmp_path / "search" / "search_index.js").exists(), "the search from disk has no index"
+    assert 'src="iframe-worker.js"' in pages[tmp_path / "index.html"]
     assert "examples/comparison/with_langchain.py" in pages[tmp_path / "comparison.html"]
     assert [path.name for path, text in pages.items() if _LOADED.search(text)] == []
     assert [path.name for path, text in styles.items() if _STYLED.search(text)] == []
@@ -118,6 +121,16 @@ def test_every_public_name_is_in_the_reference_and_says_what_it_is(package: str)
     silent = [name for name, value in public.items() if not _documented(value, name)]
 
     assert (absent, silent) == ([], [])
+
+
+def test_the_reference_heads_a_public_name_with_the_one_that_is_imported() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    imported = {name: package for package in reversed(PACKAGES) for name in importlib.import_module(package).__all__}
+    heads = dict(_HEADED.findall(text))
+
+    shown_alone = [name for name in shown() if name.rpartition(".")[2] in imported]
+
+    assert heads == {name: f"{imported[last]}.{last}" for name in shown_alone if (last := name.rpartition(".")[2])}
 
 
 def _home(value: Any, name: str) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from handrail import Context, Executor, Invocation, Policy, ToolCall, tool
-from handrail.core.confirmation import Deny, Edit
+from handrail.core.confirmation import Allow, Confirmation, Deny, Edit
 from handrail.core.errors import UsageError
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Approver, Journal
 from handrail.execute.rules import Rules
+from handrail.testing.clock import FixedClock
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import Tool
 from tests.execute.approvers import Says, yes
@@ -59,6 +60,29 @@ async def test_a_granted_call_runs_once_and_asking_again_gives_the_same_answer()
         again = await executor.invoke(call)
 
     assert (first.content, again, bank.paid) == ("paid 5", first, [5])
+
+
+@pytest.mark.parametrize(("word", "took"), [(Allow("ada"), 2), (Deny("ada"), 0)], ids=["allowed", "denied"])
+async def test_how_long_a_call_took_is_told_without_the_time_in_which_a_person_thought(
+    word: Allow | Deny, took: int
+) -> None:
+    clock = FixedClock()
+
+    @tool(side_effects=True)
+    async def pay(amount: int) -> str:
+        """Pay someone."""
+        clock.advance(2)
+        return "paid"
+
+    class Slow:
+        async def decide(self, question: Confirmation) -> Allow | Deny:
+            clock.advance(3_600)
+            return word
+
+    async with Executor([pay], approver=Slow(), clock=clock) as executor:
+        result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
+
+    assert result.duration_us == took * 1_000_000
 
 
 @pytest.mark.requirement("hearthnet.confirmation")

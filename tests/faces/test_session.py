@@ -15,6 +15,7 @@ import pytest
 
 from handrail import Conversation, Limits, Tool, tool
 from handrail.core.confirmation import Allow, Confirmation, Decision
+from handrail.core.context import Context
 from handrail.core.errors import JournalError, LimitExceeded, ModelError, ModelUnavailable, ToolFailed, UsageError
 from handrail.core.events import CallRequested, CallSettled, Event, ModelEvent, TextDelta
 from handrail.core.messages import InvocationMessage, ResultMessage, SupervisorMessage, UserMessage
@@ -71,6 +72,11 @@ def test_a_plain_model_settings_and_a_choice_reach_the_requests() -> None:
 
     assert model.requests[0].temperature == 0.1
     assert [request.tool_choice for request in model.requests] == [NamedTool("get_weather"), "auto"]
+
+
+def test_a_run_that_is_named_in_the_context_is_refused_since_a_session_has_its_own() -> None:
+    with pytest.raises(UsageError, match="cannot be 'mine'"):
+        Session(ScriptedModel([text("Hi.")]), context=Context(run="mine"))
 
 
 def test_what_was_done_can_be_verified_without_a_journal_of_ones_own() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
 from tests.page.scene import House
 
@@ -77,10 +77,19 @@ def served(house: House) -> Iterator[House]:
         yield house
 
 
+class Address(Protocol):
+    """Where a page is, and what opens it."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def token(self) -> str: ...
+
+
 class Tab(Protocol):
     def __call__(
         self,
-        house: House,
+        house: Address,
         route: str = "",
         *,
         token: str | None = None,
@@ -90,9 +99,9 @@ class Tab(Protocol):
     ) -> Page:
         """Open the page of a house that is served, at a route as `#/tools`.
 
-        `token=""` brings none; `beside` opens it in the same browser window as another tab; what the console says is
-        an error unless it holds one of the words in `allow`; the rest is for the browser's context (viewport, locale,
-        color_scheme, reduced_motion …).
+        `token=""` brings none; `beside` opens it in the same browser window as another tab; what the console says, or
+        another address that is asked for, is an error unless it holds one of the words in `allow`; the rest is for the
+        browser's context (viewport, locale, color_scheme, reduced_motion …).
         """
         ...
 
@@ -103,7 +112,7 @@ def tab(browser: Browser) -> Iterator[Tab]:
     said: list[str] = []
 
     def opened(
-        house: House,
+        house: Address,
         route: str = "",
         *,
         token: str | None = None,
@@ -119,6 +128,7 @@ def tab(browser: Browser) -> Iterator[Tab]:
             context = beside.context
         page = context.new_page()
         page.on("console", lambda message: _heard(message, allow, said))
+        page.on("request", lambda request: _asked(request, house.url, allow, said))
         page.on("pageerror", lambda error: said.append(f"{error.name}: {error.message}"))
         found = house.token if token is None else token
         if found:
@@ -131,6 +141,14 @@ def tab(browser: Browser) -> Iterator[Tab]:
     for context in contexts:
         context.close()
     assert not said, f"the page complained: {said}"
+
+
+def _asked(request: Request, home: str, allow: tuple[str, ...], said: list[str]) -> None:
+    """The page loads its own files, and speaks with its node by WebSocket alone."""
+    ours = (f"{home}/page/", f"{home}/#", "blob:", "data:")
+    allowed = request.url == f"{home}/" or any(each in request.url for each in allow)
+    if not allowed and not request.url.startswith(ours):
+        said.append(f"it asked for {request.url}")
 
 
 def _heard(message: ConsoleMessage, allow: tuple[str, ...], said: list[str]) -> None:

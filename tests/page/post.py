@@ -61,6 +61,7 @@ class Works:
         yield answers("desk.echo", "What was said.", self._echo, {"text": {"type": "string"}}, ["text"])
         yield answers("desk.pay", "Pay.", self._pay, changes=True)
         yield answers("desk.fail", "Fail.", self._fail)
+        yield streams("desk.break", "Break.", self._break, frames=("item",))
         counted = {"to": _ANY, "hang": {"type": "boolean"}}
         yield streams("desk.count", "Count.", self._count, counted, ["to"], frames=("item",))
 
@@ -73,6 +74,10 @@ class Works:
 
     async def _fail(self, given: dict[str, Any]) -> Any:
         raise UsageError("there is no such thing; look again")
+
+    async def _break(self, request: RouteRequest) -> None:
+        self.asked.append(request.input)
+        raise RuntimeError("a mistake in the node")
 
     async def _count(self, request: RouteRequest) -> None:
         self.asked.append(request.input)

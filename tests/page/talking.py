@@ -33,6 +33,12 @@ def question(page: Page) -> Locator:
     return page.get_by_role("dialog", name=re.compile("wants to run"))
 
 
+def press(page: Page, letter: str) -> None:
+    """A single key at the question, once it counts."""
+    expect(question(page).locator(".question")).to_have_attribute("data-keys", "on")
+    page.keyboard.press(letter)
+
+
 def banner(page: Page) -> Locator:
     return page.get_by_role("region", name="Something failed")
 

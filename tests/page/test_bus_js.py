@@ -218,6 +218,27 @@ def test_to_follow_what_is_not_there_fails(page: Page) -> None:
     assert found["code"] == "bad_request"
 
 
+def test_a_mistake_of_the_node_is_said_and_is_no_lost_connection(page: Page, post: Post) -> None:
+    found = page.evaluate("outcome(follow('desk.break', () => ({}), () => {}, {signal: new AbortController().signal}))")
+    assert found["code"] == "internal_error"
+    assert len(post.works.asked) == 3
+
+
+def test_a_call_that_is_given_up_before_its_socket_is_open_leaves_none_and_is_not_made(page: Page, post: Post) -> None:
+    heard: list[str] = []
+    page.on("console", lambda message: heard.append(message.text))
+    found = page.evaluate(
+        """(async () => {
+          const stop = new AbortController();
+          const asked = outcome(ask('desk.pay', {}, {signal: stop.signal}));
+          stop.abort();
+          await until(() => sockets.length === 1 && sockets[0].readyState === 3);
+          return asked;
+        })()"""
+    )
+    assert (found["name"], post.works.paid, heard) == ("AbortError", 0, [])
+
+
 def test_a_token_that_is_not_taken_is_asked_for_and_then_the_call_goes_on(browser: Browser, post: Post) -> None:
     with bare_page(browser, post.url) as page:
         page.evaluate(READY, post.token_for("other.*"))

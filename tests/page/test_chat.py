@@ -15,7 +15,7 @@ from handrail.core.messages import AssistantMessage, Conversation, Text, UserMes
 from handrail.store.conversations import ConversationStore
 from tests.page.conftest import Tab
 from tests.page.scene import HOSTILE, House
-from tests.page.talking import answered, banner, box, card, menu, question, replies, said, say, talks
+from tests.page.talking import answered, banner, box, card, menu, press, question, replies, said, say, talks
 
 LINES = [
     "words",
@@ -50,6 +50,45 @@ async (texts) => {
 }
 """
 """The texts that look otherwise when they are drawn in two pieces, where the first was taken for finished."""
+DRAWN = """
+async (text) => {
+  const { drawn } = await import("/page/views/chat/streamed.js");
+  const { markdown } = await import("/page/markdown.js");
+  const whole = document.createElement("div");
+  whole.append(markdown(text));
+  const made = drawn(text);
+  const first = made.childElementCount;
+  while (made.childElementCount < whole.childElementCount) await new Promise(requestAnimationFrame);
+  return first < whole.childElementCount && made.innerHTML === whole.innerHTML;
+}
+"""
+TYPED = """
+async () => {
+  const { ask } = await import("/page/views/chat/question.js");
+  const given = [];
+  const decide = async ({decision}) => { given.push(decision); document.body.dataset.given = decision; };
+  ask({request: "r", tool: "t", description: "", arguments: {}, written: "{}"}, 0, decide, () => {});
+  for (const key of "adea") document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+  return [...given, ...document.querySelectorAll(".word-form")];
+}
+"""
+COMPOSED = """
+async () => {
+  const { composer } = await import("/page/views/chat/composer.js");
+  globalThis.given = [];
+  const send = (said) => { given.push(said); return new Promise((done) => (globalThis.done = done)); };
+  const made = composer("tried", {models: [], ensembles: []}, {send, stop: async () => {}, choose: () => {}});
+  made.node.id = "tried";
+  document.querySelector("main").replaceChildren(made.node);
+}
+"""
+PASTED = """
+(field, letters) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", "x".repeat(letters));
+  field.dispatchEvent(new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true}));
+}
+"""
 RUN = "run_00000000000000000000000000000001"
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
@@ -57,7 +96,9 @@ PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch":
 @pytest.fixture
 def blank(served: House, tab: Tab) -> Page:
     """A page on which modules can be tried."""
-    return tab(served)
+    page = tab(served)
+    expect(box(page)).to_be_visible()
+    return page
 
 
 def test_the_model_answers_and_answers_again_when_it_is_asked_to(served: House, tab: Tab) -> None:
@@ -133,7 +174,7 @@ def test_a_side_effect_runs_only_once_a_person_allows_it_and_only_that_once(serv
     expect(card(page, "notes:write_note")).to_contain_text("changes things")
     say(page, "write the note once more")
     expect(question(page)).to_be_visible()
-    page.keyboard.press("a")
+    press(page, "a")
     expect(card(page, "notes:write_note").last).to_have_attribute("data-state", "ok")
     expect(page.get_by_text("answered elsewhere")).to_have_count(0)
 
@@ -143,7 +184,7 @@ def test_what_is_denied_does_not_run_and_the_model_reads_why(served: House, tab:
     page = tab(served)
     say(page, "write the note")
     expect(question(page)).to_be_visible()
-    page.keyboard.press("d")
+    press(page, "d")
     page.keyboard.type("not on a Sunday")
     page.keyboard.press("Enter")
     answered(page, "It is written.")
@@ -186,6 +227,9 @@ def test_a_rule_that_was_set_in_the_dialog_holds_for_the_next_call(served: House
     say(page, "write the note once more")
     expect(replies(page).filter(has_text="It is written.")).to_have_count(2)
     expect(card(page, "notes:write_note").last).to_have_attribute("data-state", "ok")
+    page.goto(f"{served.url}/#/tools/notes:write_note")
+    expect(page.get_by_text("of notes · notes.toml")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^allow notes:write_note@sha256:\w+ path=plan.txt"))).to_be_visible()
 
 
 def test_a_question_that_is_put_off_waits_at_its_card(served: House, tab: Tab) -> None:
@@ -206,7 +250,7 @@ def test_a_secret_is_not_shown_in_the_question(served: House, tab: Tab) -> None:
     say(page, "sign in")
     expect(question(page)).to_contain_text('"user": "ada"')
     assert "correct-horse" not in page.content()
-    page.keyboard.press("a")
+    press(page, "a")
     answered(page, "You are in.")
     assert "correct-horse" not in page.content()
 
@@ -318,6 +362,9 @@ def test_after_a_restart_the_page_goes_on_where_it_was(served: House, tab: Tab) 
     answered(page, "Hello!")
     served.stop()
     expect(page.get_by_text("Connection lost. Trying again")).to_be_visible()
+    ConversationStore(served.journal.parent).save(
+        RUN, Conversation((UserMessage((Text("by the way"),)),)), title="Elsewhere"
+    )
     box(page).fill("read the note")
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
     served.start()
@@ -326,6 +373,7 @@ def test_after_a_restart_the_page_goes_on_where_it_was(served: House, tab: Tab) 
     page.get_by_role("button", name="Send").click()
     answered(page, "You need bread")
     expect(said(page)).to_have_count(2)
+    expect(talks(page).filter(has_text="Elsewhere")).to_be_visible()
 
 
 def test_a_turn_goes_on_while_nobody_looks(served: House, tab: Tab) -> None:
@@ -445,6 +493,16 @@ def test_of_a_long_conversation_the_end_is_shown_and_the_rest_comes_as_one_goes_
     expect(replies(page).last).to_be_in_viewport()
 
 
+def test_a_reply_of_a_book_is_shown_whole_as_it_was_meant(served: House, tab: Tab) -> None:
+    book = f"{'word ' * 2_000}\n\n" * 11 + "## The end"
+    kept = Conversation((UserMessage((Text("a book"),)), AssistantMessage(book)))
+    ConversationStore(served.journal.parent).save(RUN, kept, title="Book")
+    page = tab(served, f"#/chat/{RUN}")
+    replies(page).get_by_role("button", name="Show more").click()
+    expect(replies(page).get_by_role("heading", name="The end")).to_be_visible()
+    expect(replies(page).locator("p")).to_have_count(11)
+
+
 def test_at_phone_width_the_list_is_a_drawer_and_nothing_is_cut_off(served: House, tab: Tab) -> None:
     page = tab(served, **PHONE)
     say(page, "write the note")
@@ -476,6 +534,39 @@ def test_the_chat_speaks_german(served: House, tab: Tab) -> None:
 @given(texts=st.lists(st.lists(st.sampled_from(LINES), max_size=14).map("\n".join), min_size=30, max_size=30))
 def test_what_is_shown_while_the_model_writes_is_what_is_shown_in_the_end(blank: Page, texts: list[str]) -> None:
     assert blank.evaluate(SPLIT, texts) == []
+
+
+def test_a_long_text_is_drawn_in_pieces_and_looks_as_if_it_were_one(blank: Page) -> None:
+    assert blank.evaluate(DRAWN, "# A\n\n" + "### B\n\nsome words\n\n- one\n- two\n\n```\n# no head\n\n```\n\n" * 600)
+
+
+def test_a_letter_that_is_typed_as_a_question_opens_allows_nothing(blank: Page) -> None:
+    assert blank.evaluate(TYPED) == []
+    press(blank, "a")
+    expect(blank.locator("body")).to_have_attribute("data-given", "allow")
+
+
+def test_what_is_written_while_something_is_sent_stays_and_an_input_method_sends_nothing(blank: Page) -> None:
+    blank.evaluate(COMPOSED)
+    text = blank.locator("#tried textarea")
+    text.fill("hello")
+    text.dispatch_event("keydown", {"key": "Enter", "isComposing": True})
+    text.dispatch_event("keydown", {"key": "Enter", "keyCode": 229})
+    assert blank.evaluate("globalThis.given.length") == 0
+    text.press("Enter")
+    text.press_sequentially(" and more")
+    blank.evaluate("globalThis.done()")
+    expect(text).to_have_value(" and more")
+    assert blank.evaluate("globalThis.given.map(({text}) => text)") == ["hello"]
+
+
+def test_a_very_long_text_that_is_pasted_is_a_file(blank: Page) -> None:
+    box(blank).evaluate(PASTED, 5_000_000)
+    expect(blank.get_by_label("Attached files").get_by_role("listitem")).to_contain_text("5 MB")
+    expect(box(blank)).to_have_value("")
+    say(blank, "hello, look at this")
+    answered(blank, "Hello!")
+    expect(blank.locator(".messages")).to_contain_text("pasted.txt")
 
 
 def _fits(page: Page) -> bool:

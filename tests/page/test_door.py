@@ -14,8 +14,10 @@ from handrail.bus.tokens.token import issue
 from tests.page.conftest import Tab
 from tests.page.scene import House
 
-BLOCKED = ("415 (Unsupported Media Type)", "TrustedScriptURL", "Framing")
+BLOCKED = ("415 (Unsupported Media Type)", "TrustedScript", "Framing", "form-action", "405 (Method")
 """What even the page itself may not do, as Chromium says it."""
+ASKED = ("/bus/v1/call", "/manifest")
+"""What it does not ask for by itself."""
 TRIES = """
 async ([url, token]) => {
   const tries = {
@@ -28,9 +30,34 @@ async ([url, token]) => {
     }).then((r) => r.text()),
     simple: () => fetch(url + "/bus/v1/call", {
       method: "POST",
-      headers: { "content-type": "text/plain" },
-      body: JSON.stringify({ capability: "desk.about", token }),
-    }).then((r) => r.text()),
+      headers: { "content-type": "text/plain", accept: "text/event-stream" },
+      body: JSON.stringify({ capability: "desk.begin", version: "1.0", body: { input: {} }, token }),
+    }).then((r) => r.ok ? r.text() : Promise.reject(new Error(r.status))),
+    form: () => new Promise((done, failed) => {
+      const frame = document.createElement("iframe");
+      frame.name = "posted";
+      document.body.append(frame);
+      const form = document.createElement("form");
+      Object.assign(form, { method: "post", enctype: "text/plain", target: "posted", action: url + "/bus/v1/call" });
+      const field = document.createElement("input");
+      field.name = JSON.stringify({ capability: "desk.begin", version: "1.0", body: { input: {} }, token, x: "" });
+      form.append(field);
+      document.body.append(form);
+      frame.onload = () => {
+        try {
+          done(frame.contentWindow.document.body.textContent);
+        } catch (error) {
+          failed(error);
+        }
+      };
+      form.submit();
+    }),
+    events: () => new Promise((done, failed) => {
+      const source = new EventSource(url + "/bus/v1/call");
+      source.onopen = () => done("open");
+      source.onerror = () => (source.close(), failed(new Error("no")));
+    }),
+    worker: async () => String(new Worker(url + "/page/words.js", { type: "module" })),
     manifest: () => fetch(url + "/manifest").then((r) => r.text()),
     script: () => new Promise((done, failed) => {
       const script = document.createElement("script");
@@ -177,10 +204,23 @@ def test_a_page_of_another_origin_can_read_nothing_and_open_no_socket(
     found = elsewhere.evaluate(TRIES, [served.url, served.token])
 
     assert set(found.values()) == {"nothing"}, found
+    assert not [*(served.folder / ".handrail" / "conversations").glob("run_*")], "it could begin something unseen"
+
+
+def test_a_name_that_somebody_points_at_this_machine_reaches_nothing(served: House, elsewhere: Page) -> None:
+    url = served.url.replace("127.0.0.1", "evil.localhost")  # browsers take every such name for this machine
+    came = elsewhere.goto(f"{url}/")
+
+    assert came is not None and came.status == 421
+    statuses = "paths => Promise.all(paths.map((path) => fetch(path).then((found) => found.status)))"
+    assert elsewhere.evaluate(statuses, ["/page/main.js", "/manifest", "/health", "/capabilities"]) == [421] * 4
+    found = elsewhere.evaluate(TRIES, [url, served.token])
+    nothing = ("socket", "events", "script", "imported", "image", "simple")
+    assert [found[name] for name in nothing] == ["nothing"] * len(nothing), found
 
 
 def test_the_same_tries_succeed_from_the_page_itself_so_that_they_prove_something(served: House, tab: Tab) -> None:
-    page = tab(served, allow=BLOCKED)
+    page = tab(served, allow=(*BLOCKED, *ASKED))
 
     found = page.evaluate(TRIES, [served.url, served.token])
 

@@ -108,7 +108,8 @@ def shown(browser: Browser, page: Page) -> Any:
     [
         ("hello *big* **world**", "<p>hello <em>big</em> <strong>world</strong></p>"),
         ("***both*** ~~gone~~", "<p><strong><em>both</em></strong> <del>gone</del></p>"),
-        ("# One\n## Two ##\n###### Six", "<h3>One</h3><h4>Two</h4><h6>Six</h6>"),
+        ("# One\n## Two ##\n###### Six", "<h3>One</h3><h4>Two</h4><h5>Six</h5>"),
+        ("### Three\n### And\n# One\n### Under", "<h3>Three</h3><h3>And</h3><h3>One</h3><h4>Under</h4>"),
         ("snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"),
         ("one\ntwo\n\nthree", "<p>one<br>two</p><p>three</p>"),
         ("- a\n- b\n  - c\n- d", "<ul><li>a</li><li>b<ul><li>c</li></ul></li><li>d</li></ul>"),
@@ -137,6 +138,10 @@ def test_a_table_is_one(shown: Any) -> None:
     assert made == f'<div class="wide" tabindex="0"><table>{head}<tbody>{rows}</tbody></table></div><p>end</p>'
 
 
+LOOKALIKE = "https://b\u0430nk.example"
+"""With an a of another alphabet."""
+
+
 def _link(href: str, words: str) -> str:
     return f'<a href="{href}" rel="noopener noreferrer" target="_blank" title="{href}">{words}</a>'
 
@@ -155,6 +160,19 @@ def _link(href: str, words: str) -> str:
         (
             "[https://bank.example](https://evil.example/)",
             f"<p><span>{_link('https://evil.example/', 'https://bank.example')} (evil.example)</span></p>",
+        ),
+        (
+            "[bank.example/in](https://evil.example/)",
+            f"<p><span>{_link('https://evil.example/', 'bank.example/in')} (evil.example)</span></p>",
+        ),
+        (
+            "https://bank.example@evil.example/",
+            f"<p><span>{_link('https://bank.example@evil.example/', 'https://bank.example@evil.example/')}"
+            " (evil.example)</span></p>",
+        ),
+        (
+            f"[{LOOKALIKE}]({LOOKALIKE})",
+            f"<p><span>{_link('https://xn--bnk-6cd.example/', LOOKALIKE)} (xn--bnk-6cd.example)</span></p>",
         ),
     ],
 )

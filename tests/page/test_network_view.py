@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.page.conftest import Tab
@@ -37,10 +39,22 @@ def tile(page: Page, name: str) -> Locator:
     return page.locator(".tiles div").filter(has_text=name).locator("dd")
 
 
-def test_this_node_what_it_offers_and_what_is_under_way_are_shown_as_they_change(served: House, tab: Tab) -> None:
+@pytest.fixture
+def lonely(house: House) -> Iterator[House]:
+    """It knows of a node that is never there."""
+    peer = '[node]\nname = "kitchen"\n[node.peers.attic]\nurl = "http://127.0.0.1:9"\n'
+    house.config.write_text(f"{house.config.read_text()}\n{peer}")
+    with house.serve():
+        yield house
+
+
+def test_this_node_what_it_offers_and_what_is_under_way_are_shown_as_they_change(lonely: House, tab: Tab) -> None:
+    served = lonely
     page = tab(served, "#/network")
-    node = page.locator(".node")
-    expect(node).to_have_count(1)
+    expect(page.locator(".node")).to_have_count(2)
+    lost = page.locator(".node").filter(has_text="attic")
+    expect(lost.locator(".chip")).to_have_text("lost")
+    node = page.locator(".node").filter(has_text="kitchen")
     expect(node.locator(".chip").first).to_have_text("here")
     expect(page.get_by_text("No calls yet.")).to_be_visible()
     node.locator("summary").click()

@@ -16,6 +16,7 @@ SINKS = {
     "an address that runs": r"[\"'`]\s*(?:javascript|vbscript):",
     "a script that is made": r"\bh\(\s*[\"'`](?:script|iframe|object|embed|base|style|link|meta)[\"'`]",
     "something from elsewhere": r"(?:import|from)\s*\(?\s*[\"'`](?:https?:)?//",
+    "another way to the node": r"\bfetch\(|\b(?:XMLHttpRequest|EventSource|WebTransport|RTC\w+|\w*Worker|sendBeacon)\b",
     "a policy that lets things through": r"\btrustedTypes\b",
 }
 
@@ -34,6 +35,17 @@ def test_no_source_has(sink: str) -> None:
 def test_elements_are_made_in_one_place() -> None:
     makers = [name for name, text in sources(".js").items() if re.search(r"createElement(?:NS)?\(", text)]
     assert makers == ["dom.js"]
+
+
+def test_the_node_is_spoken_to_in_one_place() -> None:
+    speakers = [name for name, text in sources(".js").items() if "new WebSocket(" in text]
+    assert speakers == ["bus.js"]
+
+
+def test_what_a_browser_has_only_over_tls_is_used_where_something_else_takes_its_place() -> None:
+    code = {name: re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL) for name, text in sources(".js").items()}
+    assert [name for name, text in code.items() if re.search(r"\brandomUUID\b", text)] == []
+    assert [name for name, text in code.items() if "navigator.clipboard" in text] == ["copy.js"]
 
 
 def test_the_document_has_no_script_style_or_handler_of_its_own() -> None:

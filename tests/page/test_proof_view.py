@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sqlite3
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
+from handrail import Context, Executor, ToolCall, tool
+from handrail.desk.views.proofs import INLINE
 from handrail.proof.audit import Receipt
+from handrail.proof.journal import SqliteJournal
 from handrail.proof.keys import Verifier
+from handrail.proof.read import erase
 from handrail.proof.verifier import check
 from tests.page.conftest import Tab
 from tests.page.scene import House
@@ -50,11 +55,13 @@ def marks(page: Page) -> list[str]:
     return [each.strip() for each in page.locator(".entry .seal .unseen").all_text_contents()]
 
 
-def changed_on_disk(house: House, kind: str, change: Callable[[bytes], bytes], column: str = "leaf") -> None:
+def changed_on_disk(
+    house: House, kind: str, change: Callable[[bytes], bytes], column: str = "leaf", nth: int = 0
+) -> None:
     """Somebody changes an entry of the journal behind its back."""
     with sqlite3.connect(house.journal) as database:
         seq, old = database.execute(
-            f"SELECT seq, {column} FROM entry WHERE type = ? ORDER BY seq LIMIT 1", (kind,)
+            f"SELECT seq, {column} FROM entry WHERE type = ? ORDER BY seq LIMIT 1 OFFSET ?", (kind, nth)
         ).fetchone()
         database.execute(f"UPDATE entry SET {column} = ? WHERE seq = ?", (change(old), seq))
     database.close()
@@ -85,18 +92,6 @@ def test_every_entry_is_verified_in_the_browser_and_opens_to_exactly_what_was_si
     expect(page.get_by_text("No run fits.")).to_be_visible()
     search.fill("write_note")
     expect(page.locator(".runs li")).to_have_count(1)
-
-
-@pytest.mark.requirement("nrv.proof")
-def test_an_entry_and_a_body_that_were_changed_on_disk_are_named(talked: Page, served: House) -> None:
-    changed_on_disk(served, "confirmation.answered", lambda leaf: leaf.replace(b'"by":"ada"', b'"by":"bob"'))
-    changed_on_disk(served, "call.intended", lambda data: data.replace(b"plan.txt", b"plot.txt"), "data")
-    talked.reload()
-    bad = entry(talked, "Allowed by bob")
-    expect(bad.locator(".problem")).to_contain_text("it is not in the record that was signed")
-    expect(entry(talked, "About to run").locator(".problem")).to_contain_text("its body was changed")
-    expect(verdict(talked)).to_contain_text(re.compile(r"Not verified: 2 of \d+ entries wrong"))
-    assert marks(talked).count("wrong") == 2
 
 
 Answer = dict[str, Any]
@@ -144,23 +139,102 @@ def resigned(answer: Answer) -> None:
     answer["checkpoint"] = answer["checkpoint"].replace("\nhandrail-run", "\nsmth-else\nhandrail-run")
 
 
-def test_what_was_changed_on_the_way_is_found(talked: Page) -> None:
+@pytest.mark.requirement("nrv.proof")
+def test_what_was_changed_on_the_way_or_on_disk_is_named(talked: Page, served: House) -> None:
     ways: list[tuple[Callable[[Answer], None], str]] = [
         (dropped, "Entry 3: entry 2 is missing"),
         (swapped, "Entry 2: entry 1 is missing"),
         (cut, "is missing"),
         (resigned, "the signature is wrong"),
     ]
-    on_the_way(talked, [change for change, _ in ways])
+    on_the_way(talked, [*(change for change, _ in ways), lambda answer: None])
     for _, says in ways:
         talked.reload()
         expect(talked.locator(".summary .problems")).to_contain_text(says)
         expect(verdict(talked)).to_contain_text("Not verified")
 
+    changed_on_disk(served, "confirmation.answered", lambda leaf: leaf.replace(b'"by":"ada"', b'"by":"bob"'))
+    changed_on_disk(served, "call.intended", lambda data: data.replace(b"plan.txt", b"plot.txt"), "data")
+    talked.reload()
+    bad = entry(talked, "Allowed by bob")
+    expect(bad.locator(".problem")).to_contain_text("it is not in the record that was signed")
+    expect(entry(talked, "About to run").locator(".problem")).to_contain_text("its body was changed")
+    expect(verdict(talked)).to_contain_text(re.compile(r"Not verified: 2 of \d+ entries wrong"))
+    assert marks(talked).count("wrong") == 2
+    talked.get_by_role("button", name=re.compile("its body was changed")).click()
+    expect(entry(talked, "About to run").locator("summary").first).to_be_focused()
+
+
+LARGE = 2**53 + 1
+"""A browser would make another number of it."""
+
+
+@tool
+def weigh(grams: int, note: str = "") -> str:
+    """Weigh something."""
+    return "weighed"
+
+
+@pytest.fixture
+def long_run(house: House) -> Iterator[House]:
+    """It has a run of three pages, with a number that is very large, a body that is long and one that was erased."""
+
+    async def written() -> None:
+        async with (
+            await SqliteJournal.open(house.journal) as journal,
+            Executor([weigh], journal=journal) as executor,
+        ):
+            first: list[dict[str, Any]] = [{"grams": LARGE}, {"grams": 1, "note": "heavy " * INLINE}, {"grams": 2}]
+            for at, given in enumerate([*first, *({"grams": at} for at in range(102))]):
+                await executor.invoke(ToolCall(f"call_{at}", "weigh", given), Context(run="run_long"))
+            await executor.finish("run_long")
+
+    house.journal.parent.mkdir()
+    asyncio.run(written())
+    erase(house.journal, call_id="call_2")
+    with house.serve():
+        yield house
+
+
+def test_a_run_of_several_pages_is_checked_as_a_whole_and_what_is_fetched_later_counts_too(
+    long_run: House, tab: Tab
+) -> None:
+    page = tab(long_run, "#/proof")
+    page.get_by_role("link", name="weigh").click()
+    expect(verdict(page)).to_have_text("Verified in this browser: 100 of 212 entries")
+    expect(page.get_by_text("Up to the last one that is shown, none is missing.")).to_be_visible()
+    page.get_by_role("button", name="Check all 212").click()
+    expect(verdict(page)).to_have_text("Verified in this browser: all 212 entries")
+    assert len(marks(page)) == 212 and set(marks(page)) == {"verified"}
+    expect(page.locator(".summary")).to_contain_text("2 arguments and results were erased")
+    expect(page.locator(".summary")).to_contain_text("1 long argument or result was not fetched")
+
+    def fetched(at: int) -> Locator:
+        line = entries(page).nth(at)
+        line.locator("summary").first.click()
+        return line
+
+    expect(fetched(1)).to_contain_text(f'"grams": {LARGE}')
+    expect(fetched(5)).to_contain_text("It was erased.")
+    fetched(3).get_by_role("button", name="Fetch and check").click()
+    expect(entries(page).nth(3).get_by_role("status")).to_have_text("verified")
+    expect(page.locator(".summary")).not_to_contain_text("not fetched")
+
+    changed_on_disk(long_run, "call.intended", lambda data: data.replace(b"heavy", b"light"), "data", nth=1)
+    on_the_way(page, [lambda answer: None, resigned])
+    page.reload()
+    expect(verdict(page)).to_have_text("Verified in this browser: 100 of 212 entries")
+    fetched(3).get_by_role("button", name="Fetch and check").click()
+    expect(entries(page).nth(3).locator(".problem").first).to_contain_text("its body was changed")
+    expect(verdict(page)).to_have_text("Not verified: 1 of 212 entries wrong")
+    page.get_by_role("button", name="Show and check more").click()
+    expect(page.locator(".summary .problems")).to_contain_text("came under another checkpoint than the first")
+
 
 def test_a_key_that_the_person_trusts_is_remembered_and_another_one_is_refused(talked: Page, served: House) -> None:
     talked.get_by_role("button", name="It is the same: trust it here").click()
     expect(talked.locator(".key-box")).to_contain_text("You compared this key on")
+    expect(talked.get_by_role("heading", level=1)).to_be_focused()
     expect(verdict(talked)).to_contain_text("Verified in this browser: all")
     talked.evaluate(
         """() => {
@@ -225,16 +299,26 @@ def drop(page: Page, text: str) -> None:
     page.dispatch_event(".proof", "drop", {"dataTransfer": given})
 
 
-def test_a_browser_that_cannot_check_says_so(served: House, tab: Tab) -> None:
-    page = tab(served, "#/tools/notes:read_note")
-    page.get_by_label("path").fill("shopping.txt")
+def test_a_browser_that_cannot_check_says_so_and_claims_nothing(served: House, tab: Tab) -> None:
+    page = tab(served, "#/tools/odd:huge")
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.locator(".trial-answer")).to_contain_text("bread")
-    page.add_init_script("Object.defineProperty(crypto, 'subtle', { value: undefined })")
+    expect(page.locator(".trial-answer article")).to_have_attribute("data-state", "ok")
+    page.add_init_script(
+        """if (localStorage.plain) Object.defineProperty(crypto, "subtle", { value: undefined });
+        else SubtleCrypto.prototype.importKey = () => Promise.reject(new DOMException("", "NotSupportedError"));
+        """
+    )
     page.evaluate("location.hash = '#/proof'")
     page.reload()
-    page.locator(".runs a").first.click()
+    page.get_by_role("link", name="odd:huge").click()
     expect(verdict(page)).to_have_text("This browser cannot check")
+    expect(page.locator(".summary")).to_contain_text("It does not know Ed25519 signatures.")
+    page.evaluate("localStorage.plain = 1")
+    page.reload()
+    expect(page.locator(".summary")).to_contain_text("only to pages from https or from this machine")
     expect(page.locator(".summary")).to_contain_text("handrail proof verify")
-    expect(page.locator(".entry").first).to_be_visible()
+    line = entry(page, "Answered after")
+    line.locator("summary").first.click()
+    line.get_by_role("button", name="Fetch and check").click()
+    expect(line.get_by_role("status")).to_have_text("not verifiable here")
     assert set(marks(page)) == {"not verifiable here"}

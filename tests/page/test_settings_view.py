@@ -93,17 +93,33 @@ def test_a_standing_rule_is_listed_and_can_be_taken_back(served: House, tab: Tab
     expect(question(page)).to_be_visible()
 
 
-def test_language_and_colours_are_chosen_and_kept(served: House, tab: Tab) -> None:
+def test_language_and_colours_are_chosen_and_kept_and_what_is_written_stays(served: House, tab: Tab) -> None:
     page = tab(served, "#/settings", color_scheme="light")
     page.get_by_role("combobox", name="Colours").select_option("Dark")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    unsaved = f"{served.config.read_text()}# more\n"
+    text(page).fill(unsaved)
     page.get_by_role("combobox", name="Language").select_option("Deutsch")
     expect(page.get_by_role("heading", name="Einstellungen")).to_be_visible()
+    expect(page.locator("#config-text")).to_have_value(unsaved)
+    expect(page.get_by_role("button", name="Speichern")).to_be_enabled()
     page.reload()
+    expect(page.locator("#config-text")).to_have_value(served.config.read_text())
     expect(page.get_by_role("heading", name="Einstellungen")).to_be_visible()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_role("combobox", name="Farben").select_option("Wie das System")
     expect(page.locator("html")).not_to_have_attribute("data-theme", re.compile(".*"))
+
+
+def test_a_file_with_a_secret_in_it_can_be_read_without_it_and_not_changed(served: House, tab: Tab) -> None:
+    key = "sk-" + "a1b2c3d4" * 4
+    served.config.write_text(f'{served.config.read_text()}\n[models.far]\nprovider = "openai"\nkey = "{key}"\n')
+    page = tab(served, "#/settings")
+    expect(text(page)).to_have_value(re.compile(r"key = .\[redacted\]"))
+    expect(text(page)).not_to_be_editable()
+    expect(save(page)).to_have_count(0)
+    expect(page.get_by_text("it holds what looks like a secret")).to_be_visible()
+    assert key not in page.content()
 
 
 def test_a_token_that_is_forgotten_is_in_no_tab(served: House, tab: Tab) -> None:

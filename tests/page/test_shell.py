@@ -67,7 +67,7 @@ def test_a_question_mark_shows_the_keys_unless_one_writes_or_has_turned_it_off(s
 
 
 def test_a_node_that_goes_is_said_to_be_gone_and_is_found_when_it_comes_back(served: House, tab: Tab) -> None:
-    page = tab(served, "#/settings", allow=("WebSocket",))
+    page = tab(served, "#/settings", allow=("WebSocket", "ERR_CONNECTION_REFUSED"))
     state = page.locator("#top .connection")
     expect(state).to_have_text("Connected")
     served.stop()
@@ -98,6 +98,48 @@ def test_a_failure_in_a_conversation_that_is_not_shown_is_told_with_the_way_to_i
     expect(told).to_have_count(0)
     expect(watching.get_by_text("please fail").first).to_be_visible()
     assert watching.url == talking.url
+
+
+def test_a_question_of_another_conversation_or_of_a_tool_that_is_tried_in_another_tab_is_told_and_answered(
+    served: House, tab: Tab
+) -> None:
+    watching = tab(served, "#/tools/odd:fail")
+    expect(watching.locator("#top .connection")).to_have_text("Connected")
+    trying = tab(served, "#/tools/notes:write_note", beside=watching)
+    trying.get_by_role("textbox", name="path").fill("tried.txt")
+    trying.get_by_role("textbox", name="text").fill("rest")
+    trying.get_by_role("button", name="Run", exact=True).click()
+    expect(trying.get_by_role("dialog", name="write_note wants to run")).to_be_visible()
+    told = watching.get_by_role("alert").filter(has_text="write_note wants to run")
+    told.get_by_role("button", name="Look at it").click()
+    watching.get_by_role("dialog").get_by_role("button", name="Allow once").click()
+    expect(watching.get_by_role("dialog")).to_have_count(0)
+    expect(trying.locator(".tool-card")).to_have_attribute("data-state", "ok")
+    trying.goto(f"{served.url}/#/chat")
+    box = trying.get_by_role("textbox", name="Say something")
+    box.fill("write the note")
+    box.press("Enter")
+    told.get_by_role("button", name="Look at it").click()
+    expect(watching.get_by_role("dialog", name="write_note wants to run")).to_be_visible()
+    expect(watching.get_by_role("heading", name="write the note", level=1)).to_be_attached()
+
+
+def test_a_link_with_a_bad_token_takes_the_good_one_from_nobody(served: House, tab: Tab) -> None:
+    first = tab(served)
+    expect(first.get_by_role("navigation").first).to_be_visible()
+    second = tab(served, token="hntoken://v1/of-a-stranger", beside=first)
+    expect(second.get_by_role("navigation").first).to_be_visible()  # its sister still has one that is good
+    first.get_by_role("link", name="Tools").click()
+    expect(first.get_by_text("notes:write_note")).to_be_visible()
+    expect(first.locator("#token")).to_have_count(0)
+
+
+def test_who_comes_to_a_place_without_a_token_is_there_once_it_is_given(served: House, tab: Tab) -> None:
+    page = tab(served, "#/network", token="")
+    expect(page.get_by_role("textbox", name="Token")).to_be_focused()
+    page.goto(f"{served.url}/#token={served.token}")
+    expect(page.locator("main .view-network")).to_be_visible()
+    assert page.url == f"{served.url}/#/network"
 
 
 def test_a_dialog_gives_the_focus_back_and_closing_it_is_no(served: House, tab: Tab) -> None:

@@ -14,7 +14,7 @@ from handrail.desk import values
 from tests.node import node, tsc
 from tests.page.web import WEB, sources
 
-_TYPEDEF = re.compile(r"@typedef \{object\} (\w+)\n((?: \* @property .*\n)*)")
+_TYPEDEF = re.compile(r"@typedef \{object\} (\w+)\n((?: \* .*\n)*)")
 _PROPERTY = re.compile(r" \* @property \{.*?\} (\[?)(\w+)(?=[\] \n])")
 
 

@@ -15,6 +15,7 @@ _KEY = re.compile(r"""["'`]([a-z]+(?:\.[a-zA-Z0-9_-]+)+)["'`]""")
 _BEGINNING = re.compile(r"`([a-z]+\.(?:[a-zA-Z0-9_-]+\.)*(?:[a-zA-Z0-9_-]+)?)\$\{")
 _CALLED = re.compile(r"""\bt\(\s*["']([^"']+)["']""")
 _COUNTED = re.compile(r"""\bcount\((?:[^()"'\n]|\([^()\n]*\))*?,\s*["']([a-z]+\.[\w.-]+)["']""")
+SPEAKS = "((languages) => Object.defineProperty(globalThis, 'navigator', {value: {languages}}))"
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -67,11 +68,19 @@ def test_everything_that_is_said_has_words() -> None:
         ("de", "module.number(1234567.5)", "1.234.567,5"),
         ("en", "module.size(1_536_000)", "1.5 MB"),
         ("en", "module.size(999)", "999 B"),
-        ("en", "module.when(Date.UTC(2020, 2, 1), Date.UTC(2026, 2, 1))", "Mar 1, 2020"),
     ],
 )
-def test_numbers_and_times_are_written_as_the_language_does(language: str, expression: str, said: str) -> None:
-    assert in_node("words.js", f"(module.setLanguage('{language}'), {expression})") == said
+def test_numbers_are_written_as_the_language_does(language: str, expression: str, said: str) -> None:
+    assert in_node("words.js", f"({SPEAKS}(given), module.setLanguage('{language}'), {expression})", []) == said
+
+
+@pytest.mark.parametrize(
+    ("spoken", "said"),
+    [(["en-US"], "Mar 1, 2020"), (["de-DE", "en-AU"], "1 Mar 2020"), (["fr-FR"], "1 Mar 2020")],
+)
+def test_times_are_written_as_the_browser_does_if_it_speaks_the_language(spoken: list[str], said: str) -> None:
+    when = "module.when(Date.UTC(2020, 2, 1, 12), Date.UTC(2026, 2, 1))"
+    assert in_node("words.js", f"({SPEAKS}(given), module.setLanguage('en'), {when})", spoken) == said
 
 
 def test_words_are_filled_in_and_counted() -> None:

@@ -52,6 +52,22 @@ async def test_the_record_gives_back_the_conversation() -> None:
     assert conversation_of(journal.events).text == "Done."
 
 
+async def test_a_run_that_is_taken_up_is_read_once_however_long_it_is() -> None:
+    class Counting(MemoryJournal):
+        reads = 0
+
+        async def history(self, run: str) -> list[Recorded]:
+            self.reads += 1
+            return await super().history(run)
+
+    journal = Counting()
+    conversation, journal.reads = await finished(journal, []), 0
+    async with Executor([payer([])], journal=journal, policy=FREE) as executor:
+        await Runner(ScriptedModel([text("Bye.")]), executor).run(conversation.say("thanks"), RUN)
+        assert journal.reads == 1
+        assert len(await executor.history("r")) == len(journal.events)  # what was written since is there too
+
+
 async def test_a_run_cut_off_at_any_entry_is_taken_up_and_ends_the_same_without_paying_twice() -> None:
     whole = MemoryJournal()
     expected = await finished(whole, [])

@@ -313,6 +313,26 @@ def test_metadata_of_a_later_version_is_refused(store: ConversationStore, tmp_pa
         again(tmp_path).load("c")
 
 
+def test_one_that_is_damaged_is_listed_as_such_and_is_in_nobodys_way(store: ConversationStore, tmp_path: Path) -> None:
+    for id in ("good", "bad", "cut"):
+        store.save(id, Conversation().say(f"hello from {id}, " + "x" * 2_000 + " needle"))
+    (tmp_path / "conversations/bad/metadata.toml").write_text("title = ")
+    (tmp_path / "conversations/cut/messages.jsonl").write_bytes(b"")
+    other = again(tmp_path)
+
+    assert {about.id: bool(about.problem) for about in other.list()} == {"good": False, "bad": True, "cut": False}
+    assert {found.id for found in other.search("needle")} == {"good"}
+    with pytest.raises(ContentError):
+        other.load("bad")
+    with pytest.raises(ContentError):  # nobody knows which contents it has: all stay
+        other.sweep()
+    assert len(contents(tmp_path)) == 3
+
+    other.delete("bad")
+    other.delete("cut")
+    assert (other.sweep(), [about.id for about in other.list()]) == (2, ["good"])
+
+
 @pytest.mark.parametrize("id", ["", "../c", "a/b", ".", "x.deleted"])
 def test_an_id_that_cannot_name_a_folder_is_refused(store: ConversationStore, id: str) -> None:
     with pytest.raises(UsageError):

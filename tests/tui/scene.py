@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from textual.events import Paste
+from textual.events import Event, Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -27,6 +27,10 @@ from handrail.tui.question import Ask
 
 PATIENCE = 30
 """Seconds after which something that does not come is taken not to."""
+_LOOK = 0.005
+"""Seconds between two looks at whether something is so."""
+_READ = 0.04
+"""Seconds between two looks at the whole screen, each of which is some work."""
 HOSTILE = (
     "<script>alert(1)</script> \x1b[2J\x1b]52;c;eA==\x07 \u202egpj.exe\u202c z\u200bw "
     "[red]no markup[/] [@click=app.quit]x[/]"
@@ -190,50 +194,65 @@ class Terminal:
     desk: Desk
     folder: Path
 
-    async def until(self, holds: Callable[[], object]) -> None:
+    async def until(self, holds: Callable[[], object], look: float = _LOOK) -> None:
         """Wait for something to be so."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while not holds():
-                    await self.pilot.pause()
+                while not holds():  # noqa: ASYNC110  # a screen tells nobody that it was drawn
+                    await asyncio.sleep(look)
         except TimeoutError:
             raise AssertionError(f"it never came; the screen was:\n{self.screen}") from None
 
     async def says(self, text: str) -> None:
-        await self.until(lambda: text in self.screen)
+        await self.until(lambda: text in self.screen, _READ)
+
+    async def press(self, *keys: str) -> None:
+        """One after the other. The pilot's own way waits for widgets that a key has closed, and for an idle CPU."""
+        for key in keys:
+            await self._do(Key(key, key if len(key) == 1 else None))
 
     async def say(self, words: str) -> None:
         """Type it and send it."""
         await self.type(words)
-        await self.pilot.press("enter")
+        await self.press("enter")
         await self.until(lambda: not self.app.chat.query_one(Prompt).text)
 
     async def type(self, words: str) -> None:
         """As a paste: a key at a time takes long."""
-        self.app.post_message(Paste(words))
-        await self.pilot.pause()
+        await self._do(Paste(words))
+
+    async def _do(self, event: Event) -> None:
+        """As the terminal tells it; until it went through whoever it concerns."""
+        self.app.post_message(event)
+        for _ in range(2):
+            for each in (self.app, self.app.screen, self.app.focused):
+                if each is not None:
+                    taken = asyncio.Event()
+                    each.call_later(taken.set)
+                    await self.until(lambda each=each, taken=taken: taken.is_set() or not each.is_running)  # type: ignore[misc]
 
     async def idle(self) -> None:
         """Until no turn is under way, and the screen knows it."""
         state = ""
         while state not in ("idle", "failed"):
-            await self.pilot.pause()
+            await asyncio.sleep(_READ)
             state = next((each.state for each in await self.desk.talks() if each.id == self.app.chat.talk), "")
         await self.until(lambda: self.app.chat.state == state)
 
     async def asked(self) -> Ask:
-        await self.until(lambda: isinstance(self.app.screen, Ask))
+        """Until a question is there to be read."""
+        await self.until(lambda: isinstance(self.app.screen, Ask) and "Deny…" in self.screen, _READ)
         ask = self.app.screen
         assert isinstance(ask, Ask)
         return ask
 
     async def press_button(self, id: str) -> None:
         """By keys alone."""
-        await self.pilot.press("tab")
+        await self.press("tab")
         await self.until(lambda: self.app.focused is not None)
         while self.app.focused is None or self.app.focused.id != id:
-            await self.pilot.press("tab")
-        await self.pilot.press("enter")
+            await self.press("tab")
+        await self.press("enter")
 
     @property
     def screen(self) -> str:
@@ -268,9 +287,10 @@ async def terminal(
         app = Tui(desk, "run_before" if talk is not None else await desk.begin())
         app.animation_level = "none"
         async with app.run_test(size=size, notifications=True) as pilot:
-            yield Terminal(app, pilot, desk, folder)
+            there = Terminal(app, pilot, desk, folder)
+            yield there
             app.workers.cancel_all()  # as when the program ends by itself
-            await pilot.pause()
+            await there.until(lambda: all(each.is_finished for each in app.workers))
 
 
 def forget() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from textual.widgets import TextArea
 
+from handrail.desk.values import Question
 from handrail.tui.dialogs import Line, Pick
 from handrail.tui.editing import EditJson
+from handrail.tui.question import Ask
 from tests.tui.scene import terminal
 
 
@@ -23,11 +25,32 @@ async def test_a_side_effect_runs_once_when_it_is_allowed_and_not_before(folder:
         assert person.paid == ["ada 5"]
 
 
+async def test_values_that_a_server_asks_for_begin_with_what_it_asks(folder: Path) -> None:
+    form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    question = Question(
+        request="q",
+        conversation="c",
+        run="mcp_x",
+        call_id="a",
+        tool="x:elicit",
+        description="For whom is the table?",
+        arguments={},
+        form=form,
+        why="x asks",
+    )
+    async with terminal(folder) as person:
+        person.app.push_screen(Ask(person.desk, question))
+        await person.asked()
+        shown = person.screen
+        assert shown.index("For whom is the table?") < shown.index("because x asks") < shown.index('"properties"')
+        assert "Answer…" in shown and "Allow once" not in shown
+
+
 async def test_no_key_that_somebody_may_be_typing_is_an_answer(folder: Path) -> None:
     async with terminal(folder) as person:
         await person.say("pay")
         ask = await person.asked()
-        await person.pilot.press(*"yallow", "enter", "space", "enter", "ctrl+j", "1")
+        await person.press(*"yallow", "enter", "space", "enter", "ctrl+j", "1")
         assert person.app.screen is ask
         assert person.paid == []
 
@@ -39,7 +62,7 @@ async def test_a_denied_call_does_not_run_and_the_model_reads_why(folder: Path) 
         await person.press_button("deny")
         await person.until(lambda: isinstance(person.app.screen, Line))
         await person.type("too much")
-        await person.pilot.press("enter")
+        await person.press("enter")
         await person.says("So it stands.")
         assert person.paid == []
         assert person.cards[0].shown.outcome == "denied"
@@ -56,11 +79,11 @@ async def test_edited_arguments_are_checked_and_then_run(folder: Path) -> None:
         area = person.app.screen.query_one(TextArea)
         for wrong, why in (("{", "no JSON"), ('{"to": "ada", "amount": "five"}', "amount")):
             area.load_text(wrong)
-            await person.pilot.press("ctrl+s")
+            await person.press("ctrl+s")
             await person.until(lambda why=why: why in person.static("#problems"))  # type: ignore[misc]
             assert person.paid == []
         area.load_text('{"to": "bob", "amount": 2}')
-        await person.pilot.press("ctrl+s")
+        await person.press("ctrl+s")
         await person.says("So it stands.")
         assert person.paid == ["bob 2"]
 
@@ -71,8 +94,16 @@ async def test_always_sets_the_rule_that_was_chosen_and_the_next_call_asks_nobod
         await person.asked()
         await person.press_button("always")
         await person.until(lambda: isinstance(person.app.screen, Pick))
-        assert "allow box:pay@sha256:" in person.screen
-        await person.pilot.press("enter")
+        await person.says("allow box:pay@sha256:")
+        (folder / "approvals.toml").write_text("broken", encoding="utf-8")
+        await person.press("enter")
+        await person.says("approvals")  # why it cannot be kept; the question waits on
+        await person.asked()
+        assert person.paid == []
+        (folder / "approvals.toml").unlink()
+        await person.press("enter")
+        await person.until(lambda: isinstance(person.app.screen, Pick))
+        await person.press("enter")
         await person.says("So it stands.")
         await person.idle()
         await person.say("pay again")
@@ -85,10 +116,10 @@ async def test_looking_first_keeps_the_question_and_f7_goes_back_to_it(folder: P
     async with terminal(folder) as person:
         await person.say("pay")
         await person.asked()
-        await person.pilot.press("escape")
+        await person.press("escape")
         await person.until(lambda: person.app.screen is person.app.chat)
         assert "waits for your word" in person.screen
-        await person.pilot.press("f7")
+        await person.press("f7")
         await person.asked()
         await person.press_button("allow")
         await person.says("So it stands.")
@@ -101,7 +132,7 @@ async def test_a_call_that_was_put_off_is_asked_again_and_runs_once(folder: Path
         await person.press_button("later")
         await person.until(lambda: person.app.chat.state == "waiting" and person.app.screen is person.app.chat)
         await person.until(lambda: not person.desk.questions)
-        await person.pilot.press("f7")
+        await person.press("f7")
         await person.asked()
         await person.press_button("allow")
         await person.says("So it stands.")
@@ -127,7 +158,7 @@ async def test_a_secret_is_shown_nowhere(folder: Path) -> None:
         await person.press_button("allow")
         await person.says("Done.")
         person.cards[0].focus()
-        await person.pilot.press("enter")
+        await person.press("enter")
         await person.says("welcome")
         assert "opensesame" not in person.screen
 
@@ -142,8 +173,8 @@ async def test_a_failed_tool_is_shown_at_once_and_its_turn_can_be_undone(folder:
         await person.says("the disk is full")
         await person.idle()
         assert len(bells) == 1
-        await person.pilot.press("f6")
-        await person.pilot.press("enter")  # Undo the turn
+        await person.press("f6")
+        await person.press("enter")  # Undo the turn
         prompt = person.app.chat.query_one(TextArea)
         await person.until(lambda: prompt.text == "fail now")
         await person.until(lambda: not person.cards and "⚠" not in person.screen)
@@ -154,11 +185,11 @@ async def test_after_a_failed_tool_the_words_can_be_edited_and_the_turn_goes_on(
     async with terminal(folder) as person:
         await person.say("fail now")
         await person.says("⚠ box:fail failed")
-        await person.pilot.press("f6", "tab", "enter")  # Edit and go on
+        await person.press("f6", "tab", "enter")  # Edit and go on
         prompt = person.app.chat.query_one(TextArea)
         await person.until(lambda: prompt.text == "fail now" and prompt.has_focus)
         prompt.load_text("sum instead")
-        await person.pilot.press("enter")
+        await person.press("enter")
         await person.says("It is 3.")
         await person.idle()
         assert "⚠" not in person.screen and "sum instead" in person.screen
@@ -171,6 +202,6 @@ async def test_a_failed_turn_is_shown_and_can_be_dismissed(folder: Path) -> None
         await person.say("break")
         await person.says("The model failed")
         await person.says("the service is down")
-        await person.pilot.press("f6", "tab", "tab", "tab", "enter")  # Dismiss
+        await person.press("f6", "tab", "tab", "tab", "enter")  # Dismiss
         await person.until(lambda: "⚠" not in person.screen)
         assert "break" in person.screen

@@ -1,6 +1,6 @@
 """The scenes that every framework is put into, and the words for what came of each. A framework is a `Stage`.
 
-    python docs/examples/comparison/pydantic_ai.py
+    python docs/examples/comparison/with_pydantic_ai.py
 
 prints a line for each scene. The words are made from what was observed: which functions ran, and what the
 model was sent next.
@@ -46,6 +46,12 @@ class Stage(Protocol):
 
     async def run_cancelled(self, url: str, *functions: Function, ready: asyncio.Event) -> None:
         """Begin, cancel when it is ready, and ask once more in the same conversation."""
+
+    async def run_lost(self, url: str, function: Function, begun: asyncio.Event) -> None:
+        """Begin, and while the function runs go on elsewhere with what a lost process would have left behind."""
+
+    async def run_asking(self, url: str, function: Function, asked: Callable[[], None]) -> None:
+        """The same as `run`, with a tool that waits for a person's word: say that it was asked for, and give it."""
 
 
 async def schema(stage: Stage) -> str:
@@ -187,6 +193,47 @@ def _after(service: Service) -> str:
     return "the payment is known" if kept else "told that it did not happen"
 
 
+async def lost(stage: Stage) -> str:
+    begun, end, paid = asyncio.Event(), asyncio.Event(), 0
+
+    async def pay(number: int) -> str:
+        """Pay."""
+        nonlocal paid
+        paid += 1
+        if paid == 1:
+            begun.set()
+            await end.wait()
+        return "paid"
+
+    with model([("pay", {"number": 1})]) as service:
+        await stage.run_lost(service.url, pay, begun)
+        end.set()
+        if paid > 1:
+            return "**pays a second time**"
+        if not service.results:
+            return "**the call is forgotten**, and it may have paid"
+        return "not paid again, and told so" if "not known" in service.results[0] else "not paid again"
+
+
+async def asking(stage: Stage) -> str:
+    happened: list[str] = []
+
+    def pay(number: int) -> str:
+        """Pay."""
+        happened.append("ran")
+        return "paid"
+
+    with model([("pay", {"number": 1})]) as service:
+        await stage.run_asking(service.url, pay, lambda: happened.append("asked"))
+    match happened:
+        case ["asked", "ran"]:
+            return "the tool has not begun"
+        case ["ran", "asked", "ran"]:
+            return "a tool that stops itself **begins twice**"
+        case _:
+            return f"**{', '.join(happened)}**"
+
+
 async def endless(stage: Stage) -> str:
     ran: list[int] = []
 
@@ -220,6 +267,8 @@ SCENES: dict[str, Callable[[Stage], Coroutine[Any, Any, str]]] = {
     "unknown": unknown,
     "raising": raising,
     "cancelled": cancelled,
+    "lost": lost,
+    "asking": asking,
     "endless": endless,
     "long": long,
 }

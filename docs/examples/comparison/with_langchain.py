@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from langchain.agents import create_agent
+from langchain.tools import tool
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 from scenes import SCHEMA, Refused, cancel_when, show
 from service import MODEL
+
+THREAD = {"configurable": {"thread_id": "scene"}}
 
 
 def agent(url, *tools, **more):
@@ -28,13 +34,39 @@ class LangChain:
         await agent(url, buy).ainvoke(said("Go."))
 
     async def run_limited(self, url, function, seconds):
-        raise Refused("no time limit for a tool")
+        try:
+            limited = tool(timeout=seconds)(function)
+        except TypeError as error:
+            raise Refused("no time limit for a tool") from error
+        await agent(url, limited).ainvoke(said("Go."))
 
     async def run_cancelled(self, url, *functions, ready):
         both = agent(url, *functions, checkpointer=InMemorySaver())
-        thread = {"configurable": {"thread_id": "scene"}}
-        await cancel_when(ready, both.ainvoke(said("Go."), thread))
-        await both.ainvoke(said("Go on."), thread)
+        await cancel_when(ready, both.ainvoke(said("Go."), THREAD))
+        await both.ainvoke(said("Go on."), THREAD)
+
+    async def run_lost(self, url, function, begun):
+        """The checkpoints stand for a database: they are what another process finds."""
+        checkpoints = InMemorySaver()
+        first = asyncio.create_task(agent(url, function, checkpointer=checkpoints).ainvoke(said("Go."), THREAD))
+        await begun.wait()
+        await agent(url, function, checkpointer=checkpoints).ainvoke(None, THREAD)
+        first.cancel()
+        await asyncio.wait([first])
+
+    async def run_asking(self, url, function, asked):
+        """A tool that stops itself. `HumanInTheLoopMiddleware` stops before it: docs/migrating/langchain.md."""
+
+        def pay(number: int) -> str:
+            """Pay."""
+            said = function(number)
+            interrupt("May I?")
+            return said
+
+        asks = agent(url, pay, checkpointer=InMemorySaver())
+        await asks.ainvoke(said("Go."), THREAD)
+        asked()
+        await asks.ainvoke(Command(resume="yes"), THREAD)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from agents import (
@@ -44,6 +45,24 @@ class OpenAIAgents:
         session, both = SQLiteSession("scene"), agent(url, *map(function_tool, functions))
         await cancel_when(ready, Runner.run(both, "Go.", session=session))
         await Runner.run(both, "Go on.", session=session)
+
+    async def run_lost(self, url, function, begun):
+        """The session stands for a file: it is what another process finds."""
+        session, pays = SQLiteSession("scene"), agent(url, function_tool(function))
+        first = asyncio.create_task(Runner.run(pays, "Go.", session=session))
+        await begun.wait()
+        await Runner.run(pays, "Go on.", session=session)
+        first.cancel()
+        await asyncio.wait([first])
+
+    async def run_asking(self, url, function, asked):
+        asks = agent(url, function_tool(function, needs_approval=True))
+        waiting = await Runner.run(asks, "Go.")
+        state = waiting.to_state()
+        for call in waiting.interruptions:
+            asked()
+            state.approve(call)
+        await Runner.run(asks, state)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic_ai import Agent, Tool, capture_run_messages
+import asyncio
+
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, capture_run_messages
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import UsageLimits
@@ -10,9 +12,9 @@ from scenes import SCHEMA, cancel_when, show
 from service import MODEL
 
 
-def agent(url, *tools):
+def agent(url, *tools, **more):
     provider = OpenAIProvider(base_url=url, api_key="none")
-    return Agent(OpenAIChatModel(MODEL, provider=provider), tools=tools)
+    return Agent(OpenAIChatModel(MODEL, provider=provider), tools=tools, **more)
 
 
 class PydanticAI:
@@ -29,6 +31,22 @@ class PydanticAI:
         with capture_run_messages() as messages:
             await cancel_when(ready, agent(url, *functions).run("Go."))
         await agent(url, *functions).run("Go on.", message_history=messages)
+
+    async def run_lost(self, url, function, begun):
+        """It keeps nothing by itself: the messages are what a program would have kept."""
+        with capture_run_messages() as messages:
+            first = asyncio.create_task(agent(url, function).run("Go."))
+            await begun.wait()
+        await agent(url, function).run(message_history=list(messages))
+        first.cancel()
+        await asyncio.wait([first])
+
+    async def run_asking(self, url, function, asked):
+        asks = agent(url, Tool(function, requires_approval=True), output_type=[str, DeferredToolRequests])
+        waiting = await asks.run("Go.")
+        asked()
+        word = DeferredToolResults(approvals={call.tool_call_id: True for call in waiting.output.approvals})
+        await asks.run(message_history=waiting.all_messages(), deferred_tool_results=word)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-from handrail import Context, Session, create_llm, tool
+from handrail import Session, create_llm, tool
 from handrail.core.confirmation import Allow, Confirmation, Decision
 
 
@@ -28,7 +28,6 @@ with (
         system_prompt="You work for a shop.",
         approver=Clerk(),
         journal="journal.db",
-        context=Context(run="ticket-5"),
     ) as session,
 ):
     print(session.generate_with_tools("Where is order 17?"))

@@ -104,6 +104,10 @@ def _services(services: ServiceSettings, environ: Mapping[str, str]) -> Iterator
     from handrail.services.img.ocr import PictureReader
     from handrail.services.stt.sphinx import SphinxRecogniser
 
+    if services.has("page"):
+        served = all(find_spec(name) is not None for name in ("starlette", "uvicorn", "websockets"))
+        opens = "any browser, at the address that handrail serve prints" if served else None
+        yield _service("page", opens, "nothing that serves it", "server")
     if services.has("rag"):
         missing = [name for name in ("pypdf", "wordllama") if find_spec(name) is None]
         yield _service("rag", None if missing else "words and meaning, and PDF", "words alone, or no PDF", "rag")

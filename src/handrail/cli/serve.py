@@ -41,7 +41,9 @@ _AGAIN = 1.0
 )
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen. Default: [node] host and port, 127.0.0.1:8420.")
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="PATH", help="Write the token there, unprinted.")
-@click.option("--no-token", is_flag=True, help="Ask nobody for a token. Every program on this machine may then call.")
+@click.option(
+    "--no-token", is_flag=True, help="Ask nobody for a token. Every program on this machine may call, and allow calls."
+)
 @click.option("--no-page", is_flag=True, help="Leave the page out, and whatever only it can do.")
 @click.option("--nats", metavar="URL", help="Also serve on this NATS server, and use what other nodes offer there.")
 @click.option(

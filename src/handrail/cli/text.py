@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from handrail.core.amounts import count as count
+from handrail.core.amounts import duration as duration
 from handrail.core.visible import block as block
 from handrail.core.visible import visible as visible
 
@@ -45,17 +47,6 @@ def builtins(value: Any) -> Any:
     return _finite(msgspec.to_builtins(value, str_keys=True))
 
 
-def duration(microseconds: int) -> str:
-    seconds = microseconds / 1e6
-    if seconds < 0.0010:
-        return f"{microseconds} µs"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-
-
 def day_and_time(at: int, utc: bool) -> str:
     return _moment(at, utc, lambda time: f"{time:%Y-%m-%d %H:%M:%S} {time:%Z}")
 
@@ -71,13 +62,6 @@ def day(at: int, utc: bool) -> str:
 def dashed(number: int) -> str:
     """A number in a table; none is a dash, so that the others stand out."""
     return f"{number:,}" if number else "-"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 entry`, `2 entries`."""
-    if number != 1:
-        noun = noun[:-1] + "ies" if noun.endswith("y") and noun not in ("day", "key") else noun + "s"
-    return f"{number:,} {noun}"
 
 
 def _moment(at: int, utc: bool, spell: Callable[[datetime], str]) -> str:

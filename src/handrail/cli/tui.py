@@ -7,7 +7,8 @@ import importlib.util
 import signal
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +16,7 @@ from handrail.app import Person, settings_of
 from handrail.cli import complete
 from handrail.cli.groups import examples
 from handrail.cli.resume import recorded
-from handrail.cli.setup import Chosen, Setup, choosing
+from handrail.cli.setup import Chosen, Setup, configured, with_fallback, with_model, with_most, with_tools
 from handrail.config.values import Config
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.mcp.values import Endpoint
@@ -36,8 +37,15 @@ if TYPE_CHECKING:
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
 @click.option("--system", metavar="TEXT", help="What the model is told before everything else.")
-@choosing
-def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -> None:
+@with_model
+@with_fallback
+@with_tools
+@with_most
+@click.option(
+    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
+)
+@configured
+def command(setup: Setup, run: str | None, system: str | None, **chosen: Any) -> None:
     """Talk with a model in a full terminal: tools, proofs, undo.
 
     Every call has a pane with its arguments, progress and result. Before a tool changes something you are asked, and
@@ -48,14 +56,17 @@ def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -
         raise UsageError("handrail tui needs a terminal, and this is none; use handrail chat or handrail ask")
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the terminal program", "tui")
-    asyncio.run(_run(setup, chosen, run, system or ""))
+    raise click.exceptions.Exit(asyncio.run(_run(setup, Chosen(**chosen), run, system or "")))
 
 
-async def _run(setup: Setup, chosen: Chosen, run: str | None, system: str) -> None:
+async def _run(setup: Setup, chosen: Chosen, run: str | None, system: str) -> int:
+    """Until the person leaves; the exit code."""
     from handrail.desk.opened import open_desk
     from handrail.tui.app import Tui
 
-    setup = setup.adjusted(lambda config: _with_model(config, chosen))
+    setup = setup.adjusted(lambda config: _with_choice(config, chosen))
+    if setup.config.default_model is not None:
+        settings_of(setup.config, setup.config.default_model)  # a name that is none is said here, and not by a turn
     talk = None if run is None else await asyncio.to_thread(_known, setup, run)
     relay = _Relay(chosen.person())
     opening = open_desk(setup.config, setup.journal, chosen.wanted(setup.config), relay.person, adjust=setup.adjust)
@@ -64,13 +75,16 @@ async def _run(setup: Setup, chosen: Chosen, run: str | None, system: str) -> No
         relay.app = app
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal is given back, and the record is closed
-            loop.add_signal_handler(number, app.exit)
+            loop.add_signal_handler(number, partial(app.exit, return_code=128 + number))
         await app.run_async()
         relay.app = None
+        return app.return_code or 0
 
 
-def _with_model(config: Config, chosen: Chosen) -> Config:
-    """The configuration with the model that is asked for here, and with who answers in its place."""
+def _with_choice(config: Config, chosen: Chosen) -> Config:
+    """The configuration with the model that is asked for here, who answers in its place, and how much is offered."""
+    if chosen.offer_at_most is not None:
+        config = replace(config, offering=replace(config.offering, most=chosen.offer_at_most))
     name = chosen.model or config.default_model
     if name is None:
         return config
@@ -87,7 +101,8 @@ def _known(setup: Setup, run: str) -> str:
         UsageError: There is none, or several.
     """
     store = ConversationStore(setup.journal.parent)
-    fits = [about.id for about in store.list() if about.id.startswith(run)]
+    kept = store.list() if setup.journal.exists() else ()
+    fits = [about.id for about in kept if about.id.startswith(run)]
     if len(fits) == 1 or run in fits:
         return run if run in fits else fits[0]
     run, events = recorded(setup.view, run)

@@ -186,8 +186,14 @@ class Approvals:
 
     def remove_rule(self, config: Path | None, rule: str) -> bool:
         """Forget one, as it is written; whether it was there."""
-        was = rule in self.rules(config)
-        self._put_rules(config, lambda before: tuple(each for each in before if each != rule))
+        was = False
+
+        def without(before: tuple[str, ...]) -> tuple[str, ...]:
+            nonlocal was
+            was = rule in before
+            return tuple(each for each in before if each != rule)
+
+        self._put_rules(config, without)
         return was
 
     def _put_rules(self, config: Path | None, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:

@@ -19,6 +19,7 @@ from handrail.core.confirmation import Decision as Word
 from handrail.core.errors import UsageError
 from handrail.core.ports import Approver
 from handrail.core.redact import MASK, mask_fields, redact, secret_fields
+from handrail.desk.exact import exact, read_object
 from handrail.desk.shown import tellable
 from handrail.desk.suggested import suggested
 from handrail.desk.values import Question
@@ -30,6 +31,15 @@ Listen = Callable[[str, Any], None]
 """Told ("question", Question), and ("answered", {"request", "decision", "by"})."""
 _OF_SERVER = "mcp_"
 """How the runs are called in which MCP servers ask: they do not say for whom."""
+
+
+class _Attended(Struct, frozen=True):
+    """A run that somebody looks at."""
+
+    conversation: str
+    listen: Listen
+    busy_with: Callable[[str], bool]
+    """Whether a call of this MCP server is under way in it."""
 
 
 class _Open(Struct, frozen=True):
@@ -47,18 +57,23 @@ class Asking:
     def __init__(self, by: str = "local") -> None:
         self._by = by
         """Whose word it is."""
-        self._attended: dict[str, tuple[str, Listen]] = {}
-        """By run: the conversation, and who is told."""
+        self._attended: dict[str, _Attended] = {}
+        """By run."""
         self._open: dict[str, _Open] = {}
+        self._claimed: set[str] = set()
+        """Questions that somebody is about to answer."""
 
     def knowing(self, tools: RegisteredTools) -> Approver:
         """The approver of runs that have these tools."""
         return _Knowing(self, tools)
 
     @contextmanager
-    def attend(self, run: str, conversation: str, listen: Listen) -> Iterator[None]:
-        """Ask about the calls of this run for as long as the block lasts."""
-        self._attended[run] = conversation, listen
+    def attend(
+        self, run: str, conversation: str, listen: Listen, busy_with: Callable[[str], bool] = lambda server: False
+    ) -> Iterator[None]:
+        """Ask about the calls of this run for as long as the block lasts; and what MCP servers ask that it is busy
+        with."""
+        self._attended[run] = _Attended(conversation, listen, busy_with)
         try:
             yield
         finally:
@@ -75,30 +90,30 @@ class Asking:
         attended = self._attended_by(asked.run)
         if attended is None:
             return Defer()
-        conversation, listen = attended
-        waiting = _opened(asked, tools, conversation)
+        waiting = _opened(asked, tools, attended.conversation)
         self._open[asked.request] = waiting
         decision = "stopped"
         try:
-            listen("question", waiting.question)
+            attended.listen("question", waiting.question)
             word, decision = await waiting.word
             return word
         finally:
             del self._open[asked.request]
-            listen("answered", {"request": asked.request, "decision": decision, "by": self._by})
+            attended.listen("answered", {"request": asked.request, "decision": decision, "by": self._by})
 
-    def _attended_by(self, run: str) -> tuple[str, Listen] | None:
-        if run in self._attended:
-            return self._attended[run]
-        # A server asks while it does something for a run; which one, only the last that began can be guessed.
-        return next(reversed(self._attended.values()), None) if run.startswith(_OF_SERVER) else None
+    def _attended_by(self, run: str) -> _Attended | None:
+        if run in self._attended or not run.startswith(_OF_SERVER):
+            return self._attended.get(run)
+        # A server asks while it does something for a run, and does not say for which.
+        latest, server = [*reversed(self._attended.values())], run.removeprefix(_OF_SERVER)
+        return next((each for each in latest if each.busy_with(server)), next(iter(latest), None))
 
     def word(
         self,
         request: str,
         decision: Decision,
         *,
-        arguments: dict[str, Any] | None = None,
+        arguments: dict[str, Any] | str | None = None,
         reason: str = "",
         rule: str | None = None,
     ) -> Word:
@@ -108,6 +123,8 @@ class Asking:
             UsageError: No such question waits, or it cannot be answered so.
         """
         waiting = self._waiting(request)
+        if arguments is not None and decision != "edit":
+            raise UsageError(f"only an edit changes the arguments, and this is {decision!r}")
         match decision:
             case "deny":
                 return Deny(self._by, reason)
@@ -120,6 +137,20 @@ class Asking:
                 raise UsageError(f"{rule!r} is no rule that was offered; there are: {offered}")
         return Allow(self._by)
 
+    @contextmanager
+    def claimed(self, request: str) -> Iterator[None]:
+        """Nobody else answers it meanwhile.
+
+        Raises:
+            UsageError: Somebody was quicker.
+        """
+        self._waiting(request)
+        self._claimed.add(request)
+        try:
+            yield
+        finally:
+            self._claimed.discard(request)
+
     def answer(self, request: str, word: Word, decision: Decision) -> None:
         """Let the call go on with a person's word.
 
@@ -130,7 +161,7 @@ class Asking:
 
     def _waiting(self, request: str) -> _Open:
         waiting = self._open.get(request)
-        if waiting is None or waiting.word.done():
+        if waiting is None or waiting.word.done() or request in self._claimed:
             raise UsageError(f"no question {request!r} waits for a word; somebody may have answered it already")
         return waiting
 
@@ -154,6 +185,7 @@ def _opened(asked: Confirmation, tools: RegisteredTools, conversation: str) -> _
     elif tool is not None:
         schema, secrets, validator = tool.definition.input_schema, tool.secrets, tool.validator
         rules = suggested(asked, secrets)
+    masked = _masked(asked.arguments, secrets)
     question = Question(
         request=asked.request,
         conversation=conversation,
@@ -161,7 +193,8 @@ def _opened(asked: Confirmation, tools: RegisteredTools, conversation: str) -> _
         call_id=asked.call_id,
         tool=asked.tool,
         description=asked.description,
-        arguments=_as_shown(asked.arguments, secrets),
+        arguments=tellable(masked),
+        written=exact(masked),
         input_schema=schema,
         why=asked.why,
         rules=rules,
@@ -170,36 +203,46 @@ def _opened(asked: Confirmation, tools: RegisteredTools, conversation: str) -> _
     return _Open(question, asked, secrets, validator, asyncio.get_running_loop().create_future())
 
 
-def _edited(waiting: _Open, arguments: dict[str, Any] | None) -> dict[str, Any]:
+def _edited(waiting: _Open, arguments: dict[str, Any] | str | None) -> dict[str, Any]:
     if arguments is None:
         raise UsageError("an edit needs the arguments that are to be used")
     if waiting.validator is None:
         raise UsageError("this question takes a yes or a no; nothing in it can be changed")
-    edited: dict[str, Any] = unmasked(arguments, waiting.asked.arguments, waiting.secrets)
-    if problems := waiting.validator.problems(edited):
+    shown, edited = _masked(waiting.asked.arguments, waiting.secrets), arguments
+    if isinstance(edited, str):
+        edited = read_object(edited)
+    else:
+        shown = tellable(shown)
+    meant: dict[str, Any] = unmasked(edited, shown, waiting.asked.arguments)
+    if problems := waiting.validator.problems(meant):
         raise UsageError(f"these arguments do not fit: {'; '.join(problems)}")
-    return edited
+    return meant
 
 
-def unmasked(edited: Any, before: Any, secrets: frozenset[str]) -> Any:
-    """What a person made of arguments as they were shown: what still stands as it was shown is what it was."""
-    if edited == _as_shown(before, secrets):
-        return before
-    match edited, before:
-        case dict(), dict():
+def unmasked(edited: Any, shown: Any, before: Any) -> Any:
+    """What a person made of arguments as they were shown: what still stands as it was shown is what it was.
+
+    Raises:
+        UsageError: A mask stands where nobody can tell what it hides.
+    """
+    match edited, shown, before:
+        case dict(), dict(), dict():
+            both = shown.keys() & before.keys()
             return {
-                key: _as_before(value, before[key], key in secrets, secrets) if key in before else value
+                key: unmasked(value, shown[key], before[key]) if key in both else _anew(value, key)
                 for key, value in edited.items()
             }
-        case list(), list() | tuple():
-            known = [*before, *[None] * max(0, len(edited) - len(before))]
-            return [unmasked(value, old, secrets) for value, old in zip(edited, known, strict=False)]
-    return edited
+        case list(), list(), list() | tuple() if len(edited) == len(shown):
+            return [unmasked(*each) for each in zip(edited, shown, before, strict=True)]
+    return before if type(edited) is type(shown) and edited == shown else _anew(edited)
 
 
-def _as_shown(arguments: Any, secrets: frozenset[str]) -> Any:
-    return tellable(redact(mask_fields(arguments, secrets)))
+def _anew(value: Any, key: str = "") -> Any:
+    """What a person wrote in place of something, or added."""
+    if MASK in f"{key} {exact(value)}":
+        raise UsageError(f"{MASK} stands for what is hidden; leave that value as it was shown, or write it out")
+    return value
 
 
-def _as_before(value: Any, before: Any, secret: bool, secrets: frozenset[str]) -> Any:
-    return before if secret and value == MASK else unmasked(value, before, secrets)
+def _masked(arguments: Any, secrets: frozenset[str]) -> Any:
+    return redact(mask_fields(arguments, secrets))

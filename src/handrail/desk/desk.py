@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from types import EllipsisType
 from typing import Any, Self
 
 from handrail.app.opened import App
@@ -67,9 +68,11 @@ class Desk:
 
     async def __aexit__(self, *exc: object) -> None:
         self.app.listeners.remove(self._tools_changed)
-        await self._talks.close()
-        self.news.close()
-        await self._models.aclose()
+        try:
+            await self._talks.close()
+        finally:
+            self.news.close()
+            await self._models.aclose()
 
     def about(self) -> About:
         config = self.app.config
@@ -158,7 +161,8 @@ class Desk:
         client's: the same words are not said twice when an answer was lost.
 
         Raises:
-            UsageError: A turn is under way, there is no such conversation, or nothing is said.
+            UsageError: A turn is under way, here or in another program; there is no such conversation, or nothing is
+                said.
         """
         messages = said(text, attached, self.app.executor.now())
         return await (await self._talks.of(id)).say(messages, upto, once)
@@ -179,16 +183,21 @@ class Desk:
 
     async def dismiss(self, id: str) -> None:
         """The failure was seen."""
-        (await self._talks.of(id)).dismiss()
+        await (await self._talks.of(id)).dismiss()
 
-    async def choose(self, id: str, *, model: str | None = None, ensembles: Sequence[str] | None = None) -> None:
-        """Go on with another model or with other ensembles, from the next turn on. None leaves the model as it is;
-        ensembles are set to what is given, where None is all."""
+    async def choose(
+        self, id: str, *, model: str | None = None, ensembles: Sequence[str] | EllipsisType | None = ...
+    ) -> None:
+        """Go on with another model or with other ensembles, from the next turn on. What is not given stays as it is;
+        None is all ensembles."""
         talk = await self._talks.of(id)
+        chosen: dict[str, Any] = {}
         if model is not None:
             check_model(self.app.config, model)
-        chosen = None if ensembles is None else check_ensembles(self.app, ensembles)
-        await talk.choose(model=talk.chosen.model if model is None else model, ensembles=chosen)
+            chosen["model"] = model
+        if ensembles is not ...:
+            chosen["ensembles"] = None if ensembles is None else check_ensembles(self.app, ensembles)
+        await talk.choose(**chosen)
 
     async def fork(self, id: str, upto: int | None = None) -> str:
         """Another conversation that begins as this one does, with so many messages or one less where a call would be
@@ -235,19 +244,21 @@ class Desk:
         request: str,
         decision: Decision,
         *,
-        arguments: dict[str, Any] | None = None,
+        arguments: dict[str, Any] | str | None = None,
         reason: str = "",
         rule: str | None = None,
     ) -> None:
         """A person's word. `always` also sets the rule, one of those that the question offered. Arguments of `edit`
-        are checked first: what does not fit is refused with the reasons, and the question stays open.
+        are checked first: what does not fit is refused with the reasons, and the question stays open. They are a
+        value, or the text that a person made of `written`.
 
         Raises:
             UsageError: No such question waits (somebody else answered it), or the arguments do not fit.
         """
         word = self.asking.word(request, decision, arguments=arguments, reason=reason, rule=rule)
         if decision == "always" and rule is not None:
-            await asyncio.to_thread(self.app.person.approvals.add_rule, self.app.config.file, rule)
+            with self.asking.claimed(request):  # else it may be denied in another tab while the rule is written
+                await asyncio.to_thread(self.app.person.approvals.add_rule, self.app.config.file, rule)
         self.asking.answer(request, word, decision)
 
     def _tools_changed(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from itertools import islice
 from typing import Any
 
 from handrail.desk.values import Snapshot, Told
@@ -46,7 +47,7 @@ class Feed:
     def since(self, after: int) -> list[Told]:
         """What was told after that number; pieces of text that follow each other as one."""
         found: list[Told] = []
-        for told in list(self._told)[len(self._told) - (self.cursor - after) :]:
+        for told in reversed(list(islice(reversed(self._told), self.cursor - after))):
             last = found[-1] if found else None
             if last is not None and told.type == last.type and told.type in _PIECES:
                 found[-1] = Told(n=told.n, type=told.type, data={"text": last.data["text"] + told.data["text"]})

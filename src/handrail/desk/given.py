@@ -27,7 +27,7 @@ def said(text: str, attached: Sequence[Attached], at: int) -> tuple[Message, ...
     read = [(each, _text(each)) for each in attached]
     documents = [DocumentMessage(_name(each), text, at) for each, text in read if text is not None]
     media = [Media(media_type=each.media_type, data=each.data, name=_name(each)) for each, text in read if text is None]
-    words: tuple[Content, ...] = (Text(text),) if text else ()
+    words: tuple[Content, ...] = (Text(text),) if text.strip() else ()
     return (*documents, UserMessage((*words, *media), at))
 
 

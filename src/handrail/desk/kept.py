@@ -1,4 +1,4 @@
-"""A conversation on disk, and what of it was saved last."""
+"""A conversation on disk: what of it was saved last, and whether somebody else works on it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from handrail.app.opened import App
+from handrail.core.errors import LeaseHeld, UsageError
 from handrail.core.messages import Conversation, Message
 from handrail.desk.values import State, TalkSummary
 from handrail.execute.whole import to_the_end
@@ -29,6 +31,10 @@ class Kept:
         self._store = store
         self._saved = conversation, about.chosen
         self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def is_saving(self) -> bool:
+        return self._one_at_a_time.locked()
 
     async def save(self, now: Now, masked: Masked) -> None:
         """Keep it as it is, and as it has become when that is done.
@@ -59,6 +65,20 @@ class Kept:
         self._saved = conversation, chosen
         if self.title is title:
             self.title = None
+
+
+async def check_alone(app: App, id: str) -> None:
+    """What another program works on is not changed here: whoever saves last would undo what the other did.
+
+    Raises:
+        UsageError: Another program works on this conversation now.
+    """
+    if app.executor.holds(id):
+        return
+    try:
+        (await app.journal.lease(id)).release()
+    except LeaseHeld as held:
+        raise UsageError(f"another program is at work on this conversation: {held}") from held
 
 
 def summary(about: Metadata, state: State = "idle", excerpt: str = "") -> TalkSummary:

@@ -64,6 +64,10 @@ class Turn:
             begun=self._begun,
         )
 
+    def busy_with(self, ensemble: str) -> bool:
+        """Whether one of its tools is at work."""
+        return any(call.stage == "running" and call.name.startswith(f"{ensemble}:") for call in self._calls.values())
+
     def took_in(self, answered: Iterable[str]) -> tuple[LiveCall, ...]:
         """The conversation has what the model said, and the results of these calls: the calls that are left."""
         self._text.clear()
@@ -139,7 +143,7 @@ class Turn:
         facts: dict[str, Any] = {"outcome": event.outcome, "duration_us": event.duration_us}
         if isinstance(result, ToolResult):
             facts["result"] = clipped(spread(result))
-            facts["error"] = "" if result.error is None else result.error.code
+            facts["error"] = "" if result.error is None else tellable_text(result.error.code)
         return self._put(event.call_id, event.tool, stage="done", **facts)
 
     def _put(self, id: str, name: str, arguments: Any = None, **facts: Any) -> LiveCall:

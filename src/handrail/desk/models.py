@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ class Models:
         return known.llm
 
     async def aclose(self) -> None:
-        while self._open:
-            self._retired.append(self._open.popitem()[1].llm)
-        while self._retired:
-            await self._retired.pop().aclose()
+        async with AsyncExitStack() as closing:  # all of them, also if one fails
+            for llm in (*self._retired, *(each.llm for each in self._open.values())):
+                closing.push_async_callback(llm.aclose)
+            self._retired.clear()
+            self._open.clear()

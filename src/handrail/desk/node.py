@@ -17,6 +17,7 @@ from handrail.desk.asking import Asking
 from handrail.desk.desk import Desk
 from handrail.desk.service.service import DeskService
 from handrail.desk.service.views import Views
+from handrail.http.guard import is_loopback
 
 
 @asynccontextmanager
@@ -26,12 +27,12 @@ async def open_desk_node(
     wanted: Wanted = Wanted(),
     person: Person | None = None,
     *,
-    settings_writable: bool = True,
     look: float | None = LOOK,
     adjust: Adjust = lambda config: config,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[NetworkNode]:
-    """As `open_node`, with a page and what it calls.
+    """As `open_node`, with a page and what it calls. It may change the configuration, which says what runs on this
+    machine, only where no other machine reaches it, and nobody without a token.
 
     Raises:
         UsageError: Something in the configuration cannot be had.
@@ -44,7 +45,8 @@ async def open_desk_node(
         node = await stack.enter_async_context(
             open_node(config, journal, wanted, person, ask=asking.knowing, look=look, adjust=adjust, environ=environ)
         )
-        desk = Desk(node.app, asking, by=person.by, settings_writable=settings_writable, node_id=node.identity.node_id)
+        alone = is_loopback(config.node.host) and config.node.token_required
+        desk = Desk(node.app, asking, by=person.by, settings_writable=alone, node_id=node.identity.node_id)
         await stack.enter_async_context(desk)
         service = DeskService(desk, Views(desk, node))
         node.bus.register_service(service)

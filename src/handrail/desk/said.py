@@ -111,8 +111,16 @@ class Said:
     # ── telling and keeping ──────────────────────────────────────────────────────────
 
     def interrupted(self, why: str) -> None:
-        """It was cut off in mid-turn by something other than the person."""
+        """It stands in mid-turn, and nobody here works on it."""
         self.alert = self.alerts.of("stopped", why, self.conversation, **self.noted())
+        self.feed.tell("alert", self.alert)
+        self.tell_state()
+
+    def clear_alert(self) -> None:
+        if self.alert is not None:
+            self.alert = None
+            self.feed.tell("alert")
+            self.tell_state()
 
     def noted(self) -> dict[str, Any]:
         return {"id": self.around.new_id("alert"), "at": self.around.clock.now()}
@@ -134,7 +142,8 @@ class Said:
 
     def tell_items(self, at: int) -> None:
         messages = self.conversation.messages
-        told = {"from": at, "items": self.shown.items(messages, at), "total": len(messages)}
+        calls = () if self.turn is None else self.turn.live.calls
+        told = {"from": at, "items": self.shown.items(messages, at), "total": len(messages), "calls": calls}
         self.feed.tell("items", told)
 
     def tell_state(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 import msgspec
 
 from handrail.core.calls import Attachment, ToolResult
+from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import (
     AssistantMessage,
     DocumentMessage,
@@ -20,12 +21,15 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.core.redact import redact, redact_text
+from handrail.desk.exact import exact
 from handrail.desk.values import Clipped, Item, Part
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
 CLIP = 4_000
-"""Characters of a text that are shown at once."""
+"""Characters that are shown at once of what tools and documents say."""
+WORDS = 100_000
+"""Of what a person or a model says: whoever talks reads it."""
 _LARGEST = 2**53 - 1
 
 
@@ -41,15 +45,15 @@ class Shown:
     def item(self, index: int, message: Message) -> Item:
         match message:
             case UserMessage(at=at):
-                text = clipped(message.text) if message.text else None
+                text = clipped(message.text, WORDS) if message.text else None
                 return Item(index=index, kind="user", at=at, text=text, parts=_parts(media_of(message)))
             case AssistantMessage(text=text, at=at, model=model, usage=usage):
                 tokens = None if usage is None else (usage.input_tokens, usage.output_tokens)
                 cost = None if usage is None else usage.cost
-                said = clipped(text)
-                return Item(index=index, kind="assistant", at=at, text=said, model=model, tokens=tokens, cost=cost)
+                said, by = clipped(text, WORDS), tellable_text(model)
+                return Item(index=index, kind="assistant", at=at, text=said, model=by, tokens=tokens, cost=cost)
             case SupervisorMessage(text=text, at=at):
-                return Item(index=index, kind="supervisor", at=at, text=clipped(text))
+                return Item(index=index, kind="supervisor", at=at, text=clipped(text, WORDS))
             case DocumentMessage(name=name, text=text, at=at):
                 return Item(index=index, kind="document", at=at, text=clipped(text), name=tellable_text(name))
             case InvocationMessage():
@@ -82,7 +86,7 @@ class Shown:
             name=self.name(result.name),
             call_id=result.tool_call_id,
             outcome=result.outcome,
-            error="" if result.error is None else result.error.code,
+            error="" if result.error is None else tellable_text(result.error.code),
             duration_us=result.duration_us,
             reused_from=result.reused_from,
             side_effects=self.has_effects(result.name),
@@ -105,9 +109,10 @@ class Shown:
         return tool is not None and bool(tool.secrets)
 
     def arguments(self, name: str, arguments: dict[str, Any] | str) -> Any:
-        """As they may be shown: without what the tool marks as secret, nor what looks like one."""
+        """As they may be shown: without what the tool marks as secret, nor what looks like one. Most services send them
+        as text; it is shown as what it says."""
         tool = self.find(name)
-        return tellable(redact(arguments if tool is None else tool.masked(arguments)))
+        return tellable(redact(_read(arguments if tool is None else tool.masked(arguments))))
 
     def kept(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """As they may be kept outside this process: without what their tools mark as secret."""
@@ -126,7 +131,7 @@ class Shown:
         match message:
             case InvocationMessage(call=call):
                 arguments = self.arguments(call.name, call.arguments)
-                return arguments if isinstance(arguments, str) else _indented(arguments)
+                return arguments if isinstance(arguments, str) else exact(arguments)
             case ResultMessage(result=result):
                 return spread(result)
             case _:
@@ -150,19 +155,25 @@ def tellable(value: Any) -> Any:
     return value
 
 
+def _read(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+    try:
+        return parse_object(arguments) if isinstance(arguments, str) else arguments
+    except JSONTextError:
+        return arguments
+
+
 def tellable_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def clipped(text: str) -> Clipped:
-    text = tellable_text(text)
-    return Clipped(text=text) if len(text) <= CLIP else Clipped(text=text[:CLIP], whole=len(text))
+def clipped(text: str, most: int = CLIP) -> Clipped:
+    return Clipped(text=tellable_text(text[:most]), whole=len(text) if len(text) > most else 0)
 
 
 def spread(result: ToolResult) -> str:
     """What a tool answered, JSON over several lines."""
-    content = tellable(result.content)
-    return redact_text(content if isinstance(content, str) else _indented(content))
+    content = result.content
+    return redact_text(tellable_text(content) if isinstance(content, str) else exact(content))
 
 
 def shortened(value: Any) -> Any:
@@ -193,11 +204,7 @@ def _parts(media: Iterable[Media | Attachment]) -> tuple[Part, ...]:
             name=tellable_text(each.name or each.media_type),
             media_type=tellable_text(each.media_type),
             size=len(each.data or b""),
-            url=(each.url or "") if isinstance(each, Media) else "",
+            url=tellable_text(each.url or "") if isinstance(each, Media) else "",
         )
         for each in media
     )
-
-
-def _indented(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

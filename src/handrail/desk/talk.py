@@ -14,12 +14,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from handrail.core.context import Context
-from handrail.core.errors import HandrailError, UsageError
+from handrail.core.errors import LeaseHeld, UsageError
 from handrail.core.events import CallSettled, Event, Notice, ReasoningDelta, TextDelta
 from handrail.core.messages import AssistantMessage, Conversation, Message, ResultMessage
 from handrail.core.redact import redact_text
 from handrail.desk.choices import patterns
 from handrail.desk.given import title_of
+from handrail.desk.kept import check_alone
 from handrail.desk.live import Turn
 from handrail.desk.said import Around, Said
 from handrail.desk.shown import tellable_text
@@ -52,7 +53,7 @@ class Talk(Said):
     @property
     def in_use(self) -> bool:
         """Whether something happens in it now."""
-        return self.working or self._one_at_a_time.locked()
+        return self.working or self._one_at_a_time.locked() or self.kept.is_saving
 
     @property
     def is_needed(self) -> bool:
@@ -68,6 +69,7 @@ class Talk(Said):
             if upto is not None:
                 await self._take_back(upto)
             self._check_free()
+            await check_alone(self.around.app, self.id)
             await self._wind_up()
             if not self.kept.about.title and not words_from(said, 0).strip():
                 self.kept.title = title_of(said)
@@ -82,6 +84,7 @@ class Talk(Said):
     async def again(self) -> None:
         async with self._one_at_a_time:
             self._check_free()
+            await check_alone(self.around.app, self.id)
             conversation = to_answer(self.conversation)
             if not turns(conversation.messages):
                 raise UsageError("nothing was said yet that could be answered; say something first")
@@ -102,25 +105,26 @@ class Talk(Said):
 
     async def _take_back(self, upto: int) -> str:
         await self.stop()
+        await check_alone(self.around.app, self.id)
         messages = self.conversation.messages
         at = turn_at(messages, upto)
         self.become(self.conversation.upto(at))
-        self.dismiss()
+        self.clear_alert()
         self.tell_state()
         return words_from(messages, at)
 
-    def dismiss(self) -> None:
-        if self.alert is not None:
-            self.alert = None
-            self.feed.tell("alert")
-            self.tell_state()
+    async def dismiss(self) -> None:
+        self.clear_alert()
+        await self.save()
 
     async def choose(self, **chosen: Any) -> None:
+        await check_alone(self.around.app, self.id)
         self.chosen = replace(self.chosen, **chosen)
         self.tell_about()
         await self.save()
 
     async def rename(self, title: str) -> None:
+        await check_alone(self.around.app, self.id)
         self.kept.title = title
         await self.save()
 
@@ -129,6 +133,8 @@ class Talk(Said):
         self._closing = True
         self.kept.is_gone = gone
         await self.stop()
+        async with self._one_at_a_time:  # somebody may be about to begin a turn
+            await self.stop()
         if gone:
             self.feed.tell("gone")
         self.feed.close()
@@ -138,13 +144,15 @@ class Talk(Said):
         self.kept.took(about, conversation)
         self.chosen = about.chosen
         self.become(conversation)
-        self.dismiss()
+        self.clear_alert()
         self.tell_about()
         self.tell_state()
 
     def _check_free(self) -> None:
         if self.kept.is_gone:
             raise UsageError(f"conversation {self.id!r} was deleted")
+        if self._closing:
+            raise UsageError("the desk is closed; start the program again")
         if self.working:
             raise UsageError("a turn is under way in this conversation; wait for its end, or stop it")
 
@@ -157,7 +165,11 @@ class Talk(Said):
         """Calls that were left without a result get one before anybody speaks: what became of them, or that they
         never began."""
         executor, context = self.around.app.executor, Context(run=self.id)
-        results = [await executor.answered(message.call, context) for message in unanswered(self.conversation)]
+        try:
+            results = [await executor.answered(message.call, context) for message in unanswered(self.conversation)]
+        except BaseException:
+            executor.let_go(self.id)
+            raise
         if results:
             now = executor.now()
             self.become(self.conversation.add(*(ResultMessage(result, now) for result in results)))
@@ -168,9 +180,10 @@ class Talk(Said):
         self.chosen = replace(self.chosen, working=True, once=once)
         self._denied.clear()
         self.turn = Turn(self.shown, begun=self.around.clock.now(), model=self.model)
+        self.turn.requested.update(call.id for call in unanswered(self.conversation))  # they are taken up
         self._work = asyncio.create_task(self._answer())
         self._ending = asyncio.create_task(self._end(self._work))
-        self.dismiss()
+        self.clear_alert()
         self.tell_state()
 
     async def _answer(self) -> None:
@@ -179,35 +192,42 @@ class Talk(Said):
         app = self.around.app
         llm = self.around.models.open(app.config, self.model)
         runner = app.runner(llm, "pause", valid=patterns(self.chosen.ensembles, app.tools))
-        with self.around.asking.attend(self.id, self.id, self._heard):
+        with self.around.asking.attend(self.id, self.id, self._heard, self._busy_with):
             await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
+
+    def _busy_with(self, server: str) -> bool:
+        return self.turn is not None and self.turn.busy_with(server)
 
     async def _end(self, work: asyncio.Task[None]) -> None:
         await asyncio.wait({work})
         error = None if work.cancelled() else work.exception()
         try:
-            await self._let_go("stopped" if work.cancelled() else "done" if error is None else "failed")
-        except HandrailError as failed:
-            error = error or failed
-        try:
+            # Kept first: whoever takes up the run next reads what was said in it.
+            for step in (self._keep, self._let_go):
+                try:
+                    await step(work)
+                except Exception as failed:
+                    error = error or failed
             if error is not None:
                 self.raise_alert(self.alerts.of_error(error, self.conversation, **self.noted()))
-            self._put_away(broken=work.cancelled() or error is not None)
-            # Cut off by the end of the program, it is told as such when it is opened again.
-            self.chosen = replace(self.chosen, working=self._closing and work.cancelled())
-            await self.save()
-        except HandrailError as failed:
-            self.raise_alert(self.alerts.of_error(failed, self.conversation, **self.noted()))
         finally:
             self.turn = self._work = self._ending = None
             self.tell_state()
 
-    async def _let_go(self, reason: str) -> None:
+    async def _keep(self, work: asyncio.Task[None]) -> None:
+        self._put_away(broken=_broken(work))
+        # Cut off by the end of the program, it is told as such when it is opened again.
+        self.chosen = replace(self.chosen, working=self._closing and work.cancelled())
+        if work.cancelled() or not isinstance(work.exception(), LeaseHeld):  # then it is another's to keep
+            await self.save()
+
+    async def _let_go(self, work: asyncio.Task[None]) -> None:
         """Others may take up the run, and the next turn begins with the tools that there are then."""
+        executor = self.around.app.executor
         if unanswered(self.conversation):
-            self.around.app.executor.let_go(self.id)  # it is not over: a call waits
+            executor.let_go(self.id)  # it is not over: a call waits
         else:
-            await self.around.app.executor.finish(self.id, reason)
+            await executor.finish(self.id, "stopped" if work.cancelled() else "failed" if _broken(work) else "done")
 
     def _put_away(self, *, broken: bool) -> None:
         """What the model said before it broke off is kept as its words. What else is live is over, and so is the need
@@ -250,11 +270,11 @@ class Talk(Said):
         """The runner says how the conversation is now."""
         if conversation is self.conversation:
             return
+        answered = (each.invocation_id for each in conversation.messages if isinstance(each, ResultMessage))
+        left = () if self.turn is None else self.turn.took_in(answered)
         self.become(conversation)
-        if self.turn is not None:
-            answered = (each.invocation_id for each in conversation.messages if isinstance(each, ResultMessage))
-            for call in self.turn.took_in(answered):
-                self.feed.tell("call", call)
+        for call in left:
+            self.feed.tell("call", call)
 
     def _heard(self, event: str, data: Any) -> None:
         """A question of this conversation, or that it has its answer."""
@@ -268,3 +288,8 @@ class Talk(Said):
             self.around.news.tell(event, data["request"], data["request"])
         self.feed.tell(event, data)
         self.tell_state()
+
+
+def _broken(work: asyncio.Task[None]) -> bool:
+    """Whether it ended otherwise than it was to."""
+    return work.cancelled() or work.exception() is not None

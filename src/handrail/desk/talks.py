@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from handrail.core.errors import HandrailError, LeaseHeld, UsageError
+from msgspec.structs import replace
+
+from handrail.core.errors import HandrailError, UsageError
 from handrail.core.messages import Conversation
-from handrail.desk.kept import summary
+from handrail.desk.kept import check_alone, summary
 from handrail.desk.said import Around
 from handrail.desk.talk import Talk
 from handrail.desk.turns import begins_with
@@ -23,7 +25,6 @@ from handrail.store.metadata import Chosen, Metadata
 logger = logging.getLogger(__name__)
 
 _CUT_OFF = "the program ended in the middle of this turn; let the model answer again, or take the turn back"
-_ELSEWHERE = "another program is at work on this conversation: {}"
 _MOST_OPEN = 64
 """In memory, at which those go that nobody uses."""
 _FORGOTTEN = 24 * 3_600_000
@@ -62,6 +63,7 @@ class OpenTalks:
         about = await asyncio.to_thread(
             self._store.save, id, conversation, title=title, forked_from=forked_from, chosen=chosen
         )
+        self._let_go_of_idle()
         talk = self._talks[id] = Talk(self._around, about, conversation)
         talk.tell_news()
         return id
@@ -69,7 +71,11 @@ class OpenTalks:
     async def delete(self, id: str) -> None:
         """With the contents that no other one has."""
         async with self._one_at_a_time:
-            if (talk := self._talks.pop(id, None)) is not None:
+            talk = self._talks.get(id)
+            if talk is None or not talk.in_use:
+                await check_alone(self._around.app, id)
+            if talk is not None:
+                del self._talks[id]
                 await talk.close(gone=True)
             await asyncio.to_thread(self._delete, id)
         self._around.news.tell("gone", id, id)
@@ -77,7 +83,8 @@ class OpenTalks:
     def summary(self, about: Metadata, excerpt: str = "") -> TalkSummary:
         """Of one that need not be open."""
         talk = self._talks.get(about.id)
-        state = talk.state if talk is not None else "failed" if about.chosen.working else "idle"
+        failed = about.chosen.working or about.problem
+        state = talk.state if talk is not None else "failed" if failed else "idle"
         return summary(about, state, excerpt)
 
     async def close(self) -> None:
@@ -96,18 +103,27 @@ class OpenTalks:
             logger.exception("empty conversations could not be removed; everything else goes on")
 
     async def _open(self, id: str) -> Talk:
+        about, conversation, why = await self._found(id)
+        talk = Talk(self._around, about, conversation)
+        _told_why(talk, why)
+        return talk
+
+    async def _found(self, id: str) -> tuple[Metadata, Conversation, str]:
+        """As it stands on disk; and if that is in mid-turn, why."""
         about, conversation = await asyncio.to_thread(self._read, id)
         if not about.chosen.working:
-            return Talk(self._around, about, conversation)
+            return about, conversation, ""
+        if why := await self._elsewhere(id):
+            return about, conversation, why
+        return about, await self._from_record(id, conversation), _CUT_OFF
+
+    async def _elsewhere(self, id: str) -> str:
+        """That another program works on it, if one does."""
         try:
-            (await self._around.app.journal.lease(id)).release()
-        except LeaseHeld as held:
-            why = _ELSEWHERE.format(held)
-        else:
-            why, conversation = _CUT_OFF, await self._from_record(id, conversation)
-        talk = Talk(self._around, about, conversation)
-        talk.interrupted(why)
-        return talk
+            await check_alone(self._around.app, id)
+        except UsageError as error:
+            return str(error)
+        return ""
 
     async def _from_record(self, id: str, saved: Conversation) -> Conversation:
         """What the record has of a turn that was cut off, if it knows more of it than was saved."""
@@ -123,19 +139,35 @@ class OpenTalks:
         except UsageError:  # another program deleted it
             await talk.close(gone=True)
             del self._talks[talk.id]
+            self._around.news.tell("gone", talk.id, talk.id)
             raise
-        if about.revision > talk.kept.about.revision and not talk.in_use:
-            found = await asyncio.to_thread(self._read, talk.id)
-            if not talk.in_use:
-                talk.take_over(*found)
+        # One that another program worked on may have been left in mid-turn since.
+        was_left = talk.chosen.working and not await self._elsewhere(talk.id)
+        if about.revision <= talk.kept.about.revision and not was_left:
+            return
+        about, conversation, why = await self._found(talk.id)
+        if not talk.in_use and about.revision >= talk.kept.about.revision:
+            talk.take_over(about, conversation)
+            _told_why(talk, why)
 
     def _read(self, id: str) -> tuple[Metadata, Conversation]:
         return self._store.about(id), self._store.load(id)
 
     def _delete(self, id: str) -> None:
         self._store.delete(id)
-        self._store.sweep()
+        try:
+            self._store.sweep()
+        except HandrailError:
+            logger.exception("conversation %s is deleted; contents that nobody has any more stay on disk", id)
 
     def _let_go_of_idle(self) -> None:
         if len(self._talks) >= _MOST_OPEN:
             self._talks = {id: talk for id, talk in self._talks.items() if talk.is_needed}
+
+
+def _told_why(talk: Talk, why: str) -> None:
+    if why:
+        talk.interrupted(why)
+    if why == _CUT_OFF:
+        # It is told until somebody does something with it. What they then take back does not come back from the record.
+        talk.chosen = replace(talk.chosen, working=False)

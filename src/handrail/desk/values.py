@@ -87,7 +87,10 @@ class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool: str
     description: str
     arguments: dict[str, Any]
-    """Secrets masked. An edited value that is still the mask means the secret as it is."""
+    """Secrets masked. For programs: numbers that a browser would round are texts."""
+    written: str = ""
+    """The same for people, as JSON: exactly what will run, but for secrets. One that is still masked in an edit means
+    the secret as it is."""
     input_schema: dict[str, Any] = field(default_factory=dict)
     why: str = ""
     """Why a person is asked although a standing rule may cover the call."""
@@ -117,6 +120,8 @@ class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: Clipped | None = None
     duration_us: int | None = None
     side_effects: bool = False
+    run: str = ""
+    """Of a tool that is tried: where it is in the record. In a conversation that is said once for all calls."""
 
 
 class Live(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -180,8 +185,8 @@ class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: Any = None
     """text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its id. question: a
     `Question`. answered: {"request", "decision", "by"}. state: {"state", "model", "begun"}. items: {"from", "items",
-    "total"}: every message from that index on is replaced, and what is live is over. alert: an `Alert`, or {} once it
-    is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted)."""
+    "total", "calls"}: every message from that index on is replaced, and of what is live only these calls are left.
+    alert: an `Alert`, or {} once it is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted)."""
 
 
 class Attached(Struct, frozen=True, kw_only=True):
@@ -291,6 +296,8 @@ class RunRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str = ""
     title: str = ""
     """Of the conversation, if it is one."""
+    tools: tuple[str, ...] = ()
+    """Some that it called, by name."""
 
 
 class EntryRow(Struct, frozen=True, kw_only=True, omit_defaults=True):

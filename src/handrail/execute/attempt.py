@@ -42,6 +42,7 @@ class Attempt:
         "result",
         "still_running",
         "tool",
+        "waited",
     )
 
     def __init__(self, call: ToolCall, context: Context, recorder: Recorder) -> None:
@@ -57,6 +58,8 @@ class Attempt:
         self.ran = False
         self.cancelled = False
         self.still_running = False
+        self.waited = 0.0
+        """Seconds for a person's word."""
         self.result: ToolResult | None = None
         """The answer of a call whose caller is gone."""
 

@@ -175,7 +175,7 @@ class Executor:
             result = attempt.result or attempt.refused(Cancelled(_AGAIN if attempt.ran else _NEVER))
         result = msgspec.structs.replace(
             honest(attempt, result),
-            duration_us=int((self._clock.monotonic() - started) * 1e6),
+            duration_us=int((self._clock.monotonic() - started - attempt.waited) * 1e6),
             untrusted=from_outside(attempt.tool, result),
         )
         if attempt.recorder.instant:
@@ -201,10 +201,7 @@ class Executor:
         if not tool.reads:
             why = suspicion(tool, attempt.recorder.ledger, self.policy.after_untrusted)
             if attempt.grant is None and (why or self.policy.confirm_side_effects):
-                granted = await self._confirmer.confirm(tool, call, arguments, attempt.recorder, why)
-                attempt.grant = granted.request
-                attempt.take(granted.arguments)
-                warnings += granted.warnings
+                warnings += await self._confirm(attempt, tool, why)
         result, _ = await self._reuse.run(
             call_id=call.id,
             deduplicator=self._deduplicators[tool],
@@ -218,6 +215,17 @@ class Executor:
             execute=lambda: self._performer.perform(attempt),
         )
         return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
+
+    async def _confirm(self, attempt: Attempt, tool: Tool, why: str) -> tuple[str, ...]:
+        """What the tool takes is told without the time in which a person thought about it."""
+        asked = self._clock.monotonic()
+        try:
+            granted = await self._confirmer.confirm(tool, attempt.call, attempt.arguments, attempt.recorder, why)
+        finally:
+            attempt.waited = self._clock.monotonic() - asked
+        attempt.grant = granted.request
+        attempt.take(granted.arguments)
+        return granted.warnings
 
     def _resolve(self, call: ToolCall, context: Context, tools: RegisteredTools) -> Tool:
         tool = tools.find(call.name)

@@ -7,7 +7,7 @@ asking again gives the same answer, whatever happened in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
@@ -31,13 +31,11 @@ class Ledger:
     """One run's calls, from its history and from now on."""
 
     def __init__(
-        self, run: str, tools: RegisteredTools, lease: Lease | None = None, history: Iterable[Recorded] = ()
+        self, run: str, tools: RegisteredTools, lease: Lease | None = None, history: Sequence[Recorded] = ()
     ) -> None:
         self.run = run
         self.tools = tools
         """What its calls may name, from when it was begun or taken up until it is let go."""
-        self.is_new = True
-        """Whether nothing was written in it yet but that it began."""
         self._lease = lease
         self._settled: dict[str, ToolResult] = {}
         self._on_the_way: dict[str, ToolResult] = {}
@@ -66,10 +64,12 @@ class Ledger:
             if isinstance(event, CallIntended):
                 self.before[event.call_id] = event
         self.unknown |= {id for id, begun in self.open.items() if begun.side_effects}
+        self.history: Sequence[Recorded] | None = history
+        """What was read when it was taken up, nothing if it is new; None once something was written besides."""
 
     def note(self, event: Recorded) -> None:
         """Take an event into account, from the history or just recorded."""
-        self.is_new = False
+        self.history = None
         match event:
             case CallIntended():
                 self.open[event.call_id] = event

@@ -59,9 +59,10 @@ class Runs:
 
     async def history(self, run: str) -> list[Recorded]:
         """What the journal has of a run; nothing without a journal, or when the run has only just begun."""
-        ledger = self._ledgers.get(run)
-        if self._journal is None or (ledger is not None and ledger.is_new):
+        if self._journal is None:
             return []
+        if (ledger := self._ledgers.get(run)) is not None and ledger.history is not None:
+            return list(ledger.history)
         return await self._journal.history(run)
 
     async def finish(self, run: str, reason: str) -> None:

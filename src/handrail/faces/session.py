@@ -77,6 +77,8 @@ class Session:
     ) -> None:
         self.llm = provider if isinstance(provider, LLM) else LLM(provider)
         self._provider = provider
+        if context.run:
+            raise UsageError(f"a session has its own run and cannot be {context.run!r}; leave it out of the context")
         items = tuple(tools)
         registered(*items)  # what is wrong with them is said now, and not when the first prompt comes
         self._closes_model = self.llm is not provider

@@ -33,12 +33,13 @@ def conversation_of(events: Iterable[Recorded]) -> Conversation:
         match event:
             case ConversationChanged(keep=keep, messages=added):
                 _settle(messages, waiting, results)
-                messages = [*messages[:keep], *_there(event.run, added)]
-                waiting = [message.id for message in unanswered(Conversation(tuple(messages)))]
+                del messages[keep:]
+                messages += _there(event.run, added)
+                waiting = [message.id for message in _unanswered(messages)]
             case ReplyGiven(messages=given):
                 _settle(messages, waiting, results)
                 messages += _there(event.run, given)
-                waiting = [message.id for message in unanswered(Conversation(tuple(messages)))]
+                waiting = [message.id for message in _unanswered(messages)]
             case CallSettled(result=ToolResult() as result) | CallAmended(result=ToolResult() as result, why="person"):
                 results[event.call_id] = ResultMessage(result, event.at)
     if all(id in results for id in waiting):  # else it was cut off here, and is taken up at its calls
@@ -59,13 +60,20 @@ def _there(run: str, messages: tuple[Message, ...] | None) -> tuple[Message, ...
 
 def unanswered(conversation: Conversation) -> tuple[InvocationMessage, ...]:
     """The calls at the end of a conversation that have no result: where a run was cut off."""
-    answered = {message.invocation_id for message in conversation.messages if isinstance(message, ResultMessage)}
+    return _unanswered(conversation.messages)
+
+
+def _unanswered(messages: Sequence[Message]) -> tuple[InvocationMessage, ...]:
+    """Looks at the end only: it is asked again at every reply, of conversations of any length."""
+    answered: set[str] = set()
     found: list[InvocationMessage] = []
-    for message in reversed(conversation.messages):
+    for message in reversed(messages):
         match message:
+            case ResultMessage():
+                answered.add(message.invocation_id)
             case InvocationMessage() if message.id not in answered:
                 found.append(message)
-            case InvocationMessage() | ResultMessage():
+            case InvocationMessage():
                 continue
             case _:
                 break

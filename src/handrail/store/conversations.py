@@ -13,6 +13,7 @@ method blocks: call them from a thread if an event loop must go on meanwhile.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -32,6 +33,8 @@ from handrail.store import metadata
 from handrail.store.content import ContentError, ContentFolder, make_folder, write_whole
 from handrail.store.metadata import Chosen, Metadata
 from handrail.store.packing import digests, pack, unpack
+
+logger = logging.getLogger(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _TITLE = 60
@@ -103,26 +106,26 @@ class ConversationStore:
         return forked
 
     def list(self) -> tuple[Metadata, ...]:
-        """All of them, the last saved first."""
+        """All of them, the last saved first; also one that is damaged, with its `problem`."""
         with self._locked(fcntl.LOCK_SH):
             return self._all()
 
     def search(self, words: str) -> tuple[Found, ...]:
-        """Where this text occurs, in whatever case, in titles and in what was said and answered."""
+        """Where this text occurs, in whatever case, in titles and in what was said and answered. Of one that is
+        damaged only the title is read."""
         needle = words.casefold()
         with self._locked(fcntl.LOCK_SH):
             return tuple(
                 Found(about.id, about.title, index, excerpt)
                 for about in self._all()
-                for index, text in _texts(about, self._read(about.id, about).messages)
+                for index, text in _texts(about, self._readable(about))
                 if (excerpt := _excerpt(text, needle)) is not None
             )
 
     def delete(self, id: str) -> None:
-        """Remove a conversation. `sweep()` then removes the contents that no other one has."""
+        """Remove a conversation, damaged or not. `sweep()` then removes the contents that no other one has."""
         with self._locked():
-            self._about(id)
-            place = self._place(id)
+            place = self._file(id).parent
             gone = place.with_name(f"{id}{_DELETED}")
             shutil.rmtree(gone, ignore_errors=True)  # one that was cut off may have left it
             place.rename(gone)
@@ -131,7 +134,11 @@ class ConversationStore:
             self._saved.pop(id, None)
 
     def sweep(self) -> int:
-        """Remove contents that belong to no conversation, and say how many that were."""
+        """Remove contents that belong to no conversation, and say how many that were.
+
+        Raises:
+            ContentError: One is damaged, and nobody knows what belongs to it: nothing is removed.
+        """
         with self._locked():
             used = {
                 digest for id in self._ids() for line in self._lines(id, self._about(id)) for digest in digests(line)
@@ -217,14 +224,33 @@ class ConversationStore:
             raise ContentError(f"{str(path)!r} is cut off: {len(data)} of {about.bytes} bytes; restore it from a copy")
         return tuple(data[: about.bytes].splitlines(keepends=True))
 
+    def _readable(self, about: Metadata) -> tuple[Message, ...]:
+        """For a search, which does not end at what is damaged."""
+        if about.problem:
+            return ()
+        try:
+            return self._read(about.id, about).messages
+        except ContentError:
+            logger.warning("conversation %s is not searched: it cannot be read", about.id, exc_info=True)
+            return ()
+
     def _about(self, id: str) -> Metadata:
+        return metadata.read(self._file(id))
+
+    def _file(self, id: str) -> Path:
         path = self._place(id) / "metadata.toml"
         if not path.exists():
             raise UsageError(f"there is no conversation {id!r} in {str(self._folder)!r}")
-        return metadata.read(path)
+        return path
+
+    def _listed(self, id: str) -> Metadata:
+        try:
+            return self._about(id)
+        except ContentError as error:
+            return metadata.damaged(self._file(id), error)
 
     def _all(self) -> tuple[Metadata, ...]:
-        found = [self._about(id) for id in self._ids()]
+        found = [self._listed(id) for id in self._ids()]
         return tuple(sorted(found, key=lambda each: (each.updated, each.id), reverse=True))
 
     def _ids(self) -> tuple[str, ...]:

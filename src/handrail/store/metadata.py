@@ -46,6 +46,8 @@ class Metadata(Struct, frozen=True, kw_only=True):
     forked_from: str | None = None
     chosen: Chosen = Chosen()
     format: int = FORMAT
+    problem: str = ""
+    """In a list, why it cannot be read. It is written nowhere."""
 
 
 def read(path: Path) -> Metadata:
@@ -59,6 +61,16 @@ def read(path: Path) -> Metadata:
     if found.format > FORMAT:
         raise ContentError(f"{str(path)!r} was written by a later version of handrail; use that one")
     return found
+
+
+def damaged(path: Path, why: ContentError) -> Metadata:
+    """What is left to say of one that cannot be read: where it lies, and since when."""
+    try:
+        changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        changed = moment(0)
+    id = path.parent.name
+    return Metadata(id=id, title=id, created=changed, updated=changed, problem=str(why))
 
 
 def write(path: Path, metadata: Metadata) -> None:

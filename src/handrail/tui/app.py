@@ -6,6 +6,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.traceback import Traceback
 from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -22,6 +23,7 @@ from handrail.tui.help import Help
 from handrail.tui.proof import Proof
 from handrail.tui.talks import Talks
 from handrail.tui.tools import Tools
+from handrail.tui.trial import Trial
 from handrail.tui.words import line
 
 
@@ -32,10 +34,6 @@ class Tui(App[None]):
     TITLE = "handrail"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", "Help"),
-        Binding("ctrl+o", "talks", "Talks", priority=True),
-        Binding("f2", "tools", "Tools"),
-        Binding("f3", "proof", "Proof"),
         Binding("ctrl+q", "quit", "Quit", priority=True),
     ]
 
@@ -63,27 +61,26 @@ class Tui(App[None]):
             case Alert(conversation=talk) if talk != self.chat.talk:
                 self.bell()
                 self.notify(said(about), title="In another conversation", severity="error", markup=False)
-            case Question(conversation=talk) if talk != self.chat.talk and not self._trying:
+            case Question(conversation=talk) if talk not in (self.chat.talk, *(each.run for each in self._trials)):
                 self.notify(f"{line(about.tool, 60)} waits for your word; Ctrl+O goes there", markup=False)
             case str() if kind == "gone":
                 self._working.discard(about)
 
     @property
-    def _trying(self) -> bool:
-        """Whether a tool is tried: its questions are asked there."""
-        return any(isinstance(each, Tools) for each in self.screen_stack)
+    def _trials(self) -> list[Trial]:
+        """Tools that are tried: their questions are asked there."""
+        return [each for each in self.screen_stack if isinstance(each, Trial)]
 
     def tell(self, text: str) -> None:
         """Something that the program says beside everything else."""
         self.notify(line(text), markup=False)
 
-    # ── keys ─────────────────────────────────────────────────────────────────────────
+    def _fatal_error(self) -> None:
+        """A bug: where it is, and no values, which Textual would show too. There may be secrets among them."""
+        self.bell()
+        self.panic(Traceback(show_locals=False))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """One of the great screens at a time, and none over a dialog."""
-        if action in ("help", "talks", "tools", "proof"):
-            return self.screen is self.chat
-        return True
+    # ── keys ─────────────────────────────────────────────────────────────────────────
 
     def action_help(self) -> None:
         self.push_screen(Help())
@@ -103,8 +100,10 @@ class Tui(App[None]):
 
     @work(exclusive=True, group="quit")
     async def action_quit(self) -> None:  # type: ignore[override]  # a worker, since it may ask
-        busy = self._working or self.chat.state == "working" or self.desk.questions
-        if not busy or await self.push_screen_wait(
-            Sure("A turn is under way. Leaving stops it; what was done stays done and on record.", "Leave")
+        turn = self._working or self.chat.state == "working" or self.desk.questions
+        trial = any(each.under_way for each in self._trials)
+        what = "A tool is at work" if trial else "A turn is under way"
+        if not (turn or trial) or await self.push_screen_wait(
+            Sure(f"{what}. Leaving stops it; what was done stays done and on record.", "Leave")
         ):
             self.exit()

@@ -13,12 +13,15 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import ProgressBar, Static
 
+from handrail.desk.exact import exact
 from handrail.desk.values import Clipped, Item, LiveCall
-from handrail.tui.words import duration, inline, json_text, line, plain, sign_of
+from handrail.tui.words import MUTED, duration, inline, line, plain, sign_of
 
 _LINES = 60
 """Of an unfolded result, before the person asks for the whole."""
+_ARGUMENTS = 8_000
 _ERROR_LINES = 6
+_ERROR_WIDTH = 400
 _STAGES = {
     # stage      sign, says
     "writing": ("✎", "is being written"),
@@ -86,7 +89,7 @@ class Card(Vertical, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,space", "fold", "Fold"),
-        Binding("w", "whole", "Whole result"),
+        Binding("w", "whole", "Whole"),
     ]
 
     class Whole(Message):
@@ -161,9 +164,7 @@ def _head(shown: Shown, unfolded: bool, width: int) -> Content:
     fold = "▾" if unfolded else "▸"
     room = width - len(name) - len(end) - 10
     given = inline(shown.arguments if shown.arguments is not None else shown.written, room) if room > 8 else ""
-    return Content.assemble(
-        f"{fold} ", (f"{sign} ", style), (name, "bold"), "  ", (given, "$text-muted"), "  ", (end, style)
-    )
+    return Content.assemble(f"{fold} ", (f"{sign} ", style), (name, "bold"), "  ", (given, MUTED), "  ", (end, style))
 
 
 def _error(shown: Shown) -> Content | None:
@@ -171,15 +172,16 @@ def _error(shown: Shown) -> Content | None:
     said = "" if shown.result is None else shown.result.text
     lines = said.strip().splitlines()
     cut = [*lines[:_ERROR_LINES], "…"] if len(lines) > _ERROR_LINES else lines
-    words = "\n".join(each[:400] for each in cut)
+    words = "\n".join(each if len(each) <= _ERROR_WIDTH else f"{each[:_ERROR_WIDTH]}…" for each in cut)
     told = f"{shown.error}: {words}" if shown.error and shown.error != shown.outcome else words
     return plain(told, "$text-error") if told else None
 
 
 def _body(shown: Shown) -> Content:
     arguments = shown.arguments if shown.arguments is not None else shown.written
-    given = arguments if isinstance(arguments, str) else json_text(arguments)
-    pieces = [plain("arguments", "bold"), plain("\n" + given[:8_000])]
+    given = arguments if isinstance(arguments, str) else exact(arguments)
+    cut = f"\n… the first {_ARGUMENTS:,} of {len(given):,} characters" if len(given) > _ARGUMENTS else ""
+    pieces = [plain("arguments", "bold"), plain(f"\n{given[:_ARGUMENTS]}{cut}")]
     if shown.result is not None:
         pieces += [plain("\nresult", "bold"), plain("\n" + _first(shown.result))]
     return Content.assemble(*pieces)

@@ -6,7 +6,6 @@ The screen follows a conversation of the desk and tells it what the person wants
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import aclosing
 from typing import Any, ClassVar
 
@@ -16,12 +15,13 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from handrail.core.errors import HandrailError
 from handrail.desk.desk import Desk
-from handrail.desk.values import Alert, Attached, EnsembleChoice, Question, Snapshot, State, Told
+from handrail.desk.values import Alert, Attached, Question, Snapshot, State, Told
 from handrail.tui.alert import Banner
+from handrail.tui.asking import done, got
 from handrail.tui.card import Card
-from handrail.tui.dialogs import Line, Pick, PickSome, Whole
+from handrail.tui.choosing import pick_ensembles, pick_model
+from handrail.tui.dialogs import Line, Pick, Whole
 from handrail.tui.files import attached
 from handrail.tui.prompt import Prompt
 from handrail.tui.question import Ask
@@ -32,18 +32,22 @@ from handrail.tui.words import count, line, plain
 _STATES: dict[State, str] = {
     "idle": "",
     "working": "working, Esc stops it",
-    "waiting": "waits for your word",
+    "waiting": "waits for your word, F7 asks",
     "failed": "failed",
 }
 
 
 class Chat(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "stop", "Stop", show=False),
         Binding("ctrl+n", "new", "New", priority=True),
+        Binding("ctrl+o", "app.talks", "Talks", priority=True),
         Binding("ctrl+z", "undo", "Undo", priority=True),
-        Binding("f4", "model", "Model"),
-        Binding("f5", "ensembles", "Sets"),
+        Binding("f2", "app.tools", "Tools"),
+        Binding("f3", "app.proof", "Proof"),
+        Binding("f1", "app.help", "Help"),
+        Binding("escape", "stop", "Stop", show=False),
+        Binding("f4", "model", "Model", show=False),
+        Binding("f5", "ensembles", "Sets of tools", show=False),
         Binding("f6", "alert", "To the alert", show=False, priority=True),
         Binding("f7", "question", "To the question", show=False, priority=True),
         Binding("ctrl+t", "attach", "Attach", show=False, priority=True),
@@ -61,6 +65,9 @@ class Chat(Screen[None]):
         self._ensembles: tuple[str, ...] | None = None
         self._title = ""
         self._questions: dict[str, Question] = {}
+        """Those that wait, by request."""
+        self._put: set[str] = set()
+        """Those that were on the screen."""
         self._attached: tuple[Attached, ...] = ()
         self._upto: int | None = None
         """Where the words that are being edited were said; sending them takes back everything from there on."""
@@ -83,23 +90,23 @@ class Chat(Screen[None]):
         """Show that conversation from now on."""
         self.talk = talk
         self._edit(None)
-        self._questions = {}
+        self._questions, self._put = {}, set()
         self._follow(talk)
 
     # ── what is told ─────────────────────────────────────────────────────────────────
 
     @work(exclusive=True, group="follow")
     async def _follow(self, talk: str) -> None:
-        try:
-            async with aclosing(self._desk.follow(talk)) as told:
-                async for each in told:
-                    match each:
-                        case Snapshot():
-                            await self._begin(each)
-                        case Told():
-                            await self._hear(each.type, each.data)
-        except HandrailError as error:
-            self._complain(error)
+        await got(self, self._listen(talk))
+
+    async def _listen(self, talk: str) -> None:
+        async with aclosing(self._desk.follow(talk)) as told:
+            async for each in told:
+                match each:
+                    case Snapshot():
+                        await self._begin(each)
+                    case Told():
+                        await self._hear(each.type, each.data)
 
     async def _begin(self, now: Snapshot) -> None:
         self._total, self._title, self._model, self._ensembles = now.total, now.title, now.model, now.ensembles
@@ -144,16 +151,23 @@ class Chat(Screen[None]):
     def _say_about(self) -> None:
         named = ", ".join(each or "own tools" for each in self._ensembles or ())
         sets = "all tools" if self._ensembles is None else named or "no tools"
-        state = f" · {_STATES[self.state]}" if _STATES[self.state] else ""
+        state = f"{_STATES[self.state]} · " if _STATES[self.state] else ""
         title = line(self._title, 40) or "new conversation"
-        self.query_one("#about", Static).update(plain(f"{title} · {line(self._model, 30)} · {line(sets, 30)}{state}"))
+        chosen = f"F4 {line(self._model, 30)} · F5 {line(sets, 30)}"
+        self.query_one("#about", Static).update(plain(f"{state}{title} · {chosen}"))
 
     # ── questions ────────────────────────────────────────────────────────────────────
 
     def _ask(self, question: Question) -> None:
         self._questions[question.request] = question
         if not any(isinstance(each, Ask) for each in self.app.screen_stack):
+            self._put.add(question.request)
             self.app.push_screen(Ask(self._desk, question))
+
+    def on_screen_resume(self) -> None:
+        """Here again: what could not be asked while something else was."""
+        if new := [each for each in self._questions.values() if each.request not in self._put]:
+            self._ask(new[0])
 
     async def _answered(self, request: str) -> None:
         self._questions.pop(request, None)
@@ -168,7 +182,7 @@ class Chat(Screen[None]):
         if self._questions:
             self._ask(next(iter(self._questions.values())))
         elif self.state == "waiting":
-            await self._try(self._desk.again(self.talk))
+            await got(self, self._desk.again(self.talk))
 
     # ── what the person wants ────────────────────────────────────────────────────────
 
@@ -178,25 +192,32 @@ class Chat(Screen[None]):
 
     @work(group="say")
     async def _say(self, text: str) -> None:
-        if await self._try(self._desk.say(self.talk, text, self._attached, upto=self._upto)):
+        """The prompt is free at once: what is typed meanwhile stays, and a second Enter says nothing twice."""
+        prompt = self.query_one(Prompt)
+        prompt.load_text("")
+        if await done(self, self._desk.say(self.talk, text, self._attached, upto=self._upto)):
             self._edit(None)
-            self.query_one(Prompt).load_text("")
             self.query_one(Transcript).anchor()
+        elif not prompt.text:
+            prompt.begin(text)
 
     def action_stop(self) -> None:
-        if self._upto is not None or self._attached:
+        """A turn at work is stopped first of all."""
+        if self.state != "working" and (self._upto is not None or self._attached):
             self._edit(None)
         elif self.state in ("working", "waiting"):
-            self.run_worker(self._try(self._desk.stop(self.talk)))
+            self.run_worker(got(self, self._desk.stop(self.talk)))
         self.query_one(Prompt).focus()
 
     @work(group="new")
     async def action_new(self) -> None:
-        self.go(await self._desk.begin(model=self._model or None, ensembles=self._ensembles))
+        begun = await got(self, self._desk.begin(model=self._model or None, ensembles=self._ensembles))
+        if begun is not None:
+            self.go(begun)
 
     @work(exclusive=True, group="dialog")
     async def action_undo(self) -> None:
-        found = await points(self._desk, self.talk, self._total)
+        found = await got(self, points(self._desk, self.talk, self._total))
         if not found:
             self.notify("Nothing was said here yet.")
             return
@@ -206,11 +227,10 @@ class Chat(Screen[None]):
             await self._undo(int(upto))
 
     async def _undo(self, upto: int) -> None:
-        try:
-            words = await self._desk.undo(self.talk, upto)
-        except HandrailError as error:
-            self._complain(error)
+        words = await got(self, self._desk.undo(self.talk, upto))
+        if words is None:
             return
+        self._edit(None)
         self.query_one(Prompt).begin(words)
         self.notify("Taken back. What tools did stays done, and stays on record.")
 
@@ -224,11 +244,11 @@ class Chat(Screen[None]):
                 self._edit(alert.upto)
                 self.query_one(Prompt).begin(alert.words)
             case "on" if self.state in ("working", "waiting"):  # the model has read of it, and goes on by itself
-                await self._try(self._desk.dismiss(self.talk))
+                await got(self, self._desk.dismiss(self.talk))
             case "on":
-                await self._try(self._desk.again(self.talk))
+                await got(self, self._desk.again(self.talk))
             case "dismiss":
-                await self._try(self._desk.dismiss(self.talk))
+                await got(self, self._desk.dismiss(self.talk))
         self.query_one(Prompt).focus()
 
     def action_alert(self) -> None:
@@ -237,33 +257,26 @@ class Chat(Screen[None]):
 
     @work(exclusive=True, group="dialog")
     async def action_model(self) -> None:
-        models = self._desk.about().models
-        rows = [(each.name, f"{each.name}  {each.model}" if each.model else each.name) for each in models]
-        name = await self.app.push_screen_wait(Pick("Go on with which model?", rows, chosen=self._model))
+        name = await self.app.push_screen_wait(pick_model(self._desk.about(), self._model))
         if name is not None:
-            await self._try(self._desk.choose(self.talk, model=name, ensembles=self._ensembles))
+            await got(self, self._desk.choose(self.talk, model=name, ensembles=self._ensembles))
 
     @work(exclusive=True, group="dialog")
     async def action_ensembles(self) -> None:
-        known = self._desk.about().ensembles
-        rows = [(each.name, _set_row(each)) for each in known]
-        every = tuple(each.name for each in known)
-        chosen = every if self._ensembles is None else self._ensembles
-        taken = await self.app.push_screen_wait(PickSome("Which sets of tools are offered?", rows, chosen))
+        about = self._desk.about()
+        taken = await self.app.push_screen_wait(pick_ensembles(about, self._ensembles))
         if taken is not None:
-            wanted = None if set(taken) == set(every) else taken
-            await self._try(self._desk.choose(self.talk, ensembles=wanted))
+            every = {each.name for each in about.ensembles}
+            await got(self, self._desk.choose(self.talk, ensembles=None if set(taken) == every else taken))
 
     @work(exclusive=True, group="dialog")
     async def action_attach(self) -> None:
         path = await self.app.push_screen_wait(Line("Attach which file?", note="It goes with what you say next."))
         if path is None:
             return
-        try:
-            self._attached = (*self._attached, await asyncio.to_thread(attached, path))
-        except HandrailError as error:
-            self._complain(error)
-        self._say_writing()
+        if (file := await got(self, asyncio.to_thread(attached, path))) is not None:
+            self._attached = (*self._attached, file)
+            self._say_writing()
 
     def _edit(self, upto: int | None) -> None:
         self._upto = upto
@@ -290,28 +303,12 @@ class Chat(Screen[None]):
     async def _older(self) -> None:
         transcript = self.query_one(Transcript)
         if transcript.first > 0:
-            await transcript.older(await self._desk.items(self.talk, transcript.first, PIECE))
+            await transcript.older(await got(self, self._desk.items(self.talk, transcript.first, PIECE)) or ())
 
     @on(Card.Whole)
     async def _whole(self, event: Card.Whole) -> None:
         shown = event.shown
         text = shown.result.text if shown.result is not None else ""
         if shown.result is not None and shown.result.whole and shown.index is not None:
-            text = await self._desk.whole(self.talk, shown.index)
+            text = await got(self, self._desk.whole(self.talk, shown.index)) or text
         self.app.push_screen(Whole(f"{line(shown.name, 60)}, {count(len(text), 'character')}", text))
-
-    async def _try(self, work: Awaitable[Any]) -> bool:
-        try:
-            await work
-        except HandrailError as error:
-            self._complain(error)
-            return False
-        return True
-
-    def _complain(self, error: HandrailError) -> None:
-        self.notify(line(str(error)), severity="error", markup=False)
-
-
-def _set_row(choice: EnsembleChoice) -> str:
-    problem = f", {line(choice.problem, 40)}" if choice.problem else ""
-    return f"{choice.name or 'own tools'}, {count(choice.tools, 'tool')}{problem}"

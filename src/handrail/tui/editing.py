@@ -5,7 +5,6 @@ It stays open until what stands there is taken. What is wrong is said under it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
@@ -15,11 +14,11 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static, TextArea
 
-from handrail.core.errors import HandrailError, UsageError
-from handrail.tui.words import json_text, plain
+from handrail.core.errors import HandrailError
+from handrail.tui.words import plain
 
-Take = Callable[[dict[str, Any]], Awaitable[None]]
-"""Does something with the values, or says by a `HandrailError` what does not fit."""
+Take = Callable[[str], Awaitable[None]]
+"""Does something with what stands there, or says by a `HandrailError` what does not fit."""
 
 
 class EditJson(ModalScreen[bool]):
@@ -30,10 +29,10 @@ class EditJson(ModalScreen[bool]):
         Binding("ctrl+s,f10", "take", "Take it", priority=True),
     ]
 
-    def __init__(self, title: str, values: Any, take: Take, *, note: str = "") -> None:
+    def __init__(self, title: str, text: str, take: Take, *, note: str = "") -> None:
         super().__init__()
         self._title = title
-        self._values = values
+        self._text = text
         self._take = take
         self._note = note
 
@@ -42,13 +41,13 @@ class EditJson(ModalScreen[bool]):
             yield Static(plain(self._title, "bold"))
             if self._note:
                 yield Static(plain(self._note), classes="note")
-            yield TextArea(json_text(self._values), soft_wrap=True, show_line_numbers=True, compact=True)
+            yield TextArea(self._text, soft_wrap=True, show_line_numbers=True, compact=True)
             yield Static(id="problems", classes="problems")
         yield Footer(compact=True, show_command_palette=False)
 
     async def action_take(self) -> None:
         try:
-            await self._take(_object(self.query_one(TextArea).text))
+            await self._take(self.query_one(TextArea).text)
         except HandrailError as error:
             self.query_one("#problems", Static).update(plain(str(error), "$text-error"))
             return
@@ -76,18 +75,3 @@ def _empty(field: dict[str, Any]) -> Any:
         return choices[0]
     kind = field.get("type")
     return _EMPTY.get(kind) if isinstance(kind, str) else None
-
-
-def _object(text: str) -> dict[str, Any]:
-    """Raises:
-    UsageError: It is no JSON object, and where it goes wrong.
-    """
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"This is no JSON: {error}") from error
-    except RecursionError as error:
-        raise UsageError("This JSON is nested too deeply.") from error
-    if not isinstance(found, dict):
-        raise UsageError('Write an object, as {"name": "value"}.')
-    return found

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -16,14 +15,15 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from handrail.core.errors import HandrailError
 from handrail.desk.values import EntryRow, RunPage, RunRow
-from handrail.desk.views.proofs import ProofViews, safe
+from handrail.desk.views.proofs import ProofViews, Runs, safe
 from handrail.proof.audit import Report, audit, export_run
+from handrail.tui.asking import got
 from handrail.tui.dialogs import Line, Whole
 from handrail.tui.files import write_new
-from handrail.tui.words import count, line, moment
+from handrail.tui.words import MUTED, count, line, moment
 
+_RUNS = 100
 _PIECE = 100
 _SHOWN = 50
 _NOT_PROVEN = (
@@ -49,6 +49,8 @@ class Proof(Screen[None]):
         self._journal = journal
         self._current = current
         self._runs: tuple[RunRow, ...] = ()
+        self._more = False
+        """Whether there are runs before the last of them."""
         self._entries: tuple[EntryRow, ...] = ()
         self._run = ""
         self._count = 0
@@ -78,25 +80,37 @@ class Proof(Screen[None]):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
-        found = await self._try(self._views.runs(limit=_PIECE, search=self.query_one(Input).value))
+        found = await got(self, self._views.runs(limit=_RUNS, search=self.query_one(Input).value))
         if found is None:
             return
-        self._runs = found.runs
+        self._runs = ()
         options = self.query_one("#runs", OptionList)
         options.clear_options()
-        options.add_options(Option(_run_row(each)) for each in self._runs)
-        ids = [each.run for each in self._runs]
+        self._put_runs(found)
+        ids = [each.run for each in found.runs]
         if ids:
             options.highlighted = ids.index(self._current) if self._current in ids else 0
+
+    @work(exclusive=True, group="load")
+    async def load_more(self) -> None:
+        last, search = self._runs[-1].run, self.query_one(Input).value
+        if (found := await got(self, self._views.runs(last, _RUNS, search))) is not None:
+            self._put_runs(found)
+
+    def _put_runs(self, found: Runs) -> None:
+        self._runs, self._more = (*self._runs, *found.runs), found.more
+        self.query_one("#runs", OptionList).add_options(Option(_run_row(each)) for each in found.runs)
 
     @on(OptionList.OptionHighlighted, "#runs")
     def looked_at(self, event: OptionList.OptionHighlighted) -> None:
         if event.option_index < len(self._runs):
             self.show_run(self._runs[event.option_index].run)
+        if self._more and event.option_index == len(self._runs) - 1:
+            self.load_more()
 
     @work(exclusive=True, group="run")
     async def show_run(self, run: str) -> None:
-        page: RunPage | None = await self._try(self._views.run(run, limit=_PIECE))
+        page = await got(self, self._views.run(run, limit=_PIECE))
         entries = self.query_one("#entries", OptionList)
         entries.clear_options()
         self._run, self._entries, self._count = run, (), 0
@@ -119,7 +133,7 @@ class Proof(Screen[None]):
 
     @work(exclusive=True, group="on")
     async def read_on(self, run: str, first: int) -> None:
-        page = await self._try(self._views.run(run, first, _PIECE))
+        page = await got(self, self._views.run(run, first, _PIECE))
         if page is not None and (self._run, len(self._entries)) == (run, first):
             self._put(page)
 
@@ -128,7 +142,7 @@ class Proof(Screen[None]):
         entry = self._entries[event.option_index]
         body = entry.body
         if body is None and entry.body_size and not entry.erased:
-            found = await self._try(self._views.body(self._run, entry.seq))
+            found = await got(self, self._views.body(self._run, entry.seq))
             body = None if found is None else found.body
         said = "(erased)" if entry.erased else body or "(no body)"
         text = f"{entry.says}\n\nleaf\n{entry.leaf}\n\nbody\n{said}\n\nproof\n" + "\n".join(entry.proof)
@@ -143,7 +157,7 @@ class Proof(Screen[None]):
     @work(exclusive=True, group="verify")
     async def action_verify(self) -> None:
         self.notify("Checking every entry …", timeout=1)
-        report = await self._try(asyncio.to_thread(audit, self._journal))
+        report = await got(self, asyncio.to_thread(audit, self._journal))
         if report is not None:
             self.app.push_screen(Whole("The record", verdict(report)))
 
@@ -154,12 +168,12 @@ class Proof(Screen[None]):
         if not call:
             self.notify("Go to an entry of a call first: Tab, then the arrows.")
             return
-        file = await self._try(self._views.receipt(self._run, call))
+        file = await got(self, self._views.receipt(self._run, call))
         if file is None:
             return
         note = "It holds the arguments or the result of the call: give it only to those who may read them."
         path = await self.app.push_screen_wait(Line("Write the receipt to which file?", file.name, note=note))
-        if path is not None and (done := await self._try(asyncio.to_thread(write_new, path, file.data))) is not None:
+        if path is not None and (done := await got(self, asyncio.to_thread(write_new, path, file.data))) is not None:
             self.notify(line(str(done)), title="Written", markup=False)
 
     @work(exclusive=True, group="files")
@@ -170,17 +184,9 @@ class Proof(Screen[None]):
         path = await self.app.push_screen_wait(Line("Export to which folder?", f"{safe(self._run)}.proof", note=note))
         if path is None:
             return
-        folder = await self._try(asyncio.to_thread(_export, self._journal, self._run, path))
+        folder = await got(self, asyncio.to_thread(_export, self._journal, self._run, path))
         if folder is not None:
             self.notify(line(str(folder)), title="Exported", markup=False)
-
-    async def _try(self, work: Awaitable[Any]) -> Any:
-        """What came of it; None if it was refused, which is said."""
-        try:
-            return await work
-        except HandrailError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
-            return None
 
 
 def verdict(report: Report) -> str:
@@ -207,9 +213,9 @@ def _export(journal: Path, run: str, path: str) -> Path:
 
 
 def _run_row(row: RunRow) -> Content:
-    style = "$text-error" if row.failed or row.in_doubt else "$text-muted"
+    style = "$text-error" if row.failed or row.in_doubt else MUTED
     return Content.assemble(
-        (moment(row.started, "%m-%d %H:%M "), "$text-muted"),
+        (moment(row.started, "%m-%d %H:%M "), MUTED),
         line(row.title or row.run, 18),
         (
             f"\n  {count(row.calls, 'call')}{f', {row.failed} failed' if row.failed else ''}, {line(row.state, 12)}",
@@ -219,4 +225,4 @@ def _run_row(row: RunRow) -> Content:
 
 
 def _entry_row(entry: EntryRow) -> Content:
-    return Content.assemble((moment(entry.at, "%H:%M:%S "), "$text-muted"), line(entry.says, 200))
+    return Content.assemble((moment(entry.at, "%H:%M:%S "), MUTED), line(entry.says, 200))

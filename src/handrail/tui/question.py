@@ -5,8 +5,7 @@ No key that somebody may be typing just then is an answer: the focus is on the a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -17,16 +16,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Footer, Static
 from textual.widgets.button import ButtonVariant
 
-from handrail.core.errors import HandrailError
 from handrail.desk.desk import Decision, Desk
+from handrail.desk.exact import exact
 from handrail.desk.values import Question
+from handrail.tui.asking import done
 from handrail.tui.dialogs import Line, Pick
 from handrail.tui.editing import EditJson, beginning
-from handrail.tui.words import json_text, line, plain
+from handrail.tui.words import MUTED, line, plain
 
 _BUTTONS: tuple[tuple[str, str, ButtonVariant], ...] = (
     # id        says             variant
     ("allow", "Allow once", "success"),
+    ("fill", "Answer…", "success"),
     ("always", "Always…", "default"),
     ("deny", "Deny…", "error"),
     ("edit", "Edit…", "default"),
@@ -70,16 +71,18 @@ class Ask(ModalScreen[None]):
     @work(exclusive=True)
     async def answer(self, id: str) -> None:
         match id:
-            case "allow" if self.question.form is not None:
-                await self._edit(beginning(self.question.form))
-            case "allow" | "later":
-                await self._settle(self._decide("allow" if id == "allow" else "later"))
+            case "allow":
+                await self._decide("allow")
+            case "later":
+                await self._decide("later")
+            case "fill":
+                await self._edit(exact(beginning(self.question.form or {})))
             case "always":
                 await self._always()
             case "deny":
                 await self._deny()
             case "edit":
-                await self._edit(self.question.arguments)
+                await self._edit(self.question.written)
 
     async def close(self) -> None:
         """It has its word from elsewhere: nothing that was opened from here is wanted any more."""
@@ -92,7 +95,7 @@ class Ask(ModalScreen[None]):
         title, note = f"Deny {line(self.question.tool, 60)}", "A reason for the model, if you like."
         reason = await self.app.push_screen_wait(Line(title, note=note, may_be_empty=True))
         if reason is not None:
-            await self._settle(self._decide("deny", reason=reason))
+            await self._decide("deny", reason=reason)
 
     async def _always(self) -> None:
         rule = await self.app.push_screen_wait(
@@ -103,26 +106,22 @@ class Ask(ModalScreen[None]):
             )
         )
         if rule is not None:
-            await self._settle(self._decide("always", rule=rule))
+            await self._decide("always", rule=rule)
 
-    async def _edit(self, values: dict[str, Any]) -> None:
+    async def _edit(self, text: str) -> None:
+        note = "Ctrl+S gives it these." if self.question.form is not None else "Ctrl+S runs it with these."
         title = f"{'Values' if self.question.form is not None else 'Arguments'} of {line(self.question.tool, 60)}"
-        taken = await self.app.push_screen_wait(EditJson(title, values, self._take, note="Ctrl+S runs it with these."))
+        taken = await self.app.push_screen_wait(EditJson(title, text, self._take, note=note))
         if taken and self.is_current:
             self.dismiss(None)
 
-    async def _take(self, values: dict[str, Any]) -> None:
-        await self._desk.decide(self.question.request, "edit", arguments=values)
+    async def _take(self, text: str) -> None:
+        await self._desk.decide(self.question.request, "edit", arguments=text)
 
-    def _decide(self, decision: Decision, *, reason: str = "", rule: str | None = None) -> Awaitable[None]:
-        return self._desk.decide(self.question.request, decision, reason=reason, rule=rule)
-
-    async def _settle(self, decided: Awaitable[None]) -> None:
-        try:
-            await decided
-        except HandrailError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
-        if self.is_current:
+    async def _decide(self, decision: Decision, *, reason: str = "", rule: str | None = None) -> None:
+        """A word that is refused leaves the question open, and the dialog with it."""
+        decided = self._desk.decide(self.question.request, decision, reason=reason, rule=rule)
+        if await done(self, decided) and self.is_current:
             self.dismiss(None)
 
 
@@ -130,8 +129,10 @@ def _offered(question: Question, id: str) -> bool:
     match id:
         case "always":
             return bool(question.rules)
-        case "edit":
+        case "allow" | "edit":
             return question.form is None
+        case "fill":
+            return question.form is not None
     return True
 
 
@@ -141,10 +142,9 @@ def _title(question: Question) -> Content:
 
 
 def _what(question: Question) -> Content:
-    shown = question.form if question.form is not None else question.arguments
-    pieces = [plain(json_text(shown))]
-    if question.why:
-        pieces.append(plain(f"\n\nYou are asked because {line(question.why)}.", "$text-warning"))
-    if question.description:
-        pieces.append(plain(f"\n\n{question.description.strip()}", "$text-muted"))
-    return Content.assemble(*pieces)
+    why = plain(f"You are asked because {line(question.why)}." if question.why else "", "$text-warning")
+    if question.form is None:
+        pieces = (plain(question.written), why, plain(question.description.strip(), MUTED))
+    else:
+        pieces = (plain(question.description.strip()), why, plain(exact(question.form), MUTED))
+    return Content("\n\n").join(piece for piece in pieces if piece)

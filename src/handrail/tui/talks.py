@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -14,12 +13,12 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from handrail.core.errors import HandrailError
 from handrail.desk.desk import Desk
 from handrail.desk.values import TalkSummary
+from handrail.tui.asking import got
 from handrail.tui.dialogs import Line, Sure
 from handrail.tui.files import read, write_new
-from handrail.tui.words import count, line, moment
+from handrail.tui.words import MUTED, count, line, moment
 
 _STATES = {"working": "▶ working", "waiting": "? waits", "failed": "✗ failed", "idle": ""}
 
@@ -56,11 +55,10 @@ class Talks(Screen[str | None]):
     async def _show(self) -> None:
         options = self.query_one(OptionList)
         at = options.highlighted or 0
-        try:
-            self._talks = await self._desk.talks(self.query_one(Input).value.strip())
-        except HandrailError as error:
-            self._complain(error)
+        found = await got(self, self._desk.talks(self.query_one(Input).value.strip()))
+        if found is None:
             return
+        self._talks = found
         options.clear_options()
         options.add_options(Option(_row(each, each.id == self._current)) for each in self._talks)
         if self._talks:
@@ -87,7 +85,7 @@ class Talks(Screen[str | None]):
 
     @work(exclusive=True)
     async def action_fork(self) -> None:
-        if (talk := self._chosen) is not None and (forked := await self._try(self._desk.fork(talk.id))) is not None:
+        if (talk := self._chosen) is not None and (forked := await got(self, self._desk.fork(talk.id))) is not None:
             self.dismiss(forked)
 
     @work(exclusive=True)
@@ -96,7 +94,7 @@ class Talks(Screen[str | None]):
             return
         title = await self.app.push_screen_wait(Line("Which title?", line(talk.title)))
         if title is not None:
-            await self._try(self._desk.rename(talk.id, title))
+            await got(self, self._desk.rename(talk.id, title))
             await self._show()
 
     @work(exclusive=True)
@@ -105,24 +103,24 @@ class Talks(Screen[str | None]):
             return
         question = f"Delete “{line(talk.title, 60)}”, {count(talk.messages, 'message')}?\nThe record of what ran stays."
         if await self.app.push_screen_wait(Sure(question, "Delete")):
-            await self._try(self._desk.delete(talk.id))
+            await got(self, self._desk.delete(talk.id))
             await self._show()
 
     @work(exclusive=True)
     async def action_share(self) -> None:
-        if (talk := self._chosen) is None or (file := await self._try(self._desk.share(talk.id))) is None:
+        if (talk := self._chosen) is None or (file := await got(self, self._desk.share(talk.id))) is None:
             return
         note = "It holds all that was said and what tools answered: give it only to those who may read that."
         path = await self.app.push_screen_wait(Line("Write it to which file?", file.name, note=note))
-        if path is not None and (done := await self._try(asyncio.to_thread(write_new, path, file.data))) is not None:
+        if path is not None and (done := await got(self, asyncio.to_thread(write_new, path, file.data))) is not None:
             self.notify(line(str(done)), title="Written", markup=False)
 
     @work(exclusive=True)
     async def action_take(self) -> None:
         path = await self.app.push_screen_wait(Line("Take a conversation from which file?"))
-        if path is None or (data := await self._try(asyncio.to_thread(read, path))) is None:
+        if path is None or (data := await got(self, asyncio.to_thread(read, path))) is None:
             return
-        if (taken := await self._try(self._desk.take(data))) is not None:
+        if (taken := await got(self, self._desk.take(data))) is not None:
             self.dismiss(taken)
 
     @property
@@ -130,25 +128,14 @@ class Talks(Screen[str | None]):
         at = self.query_one(OptionList).highlighted
         return None if at is None or at >= len(self._talks) else self._talks[at]
 
-    async def _try(self, work: Awaitable[Any]) -> Any:
-        """What came of it; None if it was refused, which is said."""
-        try:
-            return await work
-        except HandrailError as error:
-            self._complain(error)
-            return None
-
-    def _complain(self, error: HandrailError) -> None:
-        self.notify(line(str(error)), severity="error", markup=False)
-
 
 def _row(talk: TalkSummary, current: bool) -> Content:
     state = _STATES[talk.state]
     return Content.assemble(
         ("● " if current else "  ", "$text-accent"),
         (line(talk.title, 44) or "(nothing said yet)", "bold"),
-        (f"  {moment(talk.updated)}, {count(talk.messages, 'message')}", "$text-muted"),
-        ("  forked" if talk.forked_from else "", "$text-muted"),
+        (f"  {moment(talk.updated)}, {count(talk.messages, 'message')}", MUTED),
+        ("  forked" if talk.forked_from else "", MUTED),
         (f"  {state}" if state else "", "$text-warning"),
         (f"\n    {line(talk.excerpt, 70)}" if talk.excerpt else "", "italic"),
     )

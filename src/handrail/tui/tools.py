@@ -14,13 +14,15 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from handrail.core.errors import HandrailError, UsageError
+from handrail.core.errors import UsageError
 from handrail.desk.desk import Desk
+from handrail.desk.exact import exact, read_object
 from handrail.desk.values import ToolPage, ToolRow
 from handrail.desk.views.tools import ToolViews
+from handrail.tui.asking import got
 from handrail.tui.editing import EditJson, beginning
 from handrail.tui.trial import Trial
-from handrail.tui.words import count, duration, json_text, line, plain
+from handrail.tui.words import MUTED, count, duration, line, plain
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -39,6 +41,8 @@ class Tools(Screen[None]):
         self._views = views
         self._rows: tuple[ToolRow, ...] = ()
         self._shown: tuple[ToolRow, ...] = ()
+        self._tool = ""
+        """The one that is looked at."""
 
     def compose(self) -> ComposeResult:
         yield Static("Tools", classes="title")
@@ -55,10 +59,7 @@ class Tools(Screen[None]):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
-        try:
-            self._rows = await self._views.rows()
-        except HandrailError as error:
-            self._complain(error)
+        self._rows = await got(self, self._views.rows()) or ()
         self._list()
 
     @on(Input.Changed)
@@ -68,8 +69,9 @@ class Tools(Screen[None]):
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(Option(_row(each)) for each in self._shown)
-        if self._shown:
-            options.highlighted = 0
+        names = [each.name for each in self._shown]
+        if names:
+            options.highlighted = names.index(self._tool) if self._tool in names else 0
         title = self.query(".title").first(Static)
         title.update(f"Tools: {len(self._shown)} of {len(self._rows)}")
 
@@ -83,7 +85,8 @@ class Tools(Screen[None]):
     @on(OptionList.OptionHighlighted)
     def looked_at(self, event: OptionList.OptionHighlighted) -> None:
         if event.option_index < len(self._shown):
-            self.show_tool(self._shown[event.option_index].name)
+            self._tool = self._shown[event.option_index].name
+            self.show_tool(self._tool)
 
     @on(OptionList.OptionSelected)
     def picked(self) -> None:
@@ -91,10 +94,8 @@ class Tools(Screen[None]):
 
     @work(exclusive=True, group="tool")
     async def show_tool(self, name: str) -> None:
-        try:
-            page = await self._views.page(name)
-        except HandrailError as error:
-            self._complain(error)
+        page = await got(self, self._views.page(name))
+        if page is None:
             return
         self.query_one("#tool", Static).update(Content("\n").join(_page(page)))
         self.query_one(".page").scroll_home(animate=False)
@@ -105,16 +106,15 @@ class Tools(Screen[None]):
         if at is None or at >= len(self._shown):
             return
         name = self._shown[at].name
-        try:
-            page = await self._views.page(name)
-        except HandrailError as error:
-            self._complain(error)
+        page = await got(self, self._views.page(name))
+        if page is None:
             return
         note = "Ctrl+S runs it, through the same checks as a model's call." + _effects(page.row)
-        given = page.examples[0] if page.examples else beginning(page.input_schema)
+        given = exact(page.examples[0] if page.examples else beginning(page.input_schema))
         fitting: list[dict[str, Any]] = []
 
-        async def take(arguments: dict[str, Any]) -> None:
+        async def take(text: str) -> None:
+            arguments = read_object(text)
             if problems := self._views.find(name).validator.problems(arguments):
                 raise UsageError("\n".join(problems))
             fitting.append(arguments)
@@ -122,9 +122,6 @@ class Tools(Screen[None]):
         if await self.app.push_screen_wait(EditJson(f"Try {line(name, 60)}", given, take, note=note)):
             await self.app.push_screen_wait(Trial(self._desk, name, fitting[-1]))
             self.load()
-
-    def _complain(self, error: HandrailError) -> None:
-        self.notify(line(str(error)), severity="error", markup=False)
 
 
 def _fits(row: ToolRow, words: list[str]) -> bool:
@@ -139,15 +136,13 @@ def _effects(row: ToolRow) -> str:
 def _row(row: ToolRow) -> Content:
     sign = ("✎ ", "$text-warning") if row.side_effects else ("  ", "")
     failed = (f" ✗{row.failed}", "$text-error") if row.failed else ("", "")
-    return Content.assemble(sign, line(row.name, 22), (f" {row.picked}" if row.picked else "", "$text-muted"), failed)
+    return Content.assemble(sign, line(row.name, 24), (f" {row.picked}" if row.picked else "", MUTED), failed)
 
 
 def _page(page: ToolPage) -> Iterator[Content]:
     row = page.row
     yield plain(line(row.name), "bold")
-    yield plain(
-        f"{line(row.source or 'own')} · {line(row.effects)}{' · deprecated' if row.deprecated else ''}", "$text-muted"
-    )
+    yield plain(f"{line(row.source or 'own')} · {line(row.effects)}{' · deprecated' if row.deprecated else ''}", MUTED)
     yield plain(page.description.strip() or "(no description)")
     yield plain(f"\n{_use(row)}", "bold")
     if row.recent:
@@ -162,11 +157,11 @@ def _page(page: ToolPage) -> Iterator[Content]:
     nobody = "none; a person is asked each time" if row.side_effects else "none; it changes nothing, so nobody is asked"
     yield plain("\n".join(map(line, page.rules)) or nobody)
     yield plain("\ninput", "bold")
-    yield plain(json_text(page.input_schema))
+    yield plain(exact(page.input_schema))
     if page.output_schema is not None:
         yield plain("\noutput", "bold")
-        yield plain(json_text(page.output_schema))
-    yield plain(f"\ndefinition {page.definition}", "$text-muted")
+        yield plain(exact(page.output_schema))
+    yield plain(f"\ndefinition {page.definition}", MUTED)
 
 
 def _use(row: ToolRow) -> str:

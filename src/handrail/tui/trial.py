@@ -12,10 +12,10 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Footer
 
-from handrail.core.errors import HandrailError
 from handrail.desk.desk import Desk
 from handrail.desk.values import LiveCall, Question
 from handrail.desk.views.trying import tried
+from handrail.tui.asking import got
 from handrail.tui.card import Card, Shown
 from handrail.tui.dialogs import Whole
 from handrail.tui.question import Ask
@@ -31,6 +31,9 @@ class Trial(ModalScreen[None]):
         self._tool = name
         self._arguments = arguments
         self._cards: dict[str, Card] = {}
+        self.run = ""
+        """The one that it makes on the record."""
+        self.under_way = True
 
     def compose(self) -> ComposeResult:
         yield VerticalScroll(classes="dialog tall", can_focus=False)
@@ -41,13 +44,14 @@ class Trial(ModalScreen[None]):
 
     @work
     async def attempt(self) -> None:
+        await got(self, self._work())
+        self.under_way = False
+
+    async def _work(self) -> None:
         frames = tried(self._desk.app, self._desk.asking, self._desk.news, self._tool, self._arguments)
-        try:
-            async with aclosing(frames) as told:
-                async for _, data in told:
-                    await self._hear(data)
-        except HandrailError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+        async with aclosing(frames) as told:
+            async for _, data in told:
+                await self._hear(data)
 
     async def _hear(self, data: Any) -> None:
         match data:
@@ -61,6 +65,7 @@ class Trial(ModalScreen[None]):
                         await each.close()
 
     async def _show(self, call: LiveCall) -> None:
+        self.run = call.run
         if call.call_id in self._cards:
             self._cards[call.call_id].show(Shown.live(call))
             return

@@ -12,7 +12,10 @@ from typing import Any
 
 from textual.content import Content
 
+from handrail.core.amounts import count as count
+from handrail.core.amounts import duration as duration
 from handrail.core.visible import block, visible
+from handrail.desk.exact import exact
 
 OUTCOMES = {
     # outcome                sign, style
@@ -22,6 +25,7 @@ OUTCOMES = {
     "needs_confirmation": ("?", "$text-warning"),
     "in_doubt": ("?", "$text-error"),
 }
+MUTED = "$foreground 65%"
 _FAILED = ("✗", "$text-error")
 
 
@@ -36,35 +40,19 @@ def plain(text: str, style: str = "") -> Content:
 
 
 def line(text: str, most: int = 0) -> str:
-    """Text of anybody in one line; short, if so many letters are the most."""
-    shown = visible(" ".join(text[: 4 * most if most else None].split()))
-    return shown if not most or len(shown) <= most else shown[: most - 1] + "…"
+    """Text of anybody in one line; short, if so many letters are the most. What is cut ends in "…"."""
+    start = text[: 4 * most] if most else text
+    shown = visible(" ".join(start.split()))
+    return shown if not most or (len(shown) <= most and len(start) == len(text)) else shown[: most - 1] + "…"
 
 
 def inline(arguments: Any, most: int) -> str:
-    """The arguments of a call in one short line."""
+    """The arguments of a call in one short line; a text that says an object as that object."""
+    if isinstance(arguments, str):
+        arguments = _said(arguments)
     if not isinstance(arguments, dict):
-        return line(arguments if isinstance(arguments, str) else json_text(arguments), most)
+        return line(arguments if isinstance(arguments, str) else exact(arguments), most)
     return line(" ".join(f"{key}={_brief(value, most)}" for key, value in arguments.items()), most)
-
-
-def json_text(value: Any, indent: int | None = 2) -> str:
-    """JSON that reads back as the same value, in which no letter can hide or steer the terminal."""
-    written = json.dumps(value, indent=indent, ensure_ascii=False)
-    if written.isascii():
-        return written
-    return "".join(each if each == "\n" or visible(each) == each else json.dumps(each)[1:-1] for each in written)
-
-
-def duration(microseconds: int) -> str:
-    seconds = microseconds / 1e6
-    if seconds < 0.001:
-        return f"{microseconds} µs"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
 def moment(at: int, spelled: str = "%Y-%m-%d %H:%M") -> str:
@@ -75,13 +63,13 @@ def moment(at: int, spelled: str = "%Y-%m-%d %H:%M") -> str:
         return f"{at} ms"  # a time that a damaged file claims
 
 
-def count(number: int, noun: str) -> str:
-    """`1 entry`, `2 entries`."""
-    if number != 1:
-        noun = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number:,} {noun}"
+def _said(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # it is still being written, or never was JSON
 
 
 def _brief(value: Any, most: int) -> str:
     # A long text is cut first: an argument may be a whole file.
-    return json_text(value[: 4 * most] if isinstance(value, str) else value, indent=None)
+    return exact(value[: 4 * most] if isinstance(value, str) else value, indent=None)

@@ -53,7 +53,7 @@ class DeskService:
             finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.wait(tasks)
+                await asyncio.gather(*tasks, return_exceptions=True)
 
         return handle
 

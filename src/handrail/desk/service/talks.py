@@ -39,6 +39,7 @@ _ATTACHED = {
     "maxItems": 32,
     "items": closed({"name": _NAME, "media_type": _NAME, "data": _BYTES}, ["name", "media_type", "data"]),
 }
+_GIVEN = {"type": ["object", "string"], "description": "A string is the JSON text: exact, where a browser rounds."}
 _DECISION = {"enum": ["allow", "always", "deny", "edit", "later"]}
 
 
@@ -111,7 +112,7 @@ class Talks:
             return {"words": await desk.undo(given["id"], given["upto"])}
 
         async def choose(given: dict[str, Any]) -> Any:
-            await desk.choose(given["id"], model=given.get("model"), ensembles=given.get("ensembles"))
+            await desk.choose(**given)
 
         chosen = {"model": _MODEL, "ensembles": _ENSEMBLES}
         words = {**one, "text": _WORDS, "attached": _ATTACHED, "upto": _INDEX, "once": _ID}
@@ -160,7 +161,7 @@ class Talks:
         async def dismiss(given: dict[str, Any]) -> Any:
             await desk.dismiss(given["id"])
 
-        word = {"request": _ID, "decision": _DECISION, "arguments": {"type": "object"}, "reason": _SHORT}
+        word = {"request": _ID, "decision": _DECISION, "arguments": _GIVEN, "reason": _SHORT}
         rule = {"type": "string", "minLength": 1, "maxLength": 10_000}
         yield answers("desk.questions", "What waits for a word.", questions)
         yield answers(

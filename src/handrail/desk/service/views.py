@@ -81,7 +81,7 @@ class Views:
 
         paging = {"before": _ID, "limit": _most(RUNS), "search": _WORDS}
         yield answers("desk.runs", "The runs of the record, the newest first.", runs, paging)
-        part = {"run": _ID, "first": _PLACE, "limit": _most(ENTRIES)}
+        part = {"run": _ID, "first": _PLACE, "limit": _most(ENTRIES), "size": _PLACE}
         yield answers("desk.run", "Entries of a run, with proofs.", run, part, ["run"])
         yield answers("desk.body", "A body too long for a list.", body, {"run": _ID, "seq": _PLACE}, ["run", "seq"])
         yield answers("desk.bundle", "The proof bundle of a run.", bundle, {"run": _ID}, ["run"], seconds=300.0)

@@ -19,6 +19,8 @@ _NODES, _CAPABILITIES, _TRACES, _LOOKED_AT = 200, 1_000, 100, 2_000
 _WORDS = 300
 _LOST_FOR = 600.0
 """Seconds for which a node that is gone is still shown."""
+_SET = 1_000
+"""Milliseconds by which the two clocks differ once one of them was set."""
 
 
 class NetworkView:
@@ -37,6 +39,7 @@ class NetworkView:
         self._clock = clock
         self._pace = pace
         self._older = older
+        self._day = self._began()
 
     async def changes(self) -> AsyncGenerator[Network, None]:
         """How it is now, and again whenever that has changed."""
@@ -104,10 +107,16 @@ class NetworkView:
         return peer.name if peer.bus.node_id == node else ""
 
     def _at(self, seen: float) -> int:
-        """A moment of the steady clock as one of the day; 0 is never."""
+        """A moment of the steady clock as one of the day; 0 is never. The same moment is the same one each time."""
         if seen == float("-inf"):
             return 0
-        return self._clock.now() - int((self._clock.monotonic() - seen) * 1000)
+        if abs(self._began() - self._day) > _SET:
+            self._day = self._began()
+        return round(self._day + seen * 1000)
+
+    def _began(self) -> float:
+        """When the steady clock began to count."""
+        return self._clock.now() - self._clock.monotonic() * 1000
 
     def _traces(self, ours: set[str]) -> tuple[TraceRow, ...]:
         recent = self._bus.recent_traces(_LOOKED_AT)

@@ -44,6 +44,8 @@ _TOGETHER = 512 * 1024
 """Bytes of all bodies that are sent with their entries."""
 _LARGEST = 32 * 1024 * 1024
 _SAYS = 300
+_NAMED = 3
+"""Tools of a run that are told with it."""
 _HOW = "handrail proof export"
 
 
@@ -66,12 +68,14 @@ class ProofViews:
         """The newest first; those that began before a run; those whose id, title, state or tools hold these words."""
         return await asyncio.to_thread(self._list, before, min(max(1, limit), RUNS), search.strip().casefold())
 
-    async def run(self, run: str, first: int = 0, limit: int = 100) -> RunPage:
-        """Raises:
-        UsageError: There is no such run.
-        BrokenProof: The journal was changed.
+    async def run(self, run: str, first: int = 0, limit: int = 100, size: int | None = None) -> RunPage:
+        """With the `size` of a page before it, the next one stands under the same checkpoint.
+
+        Raises:
+            UsageError: There is no such run.
+            BrokenProof: The journal was changed.
         """
-        return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), ENTRIES))
+        return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), ENTRIES), size)
 
     async def body(self, run: str, seq: int) -> Body:
         """Raises:
@@ -121,8 +125,8 @@ class ProofViews:
         except (UsageError, ContentError):
             return ""  # most runs are no conversation, and one that cannot be read has no title to show
 
-    def _page(self, run: str, first: int, limit: int) -> RunPage:
-        found = self._record.signed(run, first, limit)
+    def _page(self, run: str, first: int, limit: int, size: int | None) -> RunPage:
+        found = self._record.signed(run, first, limit, size)
         return RunPage(
             row=_row(found.state, self._title(run)),
             entries=_entries(found),
@@ -187,6 +191,7 @@ def _row(state: RunState, title: str) -> RunRow:
         entries=found.entries,
         state=_spoken(state)[:_SAYS],
         title=title,
+        tools=tuple(sorted(state.tools)[:_NAMED]),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -132,31 +133,31 @@ class Record:
         with self._read():
             return tuple(_state(run, notes) for run, notes in reversed(self._runs.items()))
 
-    def run(self, run: str) -> RunState:
-        """Raises:
-        UsageError: There is no such run.
-        """
-        with self._read():
-            return _state(run, self._notes(run))
-
-    def signed(self, run: str, first: int, limit: int) -> Signed:
+    def signed(self, run: str, first: int, limit: int, size: int | None = None) -> Signed:
         """Some entries of a run as they stand on disk, under a checkpoint that is signed for this look and not kept.
 
+        `size` is that of an earlier look, for more of the same: the checkpoint is the same then, letter by letter,
+        whatever was written since.
+
         Raises:
-            UsageError: There is no such run.
+            UsageError: There is no such run, or the journal has not so many entries.
             BrokenProof: The journal was changed before it was read here, so nothing of it is signed again.
             JournalError: It cannot be read.
         """
         with self._read() as reader:
             signer = own_signer(self.path, reader.origin)
             self._check(reader)
-            notes, size = self._notes(run), len(self._hashes)
-            extension = run_extension(run, len(notes.seqs))
-            note = sign(Checkpoint(reader.origin, size, root(self._hashes), (extension,)), signer)
-            seqs = list(notes.seqs[first : first + limit])
+            notes, whole = self._notes(run), len(self._hashes)
+            size = whole if size is None else size
+            if size > whole:
+                raise UsageError(f"the record has {whole} entries, and not {size}; open the run again")
+            count = bisect_left(notes.seqs, size)
+            extension = run_extension(run, count)
+            note = sign(Checkpoint(reader.origin, size, root(self._hashes[:size]), (extension,)), signer)
+            seqs = list(notes.seqs[first : min(first + limit, count)])
             proofs = inclusion_proofs(self._hashes, seqs, size)
             entries = tuple((reader.entry(seq), tuple(proof)) for seq, proof in zip(seqs, proofs, strict=True))
-            return Signed(_state(run, notes), entries, len(notes.seqs), note, signer.verifier_key, size)
+            return Signed(_state(run, notes), entries, count, note, signer.verifier_key, size)
 
     def entry(self, run: str, seq: int) -> Entry:
         """Raises:

@@ -101,8 +101,14 @@ def _masked(name: str, text: str, hidden: Mapping[str, str]) -> str:
 
 
 def _said(text: str, hidden: Mapping[str, str]) -> str:
+    text = concealed(text, hidden)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def concealed(text: str, hidden: Mapping[str, str]) -> str:
+    """With the name of a variable where its value stood, as it is or as Python quotes it; and no secret."""
     for variable, secret in sorted(hidden.items(), key=lambda each: -len(each[1])):
         if len(secret) > 2:
-            text = text.replace(secret, f"${{{variable}}}")
-    text = redact_text(text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+            for written in (secret, repr(secret)[1:-1]):
+                text = text.replace(written, f"${{{variable}}}")
+    return redact_text(text)

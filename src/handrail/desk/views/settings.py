@@ -1,8 +1,12 @@
-"""The configuration: what the file says, what holds, and a way to change it that leaves the old one or the new one."""
+"""The configuration: what the file says, what holds, and a way to change it that leaves the old one or the new one.
+
+A file keeps the line ends that it has, and the mark before its first letter: whoever changes a text sees neither.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import stat
 from collections.abc import Mapping
@@ -14,7 +18,7 @@ from handrail.core.canonical import digest_bytes
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.redact import redact_text
 from handrail.desk.values import Settings
-from handrail.desk.views.sections import sections, variables
+from handrail.desk.views.sections import concealed, sections, variables
 from handrail.store.content import write_whole
 from handrail.tools.files.table import LARGEST, read_data
 
@@ -56,12 +60,14 @@ class SettingsView:
                 raise UsageError("settings cannot be changed from here; edit the file, which is read again by itself")
             if problems := await self.check(text):
                 raise UsageError("; ".join(problems))
-            path, before = await asyncio.to_thread(self._write, text.encode(), revision)
+            path, before, ours = await asyncio.to_thread(self._write, text, revision)
             try:
                 await self._app.reload(path)
-            except HandrailError as error:
-                await asyncio.to_thread(_put_back, path, text.encode(), before)
-                raise UsageError(redact_text(str(error))) from error
+            except BaseException as error:  # a person who leaves leaves the old one, too
+                await asyncio.to_thread(_put_back, path, ours, before)
+                if isinstance(error, HandrailError):
+                    raise UsageError(concealed(str(error), self._hidden(text))) from error
+                raise
             return await self.now()
 
     async def forget(self, rule: str) -> Settings:
@@ -83,12 +89,12 @@ class SettingsView:
 
     def _look(self) -> Settings:
         data = _read(self._path)
-        text = (data or b"").decode("utf-8-sig", "replace")
-        self._names |= variables(text)
+        text = (data or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        hidden = self._hidden(text)
+        self._names |= hidden.keys()
         safe = redact_text(text)
-        wrong = [] if data is None else self._wrong(data)
+        wrong = [] if data is None else self._wrong(data, hidden)
         file = None if data is None and self._app.config.file is None else str(self._path)
-        hidden = {name: self._environ[name] for name in self._names if name in self._environ}
         return Settings(
             file=file,
             text=safe,
@@ -99,33 +105,48 @@ class SettingsView:
             problem=_SECRET if safe != text else "; ".join(wrong),
         )
 
+    def _hidden(self, text: str) -> dict[str, str]:
+        """What this text, or one before it, takes from variables: it is shown by their names only."""
+        names = self._names | variables(text)
+        return {name: self._environ[name] for name in names if name in self._environ}
+
     def _problems(self, text: str) -> tuple[str, ...]:
         try:
             data = text.encode()
         except UnicodeEncodeError:
             return ("it holds characters that are none; take them out",)
-        return tuple(self._wrong(data))
+        return tuple(self._wrong(data, self._hidden(text)))
 
-    def _wrong(self, data: bytes) -> list[str]:
+    def _wrong(self, data: bytes, hidden: Mapping[str, str]) -> list[str]:
         path = self._path
         try:
             read_config(read_data(data, path), path, self._environ)
         except HandrailError as error:
-            return [redact_text(str(error))]
+            return [concealed(str(error), hidden)]
         return []
 
-    def _write(self, data: bytes, revision: str) -> tuple[Path, bytes | None]:
+    def _write(self, text: str, revision: str) -> tuple[Path, bytes | None, bytes]:
+        """Where it was written to, what was there before, and what is there now."""
         path = self._path
         before = _read(path)
         if _revision(before) != revision:
             raise UsageError("the file was changed meanwhile; load it again, and make your change there")
-        _put(path, data)
-        return path, before
+        ours = _as_before(text, before or b"")
+        _put(path, ours)
+        return path, before, ours
 
 
 def _revision(data: bytes | None) -> str:
     """Names exactly this text; no file is another one than an empty file."""
     return "none" if data is None else digest_bytes(data)
+
+
+def _as_before(text: str, before: bytes) -> bytes:
+    text = text.replace("\r\n", "\n")
+    if 2 * before.count(b"\r\n") > before.count(b"\n"):
+        text = text.replace("\n", "\r\n")
+    mark = codecs.BOM_UTF8 if before.startswith(codecs.BOM_UTF8) else b""
+    return mark + text.encode()
 
 
 def _is_whole(data: bytes | None) -> bool:

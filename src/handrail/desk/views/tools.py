@@ -11,6 +11,7 @@ from handrail.app.opened import App
 from handrail.core.errors import UnknownTool, UsageError
 from handrail.desk.values import ToolPage, ToolRow
 from handrail.desk.views.record import Record, Usage
+from handrail.proof.telemetry import Telemetry
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.finder import one_line
 from handrail.tools.handlers import unwrapped
@@ -20,6 +21,7 @@ _WORDS = 20_000
 """Characters of a description."""
 _EXAMPLES = 10
 _RULES = 100
+_NEVER = Telemetry().tool("")
 
 
 class ToolViews:
@@ -52,7 +54,7 @@ class ToolViews:
             tags=definition.tags,
             limits=_limits(tool, self._app.config.policy.timeout),
             rules=rules,
-            outcomes=_outcomes(tool, usage),
+            outcomes=usage.outcomes.get(tool.scoped_name, {}),
             secrets=tuple(sorted(tool.secrets)),
         )
 
@@ -106,8 +108,7 @@ def _source(tool: Tool, known: dict[str, str]) -> str:
 
 
 def _row(tool: Tool, known: dict[str, str], usage: Usage) -> ToolRow:
-    did = [found for name in _names(tool) if (found := usage.tools.get(name)) is not None]
-    timed = next((each for each in did if each.total_us or each.p95_us), None)
+    did = usage.tools.get(tool.scoped_name, _NEVER)
     return ToolRow(
         name=tool.scoped_name,
         summary=one_line(tool),
@@ -116,26 +117,13 @@ def _row(tool: Tool, known: dict[str, str], usage: Usage) -> ToolRow:
         effects=tool.effects,
         side_effects=not tool.reads,
         deprecated="deprecated" in tool.definition.tags or tool.definition.input_schema.get("deprecated") is True,
-        offered=sum(each.offered for each in did),
-        picked=sum(each.picked for each in did),
-        failed=sum(sum(each.failed.values()) for each in did),
-        p50_us=0 if timed is None else timed.p50_us,
-        p95_us=0 if timed is None else timed.p95_us,
-        recent=next((line for name in _names(tool) if (line := usage.recent.get(name))), ()),
+        offered=did.offered,
+        picked=did.picked,
+        failed=sum(did.failed.values()),
+        p50_us=did.p50_us,
+        p95_us=did.p95_us,
+        recent=usage.recent.get(tool.scoped_name, ()),
     )
-
-
-def _names(tool: Tool) -> tuple[str, ...]:
-    """What the record calls it: its name in full. Older entries have the plain one where it was offered."""
-    return (tool.scoped_name,) if tool.name == tool.scoped_name else (tool.scoped_name, tool.name)
-
-
-def _outcomes(tool: Tool, usage: Usage) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name in _names(tool):
-        for outcome, count in usage.outcomes.get(name, {}).items():
-            found[outcome] = found.get(outcome, 0) + count
-    return found
 
 
 def _limits(tool: Tool, timeout: float) -> dict[str, Any]:

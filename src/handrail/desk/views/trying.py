@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.app.opened import App
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.events import CallRequested, CallSettled, Event
 from handrail.core.ids import NewId, new_id
+from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.desk.asking import Asking
 from handrail.desk.feed import News
 from handrail.desk.live import Turn
@@ -31,13 +34,13 @@ async def tried(
     Raises:
         JournalError: The record cannot be kept, so nothing runs.
     """
-    run, call = new_id("run"), ToolCall(new_id("call"), name, arguments)
+    run, call = new_id("run"), ToolCall(new_id("call"), name, _read(arguments))
     frames, turn = _Frames(), Turn(Shown(app.tools), begun=app.executor.now())
 
     async def emit(event: Event) -> None:
         found = turn.take(event)
         if found is not None and found.call_id == call.id:  # what it calls itself is its own affair
-            frames.put("call", call.id, found)
+            frames.put("call", call.id, replace(found, run=run))
 
     def listen(event: str, data: Any) -> None:
         asked = isinstance(data, Question)
@@ -47,7 +50,7 @@ async def tried(
 
     async def work() -> None:
         try:
-            with asking.attend(run, run, listen):
+            with asking.attend(run, run, listen, turn.busy_with):
                 result = await app.executor.invoke(call, Context(run=run), emit)
             if not any(each.call_id == call.id and each.stage == "done" for each in turn.live.calls):
                 await emit(_settled(run, app.executor.now(), result))  # what waits for a word has no entry of its own
@@ -62,8 +65,18 @@ async def tried(
         await task
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await app.executor.finish(run)
+        try:
+            await asyncio.gather(task, return_exceptions=True)
+        finally:
+            await app.executor.finish(run)
+
+
+def _read(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+    """As a value, so that it is shown as one. What cannot be read is refused like any call, with the reasons."""
+    try:
+        return parse_object(arguments) if isinstance(arguments, str) else arguments
+    except (JSONTextError, RecursionError):
+        return arguments
 
 
 def _settled(run: str, at: int, result: ToolResult) -> CallSettled:

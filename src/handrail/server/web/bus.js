@@ -5,6 +5,7 @@
  * knows what may be done twice. Who cannot find out what became of a call is told so (`in_doubt`).
  */
 
+import { newId } from "./ids.js";
 import { refused, token } from "./token.js";
 import { t } from "./words.js";
 
@@ -25,8 +26,13 @@ const PATIENCE = 12_000;
 const TOKEN = new Set([
   "unauthorized", "invalid_signature", "token_invalid", "token_revoked", "token_expired", "token_scope_insufficient", "expired", "revoked",
 ]);
+/** The token is a good one, for less than this. */
+const NARROW = new Set(["unauthorized", "token_scope_insufficient"]);
 /** It may be otherwise in a moment. */
-const LATER = new Set(["timeout", "rate_limited", "capacity_exceeded", "partition", "internal_error", "cancelled"]);
+const LATER = new Set(["timeout", "rate_limited", "capacity_exceeded", "partition", "cancelled"]);
+/** A mistake of the node is no lost connection: so often in a row, and it is said. */
+const BROKEN = "internal_error";
+const MOST_BROKEN = 3;
 
 /** A call that gave no answer. `in_doubt` is that it may have had its effect, and nobody knows. */
 export class CallError extends Error {
@@ -110,18 +116,20 @@ export async function stream(capability, input, onFrame, { signal } = {}) {
  */
 export async function follow(capability, makeInput, onFrame, { signal, onState = () => {} }) {
   let delay = FIRST;
+  let broken = 0;
   while (!signal.aborted) {
     const begun = performance.now();
     try {
       await new Attempts(capability, makeInput(), onFrame, signal, () => onState("open")).once();
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof CallError && !LATER.has(error.code)) throw error;
-      if (!(error instanceof CallError || error instanceof Lost)) throw error;
+      broken = error instanceof CallError && error.code === BROKEN ? broken + 1 : 0;
+      const passing = error instanceof Lost || (error instanceof CallError && LATER.has(error.code));
+      if (!passing && (broken === 0 || broken === MOST_BROKEN)) throw error;
     }
     if (signal.aborted) return;
     onState("lost");
-    if (performance.now() - begun > LONGEST) delay = FIRST;
+    if (performance.now() - begun > LONGEST) [delay, broken] = [FIRST, 0];
     await pause(delay, signal).catch(() => {});
     delay = Math.min(delay * 2, LONGEST);
   }
@@ -138,7 +146,7 @@ class Attempts {
    */
   constructor(capability, input, onFrame, signal, onOpen = () => {}) {
     /** @type {Envelope} */
-    this.envelope = { capability, version: "1.0", request_id: crypto.randomUUID(), interactive: false, body: { input } };
+    this.envelope = { capability, version: "1.0", request_id: newId(), interactive: false, body: { input } };
     this.onFrame = onFrame;
     this.signal = signal;
     this.onOpen = onOpen;
@@ -159,7 +167,7 @@ class Attempts {
         if (error instanceof Lost) this.said ||= error.said;
         if (!(error instanceof CallError) || !aboutToken(error)) throw error;
         // Refused the first time, it did not begin; later, that says nothing about the first time.
-        await refused(used, error.message);
+        await refused(used, error.message, NARROW.has(error.code));
       }
     }
   }
@@ -196,7 +204,8 @@ class Attempts {
         ended = true;
         clearInterval(idle);
         this.signal?.removeEventListener("abort", aborted);
-        socket.close();
+        // One that is not open yet is closed when it is: a browser complains of what is closed before.
+        if (socket.readyState !== WebSocket.CONNECTING) socket.close();
         settle();
       };
       const aborted = () => {
@@ -206,20 +215,24 @@ class Attempts {
       this.signal?.addEventListener("abort", aborted);
 
       socket.addEventListener("open", () => {
+        if (ended) return socket.close();
         opened = true;
         say(socket, this.first(used));
         this.onOpen();
       });
-      socket.addEventListener("message", ({ data }) => {
-        if (ended) return;
-        const frame = JSON.parse(data);
+      /** @param {any} frame */
+      const took = (frame) => {
         if (typeof frame.seq !== "number" || (frame.event !== "error" && frame.seq <= this.seq)) return;
         if (frame.event === "done") return end(resolve);
         if (frame.event === "error") return end(() => reject(failure(frame.data)));
         this.seq = frame.seq;
         if (this.seq % EVERY === 0) ack();
+        this.onFrame(frame.event, frame.data);
+      };
+      socket.addEventListener("message", ({ data }) => {
+        if (ended) return;
         try {
-          this.onFrame(frame.event, frame.data);
+          took(JSON.parse(data));
         } catch (error) {
           end(() => reject(error));
         }

@@ -4,6 +4,7 @@
  */
 
 import { busy, h, icon } from "./dom.js";
+import { newId } from "./ids.js";
 import { block } from "./text.js";
 import { t } from "./words.js";
 
@@ -26,7 +27,7 @@ import { t } from "./words.js";
  * @returns {{close: () => void, element: HTMLDialogElement, fail: (why: string) => void}}
  */
 export function open({ title, body, actions = [], onClose, class: kind = "" }) {
-  const id = `dialog-${crypto.randomUUID()}`;
+  const id = `dialog-${newId()}`;
   const failed = h("p", { class: "problem", role: "alert", hidden: true });
   const fail = (/** @type {string} */ why) => {
     failed.textContent = block(why);
@@ -47,11 +48,20 @@ export function open({ title, body, actions = [], onClose, class: kind = "" }) {
   );
   made.addEventListener("close", () => {
     made.remove();
+    caret();
     onClose?.();
   });
   document.body.append(made);
   made.showModal();
   return { close, element: made, fail };
+}
+
+/** Chromium gives the focus back without the caret: who wrote in the dialog could not go on writing where they were. */
+function caret() {
+  const at = /** @type {HTMLElement | null} */ (document.activeElement);
+  if (!at?.matches("textarea, input")) return;
+  at.blur();
+  at.focus({ preventScroll: true });
 }
 
 /**

@@ -23,7 +23,6 @@ export function header(top, names, shortcuts) {
   const help = () => showShortcuts(names, shortcuts());
   document.addEventListener("keydown", (event) => pressed(event, names, help));
   document.addEventListener("theme", draw);
-  document.addEventListener("theme", draw);
   draw();
   return {
     draw,
@@ -85,7 +84,8 @@ function light(state) {
 
 /** @param {() => void} help */
 function switches(help) {
-  const [tongue, colours] = [language() === "en" ? "de" : "en", theme() === "dark" ? "light" : "dark"];
+  const tongue = language() === "en" ? "de" : "en";
+  const colours = theme() === "dark" ? "light" : "dark";
   const recolour = () => {
     setTheme(colours);
     focusOn(".theme");

@@ -242,6 +242,21 @@ function address(said) {
   return url !== null && ["http:", "https:", "mailto:"].includes(url.protocol) ? url : null;
 }
 
+/** Words that look like an address: `https://…`, `www.…`, `a@b.example`, `bank.example/login`. */
+const NAMES = /https?:\/\/|www\.|^\S+@\S+$|^[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}(?:[/:?#]\S*)?$/iu;
+
+/**
+ * Whether words name another place than where the link goes; also by letters that only look like it, or by a name
+ * before an `@`.
+ * @param {string} label
+ * @param {string} where
+ */
+function misleads(label, where) {
+  const said = label.trim().toLowerCase();
+  const rest = said.replace(/^(?:https?:\/\/|mailto:)/, "");
+  return NAMES.test(said) && !(rest.startsWith(where) && /^(?:$|[/:?#])/.test(rest.slice(where.length)));
+}
+
 /**
  * A link that says where it goes, in words too if its own words name another address.
  * @param {URL} url
@@ -249,7 +264,7 @@ function address(said) {
  * @param {string} label
  */
 function anchor(url, shown, label) {
-  const named = /(?:https?:\/\/|www\.)/i.test(label) && URL.parse(label.trim())?.host !== url.host;
+  const where = url.host || url.pathname;
   const made = h("a", { href: url.href, rel: "noopener noreferrer", target: "_blank", title: visible(url.href) }, shown);
-  return named ? h("span", null, made, ` (${visible(url.host)})`) : made;
+  return misleads(label, where.toLowerCase()) ? h("span", null, made, ` (${visible(where)})`) : made;
 }

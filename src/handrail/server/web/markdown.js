@@ -5,15 +5,15 @@
  * proportion to the text, whatever the text is.
  */
 
+import { copy } from "./copy.js";
 import { fill, h } from "./dom.js";
 import { inline } from "./inline.js";
 import { block, long, prose } from "./text.js";
-import { say } from "./toast.js";
 import { t } from "./words.js";
 
 /** Deeper than this, lists and quotes are text. Longer than this, all of it is. */
 const DEEP = 6;
-const LONGEST = 400_000;
+export const LONGEST = 400_000;
 const LONG_CODE = 16_000;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)/;
@@ -21,27 +21,42 @@ const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
 const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:[ \t]+|$)/;
-const HEADINGS = /** @type {const} */ (["h3", "h4", "h5", "h6", "h6", "h6"]);
+const HEADINGS = /** @type {const} */ (["h1", "h2", "h3", "h4", "h5", "h6"]);
+/** What stands above the words of a message. */
+const ABOVE = 2;
 
-/** @typedef {{lines: string[], at: number, depth: number}} Reader */
+/**
+ * The headings that the next one may stand under, each by its marks. So none is more than one deeper than the one
+ * before it, whatever the model writes, and what has the same marks has the same level.
+ * @typedef {{open: number[]}} Outline
+ */
+/** @typedef {{lines: string[], at: number, depth: number, outline: Outline}} Reader */
 
 /**
  * @param {string} text
+ * @param {Outline} [outline] Of what was drawn before it, where this is a piece of something longer; it is kept up.
  * @returns {DocumentFragment}
  */
-export function markdown(text) {
+export function markdown(text, outline = noOutline()) {
   const whole = text.length > LONGEST;
-  return fill(document.createDocumentFragment(), whole ? [long(text)] : blocks(text.replaceAll("\r\n", "\n").split("\n"), 0));
+  const made = whole ? [long(text)] : blocks(text.replaceAll("\r\n", "\n").split("\n"), 0, outline);
+  return fill(document.createDocumentFragment(), made);
+}
+
+/** @returns {Outline} */
+export function noOutline() {
+  return { open: [] };
 }
 
 /**
  * @param {string[]} lines
  * @param {number} depth
+ * @param {Outline} outline
  * @returns {Node[]}
  */
-function blocks(lines, depth) {
+function blocks(lines, depth, outline) {
   /** @type {Reader} */
-  const reader = { lines, at: 0, depth };
+  const reader = { lines, at: 0, depth, outline };
   /** @type {Node[]} */
   const made = [];
   while (reader.at < lines.length) {
@@ -85,21 +100,17 @@ function closes(line, mark) {
  * @param {string} language
  */
 export function code(text, language = "") {
-  const copy = h("button", { type: "button", class: "quiet copy", on: { click: () => copied(text) } }, t("shell.copy"));
+  const button = h("button", { type: "button", class: "quiet copy", on: { click: () => void copy(block(text)) } }, t("shell.copy"));
   const shown = text.length > LONG_CODE ? long(text, 0, null, 40) : h("pre", { tabindex: "0" }, h("code", null, block(text)));
-  return h("div", { class: "code" }, h("div", { class: "code-head" }, h("span", null, prose(language.slice(0, 30))), copy), shown);
-}
-
-/** @param {string} text */
-async function copied(text) {
-  await navigator.clipboard.writeText(block(text));
-  say(t("shell.copied"));
+  return h("div", { class: "code" }, h("div", { class: "code-head" }, h("span", null, prose(language.slice(0, 30))), button), shown);
 }
 
 /** @param {Reader} reader */
 function heading(reader) {
   const [, marks = "#", text = ""] = HEADING.exec(reader.lines[reader.at++] ?? "") ?? [];
-  return h(HEADINGS[marks.length - 1] ?? "h6", null, inline(text.replace(/[ \t]#+[ \t]*$/, "").trim()));
+  const { outline } = reader;
+  outline.open = [...outline.open.filter((above) => above < marks.length), marks.length];
+  return h(HEADINGS[ABOVE + outline.open.length - 1] ?? "h6", null, inline(text.replace(/[ \t]#+[ \t]*$/, "").trim()));
 }
 
 /** @param {Reader} reader */
@@ -114,7 +125,7 @@ function quote(reader) {
   while (reader.at < reader.lines.length && QUOTE.test(reader.lines[reader.at] ?? "")) {
     inner.push((reader.lines[reader.at++] ?? "").replace(QUOTE, ""));
   }
-  return h("blockquote", null, blocks(inner, reader.depth + 1));
+  return h("blockquote", null, blocks(inner, reader.depth + 1, reader.outline));
 }
 
 /** @param {Reader} reader */
@@ -153,7 +164,7 @@ function item(reader, found) {
   }
   const task = /^\[([ xX])\][ \t]+/.exec(inner[0] ?? "");
   if (task) inner[0] = `${task[1] === " " ? "☐" : "☑"} ${(inner[0] ?? "").slice(task[0].length)}`;
-  return h("li", null, tight(blocks(inner, reader.depth + 1)));
+  return h("li", null, tight(blocks(inner, reader.depth + 1, reader.outline)));
 }
 
 /**

@@ -11,13 +11,14 @@ import { h, replace } from "./dom.js";
 import { header } from "./header.js";
 import { prose } from "./text.js";
 import { alert, dismiss, say } from "./toast.js";
-import { onLanguage, t } from "./words.js";
+import { add, onLanguage, t } from "./words.js";
 
 /**
  * @typedef {object} Context
  * @property {import("./values.js").About} about
  * @property {(route: string) => void} go As `go("chat/run_1")`.
- * @property {(heard: (event: string, data: any) => void) => () => void} watch News of `desk.watch`; returns how to end it.
+ * @property {(heard: (event: string, data: any) => void) => () => void} watch News of `desk.watch`, and `back` when it was
+ *   lost and is there again: something may have been missed. Returns how to end it.
  * @property {(text: string) => void} title
  */
 /** @typedef {{leave?: () => void, update?: (params: string[]) => void | Promise<void>, shortcuts?: [string, string][]}} Shown */
@@ -150,11 +151,9 @@ async function news(ctx, heard, frame) {
   /** @param {"open" | "lost"} state */
   const onState = (state) => {
     frame.state(state);
-    if (state === "open" && lost) {
-      say(t("shell.state.back"));
-      void renew(ctx);
-    }
+    const back = lost && state === "open";
     lost = state === "lost";
+    if (back) onFrame("back", {});
   };
   /** @param {string} event @param {any} data */
   const onFrame = (event, data) => {
@@ -165,11 +164,21 @@ async function news(ctx, heard, frame) {
 }
 
 /** @type {Record<string, (data: any, ctx: Context) => void>} */
-const NEWS = { alert: failedElsewhere, question: askedElsewhere, answered: (data) => dismiss(data.request), tools: (_, ctx) => void renew(ctx) };
+const NEWS = {
+  alert: failedElsewhere,
+  question: askedElsewhere,
+  answered: (data) => dismiss(data.request),
+  tools: (_, ctx) => void renew(ctx),
+  back(_, ctx) {
+    say(t("shell.state.back"));
+    void renew(ctx);
+  },
+};
 
 /** @param {Context} ctx */
 async function renew(ctx) {
-  ctx.about = await ask("desk.about");
+  // A node that is away again says so in the head of the page; until then what is known holds.
+  ctx.about = await ask("desk.about").catch(() => ctx.about);
 }
 
 /**
@@ -187,8 +196,8 @@ function failedElsewhere(told, ctx) {
  * @param {Context} ctx
  */
 function askedElsewhere(asked, ctx) {
-  if (isOpen(asked.conversation) || route()[0] === "tools") return;
-  const action = { label: t("shell.question.answer"), run: () => ctx.go(`chat/${asked.conversation}`) };
+  if (isOpen(asked.conversation) || isAsked(asked.request)) return;
+  const action = { label: t("shell.question.answer"), run: () => void look(asked, ctx) };
   alert({ title: t("shell.question.title"), text: t("shell.question.text", { tool: asked.tool }), key: asked.request, actions: [action] });
 }
 
@@ -196,4 +205,29 @@ function askedElsewhere(asked, ctx) {
 function isOpen(conversation) {
   const [view, id] = route();
   return view === "chat" && id === conversation;
+}
+
+/** Whether the dialog for it is open: that of a tool that is tried here. @param {string} request */
+function isAsked(request) {
+  return document.querySelector(`dialog[open] [data-request="${CSS.escape(request)}"]`) !== null;
+}
+
+/**
+ * To the conversation in which something is asked. A tool that is tried in another tab has none: it is answered here.
+ * @param {import("./values.js").Question} asked
+ * @param {Context} ctx
+ */
+async function look(asked, ctx) {
+  const id = asked.conversation;
+  const found = await ask("desk.items", { id, before: 0, limit: 1 }).then(() => true, () => false);
+  if (found) return ctx.go(`chat/${id}`);
+  const { asker } = await import("./views/chat/asker.js");
+  add(await import("./words/chat.js"));
+  const asks = asker((question, word) => ask("desk.decide", { request: question.request, ...word }));
+  const end = ctx.watch((event, data) => {
+    if (event !== "answered" || data.request !== asked.request) return;
+    asks.set([]);
+    end();
+  });
+  asks.set([asked]);
 }

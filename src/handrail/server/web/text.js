@@ -100,11 +100,19 @@ export function long(text, whole = 0, more = null, folded = FOLDED) {
     shown.append(h("pre", { class: "piece" }, block(all.slice(at, end))));
     at = all[end] === "\n" ? end + 1 : end;
   }
-  async function unfold() {
-    if (at >= all.length && more !== null && !fetched) {
-      all = (await more()).replaceAll("\r\n", "\n");
-      fetched = true;
+  /** Whether all of it is there. */
+  async function fetchAll() {
+    try {
+      all = (await more?.() ?? all).replaceAll("\r\n", "\n");
+      return true;
+    } catch (error) {
+      shown.after(h("p", { class: "problem", role: "alert" }, block(error instanceof Error ? error.message : String(error))));
+      return false;
     }
+  }
+  async function unfold() {
+    box.querySelector(".problem")?.remove();
+    if (at >= all.length && !fetched) fetched = await fetchAll();
     if (at < all.length) add(LINES);
     button.hidden = at >= all.length && fetched;
     button.textContent = label();
@@ -116,7 +124,8 @@ export function long(text, whole = 0, more = null, folded = FOLDED) {
   add(folded);
   const button = h("button", { type: "button", class: "quiet more", on: { click: () => busy(button, unfold()) } }, label());
   button.hidden = at >= all.length && fetched;
-  return h("div", { class: "long-box" }, shown, button);
+  const box = h("div", { class: "long-box" }, shown, button);
+  return box;
 }
 
 /**
@@ -147,6 +156,33 @@ function linesLeft(text, at) {
   return n;
 }
 
+const PIECES = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+const DEEPEST = 40;
+/** Letters that are spread over lines; with more it would be felt. */
+const SPREAD = 200_000;
+
+/**
+ * JSON over several lines, each piece of it as it was written.
+ * @param {string} text
+ */
+function spread(text) {
+  /** @type {string[]} */
+  const made = [];
+  let depth = 0;
+  let opened = false;
+  const line = () => made.push("\n", "  ".repeat(Math.min(Math.max(depth, 0), DEEPEST)));
+  for (const [piece] of text.matchAll(PIECES)) {
+    const closes = piece === "}" || piece === "]";
+    if (closes) depth--;
+    if (opened !== closes) line();
+    opened = piece === "{" || piece === "[";
+    if (opened) depth++;
+    made.push(piece === ":" ? ": " : piece);
+    if (piece === ",") line();
+  }
+  return made.join("");
+}
+
 const TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /**
@@ -155,17 +191,26 @@ const TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+
  * @returns {HTMLElement}
  */
 export function json(value) {
-  const written = JSON.stringify(value, null, 2) ?? "null";
-  if (written.length > LETTERS) return long(written, 0, null, 40);
+  return jsonText(JSON.stringify(value, null, 2) ?? "null");
+}
+
+/**
+ * As `json`, of a text. It is not read, so that each number keeps its digits and each name is there.
+ * @param {string} written
+ * @returns {HTMLElement}
+ */
+export function jsonText(written) {
+  const text = written.length > SPREAD ? written : spread(written);
+  if (text.length > LETTERS) return long(text, 0, null, 40);
   /** @type {(Node | string)[]} */
   const parts = [];
   let at = 0;
-  for (const found of written.matchAll(TOKENS)) {
-    parts.push(written.slice(at, found.index));
+  for (const found of text.matchAll(TOKENS)) {
+    parts.push(text.slice(at, found.index));
     const [whole, string, colon] = found;
     if (string === undefined) parts.push(h("span", { class: "j-n" }, whole));
     else parts.push(h("span", { class: colon === undefined ? "j-s" : "j-k" }, visible(string)), colon ?? "");
     at = found.index + whole.length;
   }
-  return h("pre", { class: "json" }, parts, written.slice(at));
+  return h("pre", { class: "json" }, parts, text.slice(at));
 }

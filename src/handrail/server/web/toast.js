@@ -3,7 +3,7 @@
  * is only said goes away by itself.
  */
 
-import { h, icon } from "./dom.js";
+import { h, icon, unfocused } from "./dom.js";
 import { prose } from "./text.js";
 import { t } from "./words.js";
 
@@ -26,7 +26,10 @@ function place(id) {
  */
 export function alert({ title, text = "", actions = [], key = "" }) {
   if (key) dismiss(key);
-  const close = () => made.remove();
+  const close = () => {
+    made.remove();
+    if (unfocused()) document.getElementById("main")?.focus({ preventScroll: true });
+  };
   const button = (/** @type {ToastAction} */ action) =>
     h("button", { type: "button", on: { click: () => (close(), action.run()) } }, action.label);
   const made = h(

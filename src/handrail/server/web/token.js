@@ -21,13 +21,15 @@ const sisters = new BroadcastChannel(KEY);
 sisters.addEventListener("message", (event) => {
   const said = event.data;
   if (said?.ask === true && current) sisters.postMessage({ token: current });
-  else if (typeof said?.token === "string" && said.token !== current && said.token !== refusedLast) take(said.token, "sister");
+  // Only who has none takes one: a tab's own may be good for less, and whoever makes a person follow a link can put any
+  // token into an address.
+  else if (typeof said?.token === "string" && !current && said.token !== refusedLast) take(said.token, "sister");
   else if (said?.forget === true) drop();
 });
 
-// Somebody opened a new address with a token in a tab that has the page already.
-window.addEventListener("hashchange", () => {
-  const given = fromAddress();
+// Somebody opened a new address with a token in a tab that has the page already: they stay where they were.
+window.addEventListener("hashchange", ({ oldURL }) => {
+  const given = fromAddress(new URL(oldURL).hash);
   if (given) give(given, "address");
 });
 
@@ -82,14 +84,16 @@ export function give(value, from = "person") {
  * The node did not take it. Returns once there is another one.
  * @param {string} used
  * @param {string} why
+ * @param {boolean} [good] For something else: then a sister's, which is good for more, is not taken in its place.
  */
-export async function refused(used, why) {
+export async function refused(used, why, good = false) {
   if (current && current !== used) return; // there is a new one already
   if (current) keep((current = ""));
   refusedLast = used;
   const next = arrived();
   if (!asking) askPerson(used ? why : "");
   asking = true;
+  if (!good) sisters.postMessage({ ask: true });
   await next;
 }
 
@@ -115,11 +119,14 @@ function take(value, from) {
   for (const tell of told) tell();
 }
 
-/** @returns {string} */
-function fromAddress() {
+/**
+ * @param {string} [place] Where the address goes to without it.
+ * @returns {string}
+ */
+function fromAddress(place = "") {
   const found = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!found) return "";
-  history.replaceState(null, "", `${location.pathname}${location.search}`);
+  history.replaceState(null, "", `${location.pathname}${location.search}${place}`);
   return found;
 }
 

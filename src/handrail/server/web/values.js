@@ -69,8 +69,9 @@
  * @property {string} call_id
  * @property {string} tool
  * @property {string} description
- * @property {Record<string, any>} arguments Secrets masked. An edited value that is still the mask means the secret
- *   as it is.
+ * @property {Record<string, any>} arguments Secrets masked. For programs: numbers that a browser would round are texts.
+ * @property {string} [written] The same for people, as JSON: exactly what will run, but for secrets. One that is still
+ *   masked in an edit means the secret as it is.
  * @property {Record<string, any>} [input_schema]
  * @property {string} [why] Why a person is asked although a standing rule may cover the call.
  * @property {string[]} [rules] Rules that `always` may set, the narrowest first, as `allow io:write_file@sha256:…
@@ -96,6 +97,7 @@
  * @property {Clipped | null} [result]
  * @property {number | null} [duration_us]
  * @property {boolean} [side_effects]
+ * @property {string} [run] Of a tool that is tried: where it is in the record.
  */
 
 /**
@@ -152,8 +154,8 @@
  *   `about`, `gone`.
  * @property {any} [data] text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its
  *   id. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model", "begun"}. items:
- *   {"from", "items", "total"}: every message from that index on is replaced, and what is live is over. alert: an
- *   `Alert`, or {} once it is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted).
+ *   {"from", "items", "total", "calls"}: every message from that index on is replaced, and of what is live only these
+ *   calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted).
  */
 
 /**
@@ -247,6 +249,7 @@
  * @property {number} [entries]
  * @property {string} [state]
  * @property {string} [title] Of the conversation, if it is one.
+ * @property {string[]} [tools] Some that it called, by name.
  */
 
 /**

@@ -33,6 +33,12 @@ function stored() {
   }
 }
 
+/** How numbers and times are written: as the browser does where it speaks this language, so that 7 pm stays 19:00. */
+function locale() {
+  const spoken = globalThis.navigator?.languages?.find((one) => one.toLowerCase().split("-")[0] === current);
+  return spoken ?? { en: "en-GB", de: "de" }[current];
+}
+
 /** @param {Record<Language, Words>} words */
 export function add(words) {
   Object.assign(known.en, words.en);
@@ -95,7 +101,7 @@ export function count(n, key) {
  * @param {Intl.NumberFormatOptions} [how]
  */
 export function number(value, how) {
-  return new Intl.NumberFormat(current, how).format(value);
+  return new Intl.NumberFormat(locale(), how).format(value);
 }
 
 /**
@@ -110,7 +116,7 @@ export function when(ms, now = Date.now()) {
   const near = Math.abs(now - ms) < 200 * DAY;
   const today = moment.toDateString() === new Date(now).toDateString();
   const how = today ? time : near ? { ...day, ...time } : { ...day, year: /** @type {const} */ ("numeric") };
-  return new Intl.DateTimeFormat(current, how).format(moment);
+  return new Intl.DateTimeFormat(locale(), how).format(moment);
 }
 
 /**
@@ -118,7 +124,7 @@ export function when(ms, now = Date.now()) {
  * @param {number} ms
  */
 export function moment(ms) {
-  return new Intl.DateTimeFormat(current, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(ms));
+  return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(ms));
 }
 
 /**

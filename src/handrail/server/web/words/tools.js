@@ -55,6 +55,7 @@ export const en = {
   "tools.try.effects": "It changes something: you are asked before it runs. The call is recorded like any other.",
   "tools.try.run": "Run",
   "tools.try.stop": "Stop",
+  "tools.try.leaving": "Leaving this view stops it, too.",
   "tools.try.stopped": "Stopped. What it had done stays done.",
   "tools.try.json": "Arguments as JSON",
   "tools.try.as-json": "Write JSON instead",
@@ -70,6 +71,7 @@ export const en = {
   "tools.form.no-number": "This is not a number.",
   "tools.form.no-integer": "This must be a whole number.",
   "tools.form.no-json": "This is not JSON.",
+  "tools.form.rounded": "A form would round so large a number. Write all of it as JSON instead.",
 };
 
 /** @type {typeof en} */
@@ -128,6 +130,7 @@ export const de = {
   "tools.try.effects": "Es ändert etwas: Sie werden gefragt, bevor es läuft. Der Aufruf wird aufgezeichnet wie jeder andere.",
   "tools.try.run": "Ausführen",
   "tools.try.stop": "Anhalten",
+  "tools.try.leaving": "Auch wer diese Ansicht verlässt, hält es an.",
   "tools.try.stopped": "Angehalten. Was getan war, bleibt getan.",
   "tools.try.json": "Argumente als JSON",
   "tools.try.as-json": "Lieber JSON schreiben",
@@ -143,4 +146,5 @@ export const de = {
   "tools.form.no-number": "Das ist keine Zahl.",
   "tools.form.no-integer": "Das muss eine ganze Zahl sein.",
   "tools.form.no-json": "Das ist kein JSON.",
+  "tools.form.rounded": "Ein Formular würde eine so große Zahl runden. Schreiben Sie alles als JSON.",
 };

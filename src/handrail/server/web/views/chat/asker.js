@@ -3,7 +3,7 @@
 /** @import { Question } from "../../values.js" */
 /** @import { Word } from "./question.js" */
 
-import { say } from "../../toast.js";
+import { dismiss, say } from "../../toast.js";
 import { t } from "../../words.js";
 import { ask } from "./question.js";
 
@@ -33,6 +33,7 @@ export function asker(decide) {
       });
       if (shown?.question === question) shown.dialog.close();
     };
+    dismiss(question.request);
     shown = { question, dialog: ask(question, questions.length - 1, give, close) };
   }
   function next() {

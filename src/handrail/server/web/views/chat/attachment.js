@@ -2,7 +2,7 @@
 
 /** @import { File as Saved, Part } from "../../values.js" */
 
-import { busy, h, icon, save } from "../../dom.js";
+import { busy, fromBase64, h, icon, save } from "../../dom.js";
 import { visible } from "../../text.js";
 import { alert } from "../../toast.js";
 import { size, t } from "../../words.js";
@@ -59,8 +59,7 @@ function whenSeen(node, then) {
 async function picture(button, name, type, get) {
   const file = await get().catch(() => null);
   if (!file) return; // It can still be asked for by the button, which says why not.
-  const bytes = Uint8Array.from(atob(file.data), (letter) => letter.charCodeAt(0));
-  const address = URL.createObjectURL(new Blob([bytes], { type }));
+  const address = URL.createObjectURL(new Blob([fromBase64(file.data)], { type }));
   const forget = () => URL.revokeObjectURL(address);
   button.prepend(h("img", { src: address, alt: name, class: "thumb", on: { load: forget, error: forget } }));
 }

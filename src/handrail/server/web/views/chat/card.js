@@ -73,7 +73,10 @@ export function card(doings) {
     /** Forget messages from this one on. @param {number} index */
     cut(index) {
       const kept = (/** @type {Item | null} */ item) => (item && item.index < index ? item : null);
-      from = { ...from, call: kept(from.call), result: kept(from.result) };
+      const left = { call: kept(from.call), result: kept(from.result) };
+      if (left.call === from.call && left.result === from.result) return;
+      from = { ...from, ...left };
+      draw();
     },
     sources: () => from,
   };
@@ -133,7 +136,8 @@ function summary({ call, live }) {
 
 /** @param {string} text */
 export function oneLine(text) {
-  const cut = text.length > LINE ? `${text.slice(0, LINE)}…` : text;
+  // A letter of two halves is not parted.
+  const cut = text.length > LINE ? `${text.slice(0, LINE).replace(/[\ud800-\udbff]$/, "")}…` : text;
   return visible(cut.replace(/\s+/g, " ").trim());
 }
 
@@ -201,10 +205,11 @@ function inside({ call, result, live }, doings) {
   const text = result?.text ?? live?.result;
   const whole = result ? () => doings.whole(result.index) : null;
   return [
-    h("h4", null, t("chat.card.arguments")),
+    h("h3", null, t("chat.card.arguments")),
     given === undefined || given === null ? long(live?.written ?? "") : json(given),
-    text ? h("h4", null, t("chat.card.result")) : null,
+    text ? h("h3", null, t("chat.card.result")) : null,
     text ? (whole && text.whole ? long(text.text, text.whole, whole) : long(text.text)) : null,
+    text?.whole && !whole ? h("p", { class: "card-note" }, t("chat.card.clipped", { whole: text.whole })) : null,
     h(
       "p",
       { class: "card-foot" },

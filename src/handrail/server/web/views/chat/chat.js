@@ -39,7 +39,7 @@ export async function show(main, params, ctx) {
   function slide(out) {
     view.classList.toggle("drawn", out);
     drawer.setAttribute("aria-expanded", String(out));
-    if (out) talks.focusSearch();
+    if (out && !matchMedia("(pointer: coarse)").matches) talks.focusSearch();
   }
   /** @param {string} name @param {string} run */
   function titled(name, run) {
@@ -54,7 +54,7 @@ export async function show(main, params, ctx) {
     open?.close();
     slide(false);
     talks.mark(id);
-    if (id) titled(talks.title(id), id);
+    if (id) titled(talks.title(id) || t("chat.talk"), id);
     else titled(t("chat.new"), "");
     open = id ? talk(id, ctx, titled) : fresh(ctx);
     place.replaceChildren(open.node);
@@ -68,9 +68,11 @@ export async function show(main, params, ctx) {
     slide(false);
     drawer.focus();
   });
+  side.addEventListener("focusout", ({ relatedTarget }) => body.contains(/** @type {Node | null} */ (relatedTarget)) && slide(false));
   main.replaceChildren(view);
   turnTo(params);
-  const keys = pressed({ "/": talks.focusSearch, n: () => ctx.go("chat") });
+  const search = () => (drawer.checkVisibility() ? slide(true) : talks.focusSearch());
+  const keys = pressed({ "/": search, n: () => ctx.go("chat") });
   document.addEventListener("keydown", keys);
   return {
     update: turnTo,
@@ -115,17 +117,20 @@ function fresh(ctx) {
     const { model, ensembles } = writes.choice();
     const made = await ask("desk.begin", { ...(model ? { model } : {}), ensembles }).catch(said("chat.failed.begin"));
     const input = { id: made.id, text, once, ...(attached.length ? { attached } : {}) };
-    await ask("desk.say", input).catch((error) => {
-      draft(made.id, text);
-      failed("chat.failed.say")(error);
+    await ask("desk.say", input).catch(async (error) => {
+      // What may have been said is looked for where it would be. Else all of it stays here, with its files.
+      if (error.outcome === "in_doubt") return draft(made.id, text), failed("chat.failed.say")(error);
+      await ask("desk.delete", { id: made.id }).catch(failed("chat.failed.delete"));
+      said("chat.failed.say")(error);
     });
-    ctx.go(`chat/${made.id}`);
+    if (!left) ctx.go(`chat/${made.id}`);
   }
   /** @param {string} key @returns {(error: Error) => never} */
   const said = (key) => (error) => {
     failed(key)(error);
     throw error;
   };
+  let left = false;
   const writes = composer("", ctx.about, { send, stop: async () => {}, choose: () => {} });
   const hello = h(
     "div",
@@ -134,5 +139,5 @@ function fresh(ctx) {
     h("p", null, count(ctx.about.tools, "chat.hello.says")),
   );
   const node = h("div", { class: "talk-open" }, h("div", { class: "thread" }, hello), h("div", { class: "talk-foot" }, writes.node));
-  return { node, focus: writes.focus, close: () => {} };
+  return { node, focus: writes.focus, close: () => void (left = true) };
 }

@@ -4,7 +4,8 @@
 /** @import { Choice } from "./pickers.js" */
 /** @import { Talk } from "./state.js" */
 
-import { busy, h, icon } from "../../dom.js";
+import { busy, h, icon, unfocused } from "../../dom.js";
+import { newId } from "../../ids.js";
 import { say } from "../../toast.js";
 import { t } from "../../words.js";
 import { files } from "./files.js";
@@ -28,6 +29,10 @@ import { underWay } from "./state.js";
 
 const DRAFT = "handrail.draft.";
 const TOUCH = "(pointer: coarse)";
+/** Letters that are pasted as words; more of them are a file. */
+const PASTED = 50_000;
+/** What a key says that belongs to an input method; Safari says it of the Enter that ends one, and nothing else. */
+const COMPOSING = 229;
 
 /**
  * @param {string} id Of the conversation, or "" for one that is not begun yet.
@@ -36,8 +41,8 @@ const TOUCH = "(pointer: coarse)";
  */
 export function composer(id, about, doings) {
   const label = { "aria-label": t("chat.write"), placeholder: t("chat.write") };
-  const text = h("textarea", { rows: "1", autocomplete: "off", maxlength: "1000000", ...label });
-  const given = files(() => refresh());
+  const text = h("textarea", { rows: "1", autocomplete: "off", ...label });
+  const given = files(() => changed());
   const picked = pickers(about, doings.choose);
   const sends = { "aria-label": t("chat.send"), title: t("chat.send") };
   const send = h("button", { type: "submit", class: "primary send", ...sends }, icon("send"));
@@ -49,7 +54,7 @@ export function composer(id, about, doings) {
   const foot = h("div", { class: "composer-foot" }, given.button, given.input, picked.node, hint, stop, send);
   const node = h("form", { class: "composer", "aria-label": t("chat.composer") }, instead, given.list, text, foot);
 
-  let once = crypto.randomUUID();
+  let once = newId();
   /** @type {number | null} */
   let upto = null;
   let working = false;
@@ -57,7 +62,7 @@ export function composer(id, about, doings) {
   let online = true;
 
   function refresh() {
-    const empty = !text.value.trim() && !given.count();
+    const empty = !text.value.trim() && !given.chosen().length;
     send.disabled = empty || !online || (working && upto === null);
     send.hidden = working && upto === null;
     stop.hidden = !working;
@@ -69,7 +74,7 @@ export function composer(id, about, doings) {
     }
   }
   function changed() {
-    once = crypto.randomUUID();
+    once = newId();
     draft(id, text.value);
     refresh();
   }
@@ -87,15 +92,20 @@ export function composer(id, about, doings) {
     }
     if (sending) return;
     sending = true;
-    await busy(send, given.read().then((attached) => doings.send({ text: text.value, attached, upto, once }))).then(sent, () => {});
+    const words = text.value;
+    const files = given.chosen();
+    await busy(send, given.read().then((attached) => doings.send({ text: words, attached, upto, once }))).then(
+      () => sent(words, files),
+      () => {},
+    );
     sending = false;
     refresh();
   }
-  function sent() {
+  /** What came after it stays: the next words may be begun already. @param {string} words @param {File[]} files */
+  function sent(words, files) {
     upto = null;
-    text.value = "";
-    given.clear();
-    changed();
+    text.value = text.value.startsWith(words) ? text.value.slice(words.length) : text.value;
+    given.without(files);
     if (!matchMedia(TOUCH).matches) text.focus();
   }
 
@@ -109,14 +119,14 @@ export function composer(id, about, doings) {
       event.stopPropagation();
       forget();
     }
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia(TOUCH).matches) return;
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === COMPOSING || matchMedia(TOUCH).matches) return;
     event.preventDefault();
     void go();
   });
   takeFiles(node, text, given.add);
   stop.addEventListener("click", (event) => {
     // It takes the place of Send: the second half of a double click is not meant for it.
-    if (event.detail < 2) busy(stop, doings.stop()).catch(() => {});
+    if (event.detail < 2) void busy(stop, doings.stop()).finally(() => unfocused() && text.focus());
   });
   text.value = draft(id);
   refresh();
@@ -158,9 +168,10 @@ function takeFiles(place, field, add) {
   const held = (data) => [...(data?.files ?? [])];
   field.addEventListener("paste", (event) => {
     const pasted = held(event.clipboardData);
-    if (!pasted.length) return;
+    const words = event.clipboardData?.getData("text/plain") ?? "";
+    if (!pasted.length && words.length <= PASTED) return;
     event.preventDefault();
-    add(pasted);
+    add(pasted.length ? pasted : [new File([words], "pasted.txt", { type: "text/plain" })]);
   });
   /** @param {DragEvent} event */
   const over = (event) => {

@@ -30,7 +30,7 @@ export function files(changed) {
     for (const file of more) {
       if (!readable(file)) say(t("chat.attach.kind", { name: visible(file.name) }));
       else if (total() + file.size > MOST) say(t("chat.attach.size", { name: visible(file.name), most: size(MOST) }));
-      else chosen.push(file);
+      else chosen = [...chosen, file];
     }
     draw();
   }
@@ -42,6 +42,11 @@ export function files(changed) {
     replace(list, chosen.map(row));
     changed();
   }
+  /** @param {File[]} these */
+  function without(these) {
+    chosen = chosen.filter((file) => !these.includes(file));
+    draw();
+  }
   /** @param {File} file */
   function row(file) {
     const name = h("span", { class: "attachment-name" }, visible(file.name));
@@ -50,8 +55,7 @@ export function files(changed) {
   /** @param {File} file */
   function remove(file) {
     const click = () => {
-      chosen = chosen.filter((one) => one !== file);
-      draw();
+      without([file]);
       button.focus();
     };
     const label = t("chat.attach.remove", { name: visible(file.name) });
@@ -63,13 +67,10 @@ export function files(changed) {
     input,
     button,
     add,
-    count: () => chosen.length,
+    chosen: () => chosen,
     /** @returns {Promise<Attached[]>} */
     read: () => Promise.all(chosen.map(encoded)),
-    clear() {
-      chosen = [];
-      draw();
-    },
+    without,
   };
 }
 

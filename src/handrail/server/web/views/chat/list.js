@@ -44,19 +44,31 @@ export function list(ctx) {
     shown = PIECE;
     draw();
   }
+  /** The row of each as it was told last. @type {WeakMap<TalkSummary, HTMLElement>} */
+  const made = new WeakMap();
+  /** @param {TalkSummary} talk */
+  function rowOf(talk) {
+    const shown = made.get(talk) ?? row(talk, ctx, soon);
+    made.set(talk, shown);
+    const link = shown.querySelector("a");
+    if (talk.id === current) link?.setAttribute("aria-current", "page");
+    else link?.removeAttribute("aria-current");
+    return shown;
+  }
   /** Whoever is in the list with the keyboard stays where they were; an open menu is waited for. */
   function draw() {
     if (rows.querySelector(".menu:not([hidden])")) return;
     const at = document.activeElement;
     const [id, tag] = rows.contains(at) ? [at?.closest("li")?.dataset["id"], at?.tagName] : [];
-    const made = talks.slice(0, shown).map((talk) => row(talk, talk.id === current, ctx, soon));
-    replace(rows, made);
-    if (tag) /** @type {HTMLElement | null | undefined} */ (made.find((one) => one.dataset["id"] === id)?.querySelector(tag))?.focus();
+    const all = talks.slice(0, shown).map(rowOf);
+    replace(rows, all);
+    if (tag) /** @type {HTMLElement} */ (all.find((one) => one.dataset["id"] === id)?.querySelector(tag) ?? search).focus();
     none.textContent = talks.length ? "" : t(search.value.trim() ? "chat.none.found" : "chat.none");
     none.hidden = talks.length > 0;
   }
   /** @param {string} event @param {any} data */
   function news(event, data) {
+    if (event === "back") return void load();
     if (event === "gone") talks = talks.filter((talk) => talk.id !== (data.id ?? data));
     else if (event !== "talk") return;
     else if (search.value.trim()) talks = talks.map((talk) => (talk.id === data.id ? { ...data, excerpt: talk.excerpt } : talk));
@@ -88,7 +100,6 @@ export function list(ctx) {
 
   return {
     node,
-    reload: load,
     focusSearch: () => search.focus(),
     /** @param {string} id */
     mark(id) {
@@ -107,11 +118,10 @@ export function list(ctx) {
 
 /**
  * @param {TalkSummary} talk
- * @param {boolean} current
  * @param {Context} ctx
  * @param {() => void} closed Of its menu.
  */
-function row(talk, current, ctx, closed) {
+function row(talk, ctx, closed) {
   const state = talk.state ?? "idle";
   const title = visible(talk.title || t("chat.untitled"));
   return h(
@@ -119,7 +129,7 @@ function row(talk, current, ctx, closed) {
     { class: "talk", data: { id: talk.id, state } },
     h(
       "a",
-      { href: `#/chat/${talk.id}`, "aria-current": current ? "page" : null },
+      { href: `#/chat/${talk.id}` },
       h("span", { class: "talk-title" }, title),
       h("span", { class: "meta" }, when(talk.updated), talk.forked_from ? [" ", icon("fork")] : null),
       state === "idle" ? null : h("span", { class: `dot ${state}` }, h("span", { class: "dot-words" }, t(`chat.state.${state}`))),
@@ -130,7 +140,7 @@ function row(talk, current, ctx, closed) {
 }
 
 /** @param {TalkSummary} talk @param {Context} ctx */
-export function entries(talk, ctx) {
+function entries(talk, ctx) {
   return [
     { label: t("chat.rename"), icon: icon("edit"), do: () => void rename(talk) },
     { label: t("chat.fork.all"), icon: icon("fork"), do: () => void fork(talk, ctx) },

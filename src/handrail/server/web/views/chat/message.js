@@ -2,11 +2,12 @@
 
 /** @import { Item, Part } from "../../values.js" */
 
-import { h, icon } from "../../dom.js";
-import { markdown } from "../../markdown.js";
+import { busy, h, icon } from "../../dom.js";
 import { long, plain, prose, visible } from "../../text.js";
 import { moment, number, t, when } from "../../words.js";
 import { attachment } from "./attachment.js";
+import { failed } from "./list.js";
+import { drawn } from "./streamed.js";
 
 /**
  * @typedef {object} MessageDoings What a message can ask of its conversation.
@@ -47,7 +48,7 @@ function said(item, doings) {
   return h(
     "article",
     { class: "message said-by-person", "aria-label": t("chat.you") },
-    h("header", { class: "message-head" }, h("span", { class: "who" }, t("chat.you")), at(item), actions),
+    h("header", { class: "message-head" }, h("h2", { class: "who" }, t("chat.you")), at(item), actions),
     text ? words : null,
     attached(item, doings),
   );
@@ -59,8 +60,8 @@ function replied(item, doings) {
   return h(
     "article",
     { class: "message said-by-model", "aria-label": t("chat.model") },
-    text ? h("div", { class: "prose" }, markdown(text)) : null,
-    item.text?.whole ? long("", item.text.whole, () => doings.whole(item.index), 0) : null,
+    h("h2", { class: "unseen" }, t("chat.model")),
+    text ? words(item, doings) : null,
     attached(item, doings),
     text
       ? h(
@@ -72,6 +73,19 @@ function replied(item, doings) {
         )
       : null,
   );
+}
+
+/** What the model wrote; of something very long its beginning, and all of it when that is wanted.
+ * @param {Item} item @param {MessageDoings} doings */
+function words({ index, text }, doings) {
+  const box = h("div", null, drawn(text?.text ?? ""));
+  const all = async () => {
+    const whole = await doings.whole(index).catch(failed("chat.failed"));
+    if (whole !== null) box.replaceChildren(drawn(whole));
+  };
+  const more = h("button", { type: "button", class: "quiet more", on: { click: () => busy(more, all()) } }, t("shell.long.more"));
+  if (text?.whole) box.append(more);
+  return box;
 }
 
 /** @param {Item} item @param {MessageDoings} doings */
@@ -93,7 +107,9 @@ function given(item, doings) {
 
 /** @param {Item} item */
 function at(item) {
-  return item.at ? h("time", { datetime: new Date(item.at).toISOString(), title: moment(item.at) }, when(item.at)) : null;
+  const ms = item.at || NaN;
+  const date = new Date(ms); // a file may claim a moment that no date can name
+  return Number.isNaN(date.getTime()) ? null : h("time", { datetime: date.toISOString(), title: moment(ms) }, when(ms));
 }
 
 /** Who answered, with how many tokens, for how much. @param {Item} item */

@@ -31,6 +31,11 @@ export function pickers(about, chosen) {
     shut();
     fold.querySelector("summary")?.focus();
   });
+  const outside = (/** @type {Event} */ event) => fold.contains(/** @type {Node} */ (event.target)) || shut();
+  fold.addEventListener("toggle", () => {
+    if (fold.open) document.addEventListener("pointerdown", outside);
+    else document.removeEventListener("pointerdown", outside);
+  });
   fold.addEventListener("focusout", (event) => {
     if (event.relatedTarget && !fold.contains(/** @type {Node} */ (event.relatedTarget))) shut();
   });

@@ -1,21 +1,25 @@
 /**
  * A call that waits for a person's word, with exactly what will run. Nothing is allowed by accident: nothing that is
- * focused when it opens does anything, and a key counts only where nobody writes.
+ * focused when it opens does anything, and a key counts only where nobody writes, and only once nobody has typed for a
+ * moment: who writes while the dialog opens says nothing by their next letter.
  */
 
 /** @import { Question } from "../../values.js" */
 
 import { busy, h } from "../../dom.js";
 import { open } from "../../dialog.js";
-import { block, json, visible } from "../../text.js";
+import { block, jsonText, visible } from "../../text.js";
 import { singleKeys } from "../../kept.js";
 import { count, t } from "../../words.js";
-import { denied, edited, standing } from "./words-given.js";
+import { denied, edited, filled, standing } from "./words-given.js";
+
+/** That moment, in milliseconds. */
+const CALM = 400;
 
 /**
  * @typedef {object} Word What a person decides.
  * @property {"allow" | "always" | "deny" | "edit"} decision
- * @property {Record<string, any>} [arguments]
+ * @property {string} [arguments] As JSON: the node reads them, so that no number is rounded and no name is lost.
  * @property {string} [reason]
  * @property {string} [rule]
  */
@@ -50,25 +54,28 @@ export function ask(question, waiting, decide, onClose) {
 
   const allow = choice("chat.ask.allow", "a", (button) => give({ decision: "allow" }, button));
   const always = choice("chat.ask.always", "", () => turnTo(standing(question, give)));
-  const edit = choice(question.form ? "chat.ask.fill" : "chat.ask.edit", "e", () => turnTo(edited(question, give)));
+  const edit = choice("chat.ask.edit", "e", () => turnTo(edited(question, give)));
   const deny = choice("chat.ask.deny", "d", () => turnTo(denied(give)));
-  const offered = [question.form ? null : allow, question.rules?.length && !question.form ? always : null, edit, deny];
+  const asked = question.form ? filled(question.form, question.arguments, give) : null;
+  const offered = asked ? [deny] : [allow, question.rules?.length ? always : null, edit, deny];
   const later = h("button", { type: "button", class: "quiet", on: { click: () => shown.close() } }, t("chat.ask.later"));
-  const keys = { a: question.form ? null : allow, e: edit, d: deny };
+  const keys = { a: asked ? null : allow, e: asked ? null : edit, d: deny };
   const focused = { role: "group", tabindex: "0", autofocus: true, "aria-labelledby": "question-arguments" };
   const body = h(
     "div",
-    { class: "question", on: { keydown: (/** @type {KeyboardEvent} */ event) => pressed(event, keys) } },
+    { class: "question", data: { request: question.request } },
     h("p", { class: "question-says" }, block(question.description)),
     question.why ? h("p", { class: "question-why" }, visible(question.why)) : null,
-    h("h3", { id: "question-arguments" }, t(question.form ? "chat.ask.asked" : "chat.ask.runs", { tool: visible(question.tool) })),
-    h("div", { class: "question-arguments", ...focused }, json(question.arguments)),
+    h("h3", { id: "question-arguments" }, t(asked ? "chat.ask.asked" : "chat.ask.runs", { tool: visible(question.tool) })),
+    h("div", { class: asked ? "question-form" : "question-arguments", ...focused }, asked ?? jsonText(question.written ?? "{}")),
     waiting ? h("p", { class: "meta" }, count(waiting, "chat.ask.more")) : null,
     h("div", { class: "row choices-row" }, offered, h("span", { class: "spring" }), later),
     panel,
     trouble,
   );
-  const title = t(question.form ? "chat.ask.form" : "chat.ask.title", { tool: visible(question.tool) });
+  const title = t(asked ? "chat.ask.form" : "chat.ask.title", { tool: visible(question.tool) });
+  const counts = calm(body);
+  body.addEventListener("keydown", (event) => counts() && pressed(event, keys));
   const shown = open({ title, body, onClose, class: "question-dialog" });
   return shown;
 }
@@ -84,6 +91,18 @@ function choice(key, letter, then) {
   const kind = key === "chat.ask.deny" ? "danger" : "";
   const made = h("button", { type: "button", class: kind, ...keys, on: { click: () => then(made) } }, h("span", null, t(key)), hint);
   return made;
+}
+
+/** Whether a key counts yet: not before a pause, and each that comes too early makes it longer. @param {HTMLElement} body */
+function calm(body) {
+  let timer = 0;
+  const wait = () => {
+    clearTimeout(timer);
+    body.dataset["keys"] = "wait";
+    timer = setTimeout(() => void (body.dataset["keys"] = "on"), CALM);
+  };
+  wait();
+  return () => body.dataset["keys"] === "on" || wait();
 }
 
 /** @param {KeyboardEvent} event @param {Record<string, HTMLButtonElement | null>} keys */

@@ -62,5 +62,8 @@ export function stuck(box, inner) {
 /** The first thing that can be seen. @param {HTMLElement} box @param {HTMLElement} inner */
 function first(box, inner) {
   const top = box.getBoundingClientRect().top;
-  return [...inner.querySelectorAll("[data-index]")].find((row) => row.getBoundingClientRect().bottom > top) ?? null;
+  const seen = (/** @type {Element} */ part) => part.getBoundingClientRect().bottom > top;
+  // By groups first: to ask for the place of a row that the browser passes over would lay out its group.
+  const group = [...inner.querySelectorAll(".said-group")].find(seen);
+  return [...(group?.children ?? [])].find(seen) ?? null;
 }

@@ -74,7 +74,7 @@ const CHANGES = {
   items: (talk, data) => ({
     items: [...talk.items.filter((item) => item.index < data.from), ...data.items],
     total: data.total,
-    live: { ...QUIET, notices: talk.live.notices, model: talk.live.model, begun: talk.live.begun },
+    live: { ...talk.live, text: "", reasoning: "", calls: [...data.calls] },
   }),
   alert: (_talk, data) => ({ alert: data?.id ? data : null }),
   about: (talk, data) => ({

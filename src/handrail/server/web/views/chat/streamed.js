@@ -1,10 +1,12 @@
-/** Markdown that is still being written: finished blocks stay as they are, only the last one is made anew. */
+/** Markdown that is still being written, or is long: finished blocks stay as they are, only the last one is made anew. */
 
 import { h, replace } from "../../dom.js";
-import { markdown } from "../../markdown.js";
+import { LONGEST, markdown, noOutline } from "../../markdown.js";
 
 const FENCE = /^ {0,3}(```+|~~~+)/;
 const GOES_ON = /^(\s|[-*+>|]|\d+[.)])/;
+/** Letters that are drawn at once. */
+const PIECE = 8_000;
 
 /**
  * Where in the text a block begins whose predecessors cannot change any more. A line that may belong to the list,
@@ -31,32 +33,51 @@ export function settled(text, from) {
 }
 
 /**
- * A node for a text that grows. It is drawn once a frame at most, and less often when drawing takes long.
- * @param {{ onDrawn?: () => void }} [options]
+ * A text that has ended. A long one is drawn in pieces, a frame for each, and looks the same.
+ * @param {string} text
  */
-export function streamed({ onDrawn } = {}) {
+export function drawn(text) {
+  const node = h("div", { class: "prose" });
+  const outline = noOutline();
+  let from = 0;
+  function more() {
+    let end = text.length > LONGEST ? text.length : from;
+    for (let most = PIECE; end === from && from + most < text.length; most *= 2) end = settled(text.slice(0, from + most), from);
+    if (end === from) end = text.length;
+    node.append(markdown(text.slice(from, end), outline));
+    from = end;
+    if (from < text.length) requestAnimationFrame(more);
+  }
+  more();
+  return node;
+}
+
+/**
+ * A node for a text that grows. It is drawn once a frame at most, and less often when drawing takes long.
+ */
+export function streamed() {
   const done = h("div", { class: "streamed-done" });
   const last = h("div", { class: "streamed-last" });
   const node = h("div", { class: "prose streamed" }, done, last);
   let text = "";
   let upto = 0;
-  let waiting = 0;
+  let outline = noOutline();
+  let waiting = false;
+  let pause = 0;
 
   function draw() {
-    waiting = 0;
+    waiting = false;
     const before = performance.now();
     const end = settled(text, upto);
-    if (end > upto) done.append(markdown(text.slice(upto, end)));
+    if (end > upto) done.append(markdown(text.slice(upto, end), outline));
     upto = end;
-    replace(last, markdown(text.slice(upto)));
-    onDrawn?.();
+    replace(last, markdown(text.slice(upto), { open: outline.open }));
     pause = (performance.now() - before) * 4;
   }
-  let pause = 0;
 
   function soon() {
     if (waiting) return;
-    waiting = 1;
+    waiting = true;
     if (pause > 16) setTimeout(() => requestAnimationFrame(draw), pause);
     else requestAnimationFrame(draw);
   }
@@ -68,6 +89,7 @@ export function streamed({ onDrawn } = {}) {
       if (whole === text) return;
       if (!whole.startsWith(text)) {
         upto = 0;
+        outline = noOutline();
         replace(done);
       }
       text = whole;

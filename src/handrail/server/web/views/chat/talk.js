@@ -8,6 +8,7 @@
 /** @import { Word } from "./question.js" */
 
 import { ask, CallError, follow } from "../../bus.js";
+import { copy } from "../../copy.js";
 import { h } from "../../dom.js";
 import { confirm } from "../../dialog.js";
 import { visible } from "../../text.js";
@@ -35,7 +36,8 @@ export function talk(id, ctx, titled) {
   let told = null;
   const status = h("p", { class: "unseen", role: "status" });
   const lost = h("p", { class: "lost-bar", role: "status", hidden: true });
-  const does = doings(id, ctx, (words, upto) => writes.put(words, upto));
+  const rest = () => matchMedia("(pointer: coarse)").matches || writes.focus();
+  const does = doings(id, ctx, (words, upto) => writes.put(words, upto), rest);
   const proof = () => `#/proof/${encodeURIComponent(now?.run || id)}`;
   const shown = thread({ ...does, older, proof, answer: (callId) => asks.open(callId) });
   const alerts = banner({ ...does.afterFailure });
@@ -46,8 +48,12 @@ export function talk(id, ctx, titled) {
 
   async function older() {
     if (!now || first(now) === 0) return;
-    const { items } = await ask("desk.items", { id, before: first(now), limit: 40 }, { signal: end.signal }).catch(() => ({ items: [] }));
-    if (!now || !items.length) return;
+    const before = first(now);
+    const { signal } = end;
+    const failure = (/** @type {Error} */ error) => (signal.aborted ? null : failed("chat.failed.older")(error));
+    const items = (await ask("desk.items", { id, before, limit: 40 }, { signal }).catch(failure))?.items ?? [];
+    // Meanwhile everything may have been shown anew: these would leave a gap.
+    if (first(now) !== before || !items.length) return;
     now = withOlder(now, items);
     shown.before(now, items);
   }
@@ -59,10 +65,12 @@ export function talk(id, ctx, titled) {
   }
   /** @param {Snapshot} data */
   function snapshot(data) {
+    const before = now;
     now = opened(data);
     if (!now.alert) dismiss(id);
     shown.show(now);
     around(now);
+    if (before) announce(before, now);
   }
   /** @param {Talk} before @param {Told} event */
   function news(before, event) {
@@ -113,8 +121,9 @@ export function talk(id, ctx, titled) {
   follow("desk.follow", from, heard, { signal: end.signal, onState: connection }).catch((error) => {
     if (end.signal.aborted) return;
     const words = error instanceof CallError ? error.message : String(error);
+    const none = error instanceof CallError && error.code === "bad_request";
     const begin = h("a", { class: "button", href: "#/chat" }, t("chat.new"));
-    node.replaceChildren(h("div", { class: "empty" }, h("h2", null, t("chat.no-such")), h("p", null, visible(words)), begin));
+    node.replaceChildren(h("div", { class: "empty" }, h("h2", null, t(none ? "chat.no-such" : "chat.failed.open")), h("p", null, visible(words)), begin));
     if (!(error instanceof CallError)) throw error;
   });
   const keys = twice(() => now && underWay(now), () => say(t("chat.stop.again")), () => void does.stop());
@@ -138,14 +147,15 @@ export function talk(id, ctx, titled) {
  * @param {string} id
  * @param {Context} ctx
  * @param {(words: string, upto?: number | null) => void} write Puts words where they can be changed.
+ * @param {() => void} rest Where the person is once what they pressed is gone.
  */
-function doings(id, ctx, write) {
+function doings(id, ctx, write, rest) {
   /** @param {string} capability @param {object} [input] @param {string} [key] */
   const call = (capability, input = {}, key = "chat.failed") => ask(capability, { id, ...input }).catch(failed(key));
-  const again = async () => void (await call("desk.again", {}, "chat.failed.again"));
-  const dismiss = async () => void (await call("desk.dismiss"));
-  /** @param {number} index @param {{ text: string, whole?: number } | null | undefined} text */
-  const words = (index, text) => (text?.whole ? whole(index) : Promise.resolve(text?.text ?? ""));
+  const again = async () => void (await call("desk.again", {}, "chat.failed.again").finally(rest));
+  const dismiss = async () => void (await call("desk.dismiss").finally(rest));
+  /** All of its words; null if they cannot be had, which is said. @param {Item} item @returns {Promise<string | null>} */
+  const words = async ({ index, text }) => (text?.whole ? ((await call("desk.whole", { index }))?.text ?? null) : (text?.text ?? ""));
   /** @param {number} index @returns {Promise<string>} */
   const whole = async (index) => (await ask("desk.whole", { id, index })).text;
   /** @param {number} upto */
@@ -173,7 +183,10 @@ function doings(id, ctx, write) {
     /** @param {number} index @param {number} part */
     attachment: (index, part) => ask("desk.attachment", { id, index, part }),
     /** @param {Item} item */
-    edit: async (item) => write(await words(item.index, item.text), item.index),
+    edit: async (item) => {
+      const text = await words(item);
+      if (text !== null) write(text, item.index);
+    },
     /** @param {Item} item */
     undo: async (item) => {
       if (await confirm(t("chat.undo.sure"), { title: t("chat.undo.title"), yes: t("chat.undo.yes") })) await back(item.index);
@@ -182,13 +195,13 @@ function doings(id, ctx, write) {
     fork: async (item) => {
       const made = await call("desk.fork", { upto: item.index }, "chat.failed.fork");
       if (!made) return;
-      draft(made.id, await words(item.index, item.text));
+      draft(made.id, (await words(item)) ?? "");
       ctx.go(`chat/${made.id}`);
     },
     /** @param {Item} item */
     copy: async (item) => {
-      const text = await words(item.index, item.text);
-      await navigator.clipboard.writeText(text).then(() => say(t("shell.copied")), failed("chat.failed.copy"));
+      const text = await words(item);
+      if (text !== null) await copy(text);
     },
     stop: async () => void (await call("desk.stop", {}, "chat.failed.stop")),
     /** @param {Choice} choice */

@@ -11,6 +11,7 @@
 import { h } from "../../dom.js";
 import { t } from "../../words.js";
 import { card } from "./card.js";
+import { groups } from "./groups.js";
 import { message } from "./message.js";
 import { first, underWay } from "./state.js";
 import { stuck } from "./scroll.js";
@@ -18,15 +19,15 @@ import { underway } from "./underway.js";
 
 /** @typedef {Doings & MessageDoings & { older: () => Promise<void> }} ThreadDoings */
 
-const PIECE_MS = 5;
+const PIECE_MS = 3;
 const TICK_MS = 200;
 
 /** @param {ThreadDoings} doings */
 export function thread(doings) {
-  const list = h("ol", { class: "messages" });
+  const list = groups();
   const older = h("p", { class: "older", hidden: true }, t("chat.older"));
   const live = underway();
-  const inner = h("div", { class: "thread-inner" }, older, list, live.node);
+  const inner = h("div", { class: "thread-inner" }, older, list.node, live.node);
   const node = h("div", { class: "thread", tabindex: "0", role: "region", "aria-label": t("chat.thread") }, inner);
   const scroll = stuck(node, inner);
   /** @type {Map<number, HTMLElement>} */
@@ -50,9 +51,10 @@ export function thread(doings) {
     return known;
   }
 
-  /** A row for the message, or none: a result is shown in the card of its call. @param {Item} item */
+  /** A row for the message, or none: a result is shown in the card of its call, and who only calls says nothing. @param {Item} item */
   function row(item) {
     if (item.kind === "result") return void cardOf(item.call_id ?? "").set({ result: item });
+    if (item.kind === "assistant" && !item.text?.text && !item.parts?.length) return;
     let shown;
     if (item.kind === "call") {
       const one = cardOf(item.call_id ?? "");
@@ -95,7 +97,11 @@ export function thread(doings) {
   function around(talk) {
     older.hidden = first(talk) === 0;
     const active = underWay(talk);
-    for (const one of cards.values()) if (one.sources().active !== active) one.set({ active });
+    for (const one of cards.values()) {
+      const { active: was, result } = one.sources();
+      // A call that has its result stands as it does: with many of them, drawing them all is felt.
+      if (was !== active && !result) one.set({ active });
+    }
     live.draw(talk);
   }
 
@@ -104,7 +110,7 @@ export function thread(doings) {
     const told = new Map(talk.live.calls.map((call) => [call.call_id, call]));
     for (const [id, call] of told) {
       const one = cardOf(id);
-      one.set({ live: call });
+      if (one.sources().live !== call) one.set({ live: call });
       if (!one.node.isConnected) live.calls.append(one.node);
     }
     for (const [id, one] of cards) {
@@ -121,7 +127,7 @@ export function thread(doings) {
     pending = pending.filter((item) => item.index < from);
     for (const [index, made] of rows) {
       if (index < from) continue;
-      made.remove();
+      list.remove(made);
       rows.delete(index);
     }
     for (const one of cards.values()) one.cut(from);
@@ -137,7 +143,7 @@ export function thread(doings) {
     end: scroll.end,
     /** The conversation as it is now. @param {Talk} talk */
     show(talk) {
-      list.replaceChildren();
+      list.clear();
       rows.clear();
       cards.clear();
       live.calls.replaceChildren();

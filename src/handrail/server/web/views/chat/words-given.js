@@ -5,7 +5,7 @@
 
 import { h } from "../../dom.js";
 import { visible } from "../../text.js";
-import { t } from "../../words.js";
+import { add, t } from "../../words.js";
 
 /** @typedef {(word: Word, button: HTMLButtonElement) => void} Give */
 
@@ -32,17 +32,42 @@ export function standing(question, give) {
 /** Yes, but so. @param {Question} question @param {Give} give */
 export function edited(question, give) {
   const text = h("textarea", { class: "json-edit", spellcheck: "false", rows: "8", autocomplete: "off" });
-  text.value = JSON.stringify(question.form ? { ...defaults(question.form), ...question.arguments } : question.arguments, null, 2);
+  text.value = question.written ?? "{}";
   const wrong = h("p", { class: "problem", role: "alert", hidden: true });
-  const go = h("button", { type: "submit", class: "primary" }, t(question.form ? "chat.ask.fill.now" : "chat.ask.edit.now"));
+  const go = h("button", { type: "submit", class: "primary" }, t("chat.ask.edit.now"));
   const run = () => {
-    const read = parsed(text.value);
-    wrong.hidden = "value" in read;
-    if ("value" in read) give({ decision: "edit", arguments: read.value }, go);
-    else wrong.textContent = read.problem;
+    const problem = problemOf(text.value);
+    wrong.hidden = !problem;
+    wrong.textContent = problem;
+    if (!problem) give({ decision: "edit", arguments: text.value }, go);
   };
-  const schema = question.form ?? question.input_schema;
-  return form(run, h("label", null, t("chat.ask.json"), text), wrong, fields(schema), go);
+  return form(run, h("label", null, t("chat.ask.json"), text), wrong, fields(question.input_schema), go);
+}
+
+/**
+ * What a server asks for, in a form. Few ask, so what makes forms is loaded only then.
+ * @param {Record<string, any>} schema @param {Record<string, any>} given @param {Give} give
+ */
+export function filled(schema, given, give) {
+  const place = h("div");
+  const go = h("button", { type: "submit", class: "primary", disabled: true }, t("chat.ask.fill.now"));
+  /** @type {() => Record<string, any> | null} */
+  let read = () => null;
+  const run = () => {
+    const values = read();
+    if (values) give({ decision: "edit", arguments: JSON.stringify(values) }, go);
+  };
+  Promise.all([import("../tools/form.js"), import("../../words/tools.js")]).then(
+    ([{ schemaForm }, words]) => {
+      add(words);
+      const made = schemaForm(schema, { given });
+      read = made.read;
+      place.replaceChildren(made.node);
+      go.disabled = false;
+    },
+    (error) => place.replaceChildren(h("p", { class: "problem" }, t("shell.view.failed", { why: visible(String(error)) }))),
+  );
+  return form(run, place, go);
 }
 
 /** @param {() => void} run @param {...(Node | null)} parts */
@@ -50,30 +75,23 @@ function form(run, ...parts) {
   return h("form", { class: "word-form", on: { submit: (/** @type {Event} */ event) => (event.preventDefault(), run()) } }, parts);
 }
 
-/** @param {string} text @returns {{ value: Record<string, any> } | { problem: string }} */
-export function parsed(text) {
+/** Why it is no object in JSON, or "". What it says is read by the node. @param {string} text */
+function problemOf(text) {
   try {
     const value = JSON.parse(text);
-    if (value && typeof value === "object" && !Array.isArray(value)) return { value };
-    return { problem: t("chat.ask.object") };
+    return value && typeof value === "object" && !Array.isArray(value) ? "" : t("chat.ask.object");
   } catch (error) {
-    return { problem: t("chat.ask.no-json", { why: visible(/** @type {Error} */ (error).message) }) };
+    return t("chat.ask.no-json", { why: visible(/** @type {Error} */ (error).message) });
   }
-}
-
-/** @param {Record<string, any>} schema */
-function defaults(schema) {
-  const properties = Object.entries(schema["properties"] ?? {});
-  return Object.fromEntries(properties.map(([name, about]) => [name, /** @type {any} */ (about)?.default ?? null]));
 }
 
 /** What may be written, in a line for each. @param {Record<string, any> | undefined} schema */
 function fields(schema) {
   const properties = Object.entries(schema?.["properties"] ?? {});
-  const required = new Set(schema?.["required"] ?? []);
+  const required = new Set(Array.isArray(schema?.["required"]) ? schema["required"] : []);
   /** @param {[string, any]} entry */
   const line = ([name, about]) => {
-    const kinds = [about?.type ?? about?.enum?.join(" | "), required.has(name) && t("chat.ask.required")].flat().filter(Boolean);
+    const kinds = [about?.type ?? (Array.isArray(about?.enum) ? about.enum.join(" | ") : ""), required.has(name) && t("chat.ask.required")].flat().filter(Boolean);
     const kind = h("span", { class: "meta" }, visible(kinds.join(", ")));
     return [h("dt", null, h("code", null, visible(name)), " ", kind), h("dd", null, visible(String(about?.description ?? "")))];
   };

@@ -1,9 +1,10 @@
 /** A receipt from a file, checked: it needs nothing of the node but this page. */
 
 import { h, replace } from "../../dom.js";
-import { json, visible } from "../../text.js";
+import { visible } from "../../text.js";
 import { moment, t } from "../../words.js";
 import { outcomeWords } from "../parts.js";
+import { momentOf, recorded } from "./entry.js";
 import { parseNote } from "./signed.js";
 import { trusted } from "./trust.js";
 import { Bad, checkReceipt, parseObject, text, unable } from "./verify.js";
@@ -57,11 +58,16 @@ async function checked(file) {
   if (cannot) return told(false, [t("proof.sum.cannot"), t(`proof.sum.${cannot}`)], null);
   try {
     if (file.size > MOST) throw new Bad("no-receipt");
-    return await good(read(await file.text()));
+    return await good(read(await file.text().catch(unreadable)));
   } catch (error) {
     if (!(error instanceof Bad)) throw error;
     return told(false, [t(`proof.bad.${error.code}`, error.params)], null);
   }
+}
+
+/** A folder, or a file that went away. @returns {never} */
+function unreadable() {
+  throw new Bad("no-receipt");
 }
 
 /**
@@ -87,12 +93,12 @@ async function good(receipt) {
   const says = t("proof.receipt.says", {
     tool: visible(text(leaf["tool"])),
     outcome: outcomeWords(text(leaf["outcome"]) || "in_doubt"),
-    when: moment(leaf["at"]),
+    when: moment(momentOf(leaf["at"])),
     index: receipt.index,
     origin: visible(note.origin),
   });
   const key = held ? t("proof.receipt.key.trusted") : t("proof.receipt.key.own", { key: visible(receipt.verifier_key) });
-  const shown = body === "fits" && receipt.body ? json(JSON.parse(receipt.body)) : null;
+  const shown = body === "fits" && receipt.body ? recorded(receipt.body) : null;
   return told(true, [says, t(`proof.receipt.body.${body}`), key], shown);
 }
 

@@ -5,7 +5,7 @@ import { busy, h, icon, replace, save } from "../../dom.js";
 import { visible } from "../../text.js";
 import { say } from "../../toast.js";
 import { count, moment, t } from "../../words.js";
-import { breath, failed } from "../parts.js";
+import { breath, failed, loading } from "../parts.js";
 import { entryLine } from "./entry.js";
 import { parseNote } from "./signed.js";
 import { keyBox, summary } from "./summary.js";
@@ -24,15 +24,18 @@ const STRIDE = 20;
 /**
  * @param {HTMLElement} place
  * @param {string} run
- * @param {AbortSignal} signal
+ * @param {AbortSignal} left
+ * @param {boolean} [again] Whether the person was here before, and stays.
  */
-export async function showRun(place, run, signal) {
+export async function showRun(place, run, left, again = false) {
+  const over = new AbortController();
+  const signal = AbortSignal.any([left, over.signal]);
   const page = /** @type {RunPage} */ (await ask("desk.run", { run, first: 0, limit: PAGE }, { signal }));
   const kept = trusted(origin(page));
-  const look = looking(run, page, kept?.key, await unable());
+  const look = looking(run, page, kept?.key, await unable(), signal);
   const key = keyBox(origin(page), page.verifier_key, kept, () => {
-    place.querySelector("h1")?.focus();
-    void showRun(place, run, signal);
+    over.abort();
+    void loading(place, left, () => showRun(place, run, left, true));
   });
   replace(
     place,
@@ -42,7 +45,8 @@ export async function showRun(place, run, signal) {
     h("section", { "aria-labelledby": "timeline" }, h("h2", { id: "timeline" }, t("proof.timeline")), look.list, look.more),
     key,
   );
-  await look.check(page, signal);
+  if (again) place.querySelector("h1")?.focus();
+  await look.begin();
 }
 
 /**
@@ -71,7 +75,7 @@ function heading({ row, count: entries }) {
   return h(
     "header",
     { class: "view-head" },
-    h("div", {}, h("h1", { tabindex: "-1" }, visible(row.title || t("proof.run"))), h("p", { class: "muted" }, h("code", {}, visible(row.run)))),
+    h("div", {}, h("h1", { tabindex: "-1" }, visible(row.title || (row.tools ?? []).join(", ") || t("proof.run"))), h("p", { class: "muted" }, h("code", {}, visible(row.run)))),
     h("p", { class: "muted" }, [moment(row.started), ...shown.map(([n, key]) => count(n, key))].join(" · ")),
     h("p", { class: "actions" }, button, row.title ? h("a", { class: "button", href: `#/chat/${encodeURIComponent(row.run)}` }, t("proof.open-chat")) : null),
   );
@@ -98,8 +102,9 @@ async function bundle(run, button) {
  * @param {RunPage} first
  * @param {string | undefined} key
  * @param {"" | "insecure" | "no-ed25519"} cannot
+ * @param {AbortSignal} signal
  */
-function looking(run, first, key, cannot) {
+function looking(run, first, key, cannot, signal) {
   const told = summary();
   const list = h("ol", { class: "timeline" });
   const more = h("p", { class: "actions" });
@@ -108,28 +113,25 @@ function looking(run, first, key, cannot) {
   const words = new Map();
   /** @type {Tally} */
   const tally = { all: first.count, done: 0, wrong: [], signature: [], erased: 0, unseen: 0, finished: false };
+  let checking = true;
   if (cannot) told.cannot(cannot);
 
-  /**
-   * @param {RunPage} page
-   * @param {AbortSignal} signal
-   */
-  async function check(page, signal) {
-    tally.all = page.count;
+  /** @param {RunPage} page */
+  async function check(page) {
     const opening = cannot ? [] : await walking.open(page);
-    tally.signature.push(...opening);
+    tally.signature = [...new Set([...tally.signature, ...opening])];
     for (const [at, row] of page.entries.entries()) {
-      if (signal.aborted) return;
       if (at % STRIDE === 0) {
         if (!cannot) told.checking(tally);
         await breath();
       }
-      const line = entryLine(run, row, words);
+      if (signal.aborted) return;
+      const line = entryLine(run, row, words, (finding) => fetched(finding, line.node));
       list.append(line.node);
       if (cannot) line.unproven();
       else await checkOne(row, line, opening.length > 0);
     }
-    ended(page, signal);
+    tally.finished = list.childElementCount >= first.count || !page.entries.length;
   }
 
   /**
@@ -142,48 +144,70 @@ function looking(run, first, key, cannot) {
     tally.done += 1;
     tally.erased += Number(finding.body === "erased");
     tally.unseen += Number(finding.body === "unseen");
-    tally.wrong.push(...finding.problems.map((problem) => ({ n: finding.n, problem })));
+    note(finding, line.node);
     line.found(finding);
     if (unsigned && !finding.problems.length) line.unproven();
   }
 
   /**
-   * @param {RunPage} page
-   * @param {AbortSignal} signal
+   * @param {import("./verify.js").Finding} finding
+   * @param {HTMLElement} node
    */
-  function ended(page, signal) {
-    const shown = list.childElementCount;
-    tally.finished = shown >= page.count || !page.entries.length;
-    if (tally.finished && !cannot) {
-      tally.wrong.push(...walking.finish().map((problem) => ({ n: shown, problem })));
-    }
-    if (!cannot) told.done(tally);
-    replace(more, ...(tally.finished ? [] : rest(signal)));
+  function note({ n, problems }, node) {
+    tally.wrong.push(...problems.map((problem) => ({ n, problem, node })));
   }
 
-  /** @param {AbortSignal} signal */
-  function rest(signal) {
-    const one = h("button", { type: "button", on: { click: () => void busy(one, next(signal)) } }, t("proof.more"));
-    const all = h("button", { type: "button", class: "quiet", on: { click: () => void busy(all, everything(signal)) } }, t("proof.all", { n: tally.all }));
-    return [one, all];
+  /**
+   * @param {import("./verify.js").Finding} finding
+   * @param {HTMLElement} node
+   */
+  function fetched(finding, node) {
+    tally.unseen -= 1;
+    note(finding, node);
+    if (!checking) told.done(tally);
   }
 
-  /** @param {AbortSignal} signal */
-  async function next(signal) {
+  /** What it came to so far, and a way to go on. */
+  function conclude() {
+    checking = false;
+    if (cannot) return replace(more, ...rest());
+    if (tally.finished) tally.wrong.push(...walking.finish().map((problem) => ({ n: list.childElementCount, problem })));
+    told.done(tally);
+    return replace(more, ...rest());
+  }
+
+  function rest() {
+    if (tally.finished) return [];
+    return [
+      h("button", { type: "button", on: { click: () => void further(false) } }, t("proof.more")),
+      h("button", { type: "button", class: "quiet", on: { click: () => void further(true) } }, t("proof.all", { n: tally.all })),
+    ];
+  }
+
+  /**
+   * The next page, or all of them. Meanwhile there is no button: a page that came twice would look like a forgery.
+   *
+   * @param {boolean} whole
+   */
+  async function further(whole) {
+    checking = true;
+    replace(more);
     try {
-      await check(await ask("desk.run", { run, first: list.childElementCount, limit: PAGE }, { signal }), signal);
+      do {
+        const from = { first: list.childElementCount, limit: PAGE, size: first.size };
+        await check(await ask("desk.run", { run, ...from }, { signal }));
+      } while (whole && !tally.finished && !signal.aborted);
+      if (!signal.aborted) conclude();
     } catch (error) {
-      if (!signal.aborted) replace(more, failed(error), ...rest(signal));
+      if (!signal.aborted) replace(more, failed(error), ...rest());
     }
+    more.querySelector("button")?.focus();
   }
 
-  /** @param {AbortSignal} signal */
-  async function everything(signal) {
-    for (let before = -1; !tally.finished && !signal.aborted && list.childElementCount > before; ) {
-      before = list.childElementCount;
-      await next(signal);
-    }
+  async function begin() {
+    await check(first);
+    if (!signal.aborted) conclude();
   }
 
-  return { summary: told.node, list, more, check };
+  return { summary: told.node, list, more, begin };
 }

@@ -25,6 +25,7 @@ export async function showRuns(place, signal) {
   search.addEventListener("input", typed.touch);
   signal.addEventListener("abort", typed.cancel);
   let asked = 0;
+  let drawing = new AbortController();
 
   /** @param {string} before The last run that is shown, or "" to begin. */
   async function load(before) {
@@ -45,11 +46,13 @@ export async function showRuns(place, signal) {
    * @param {boolean} older
    */
   async function shown(runs, before, older) {
+    drawing.abort();
+    drawing = new AbortController();
     if (!before) replace(list);
     const last = runs.at(-1);
     replace(more, older && last ? olderButton(last.run) : null);
     replace(says, runs.length || before ? null : t(search.value ? "proof.not-found" : "proof.none"));
-    await fill(list, runs, line, signal);
+    await fill(list, runs, line, AbortSignal.any([signal, drawing.signal]));
   }
 
   /** @param {string} before */
@@ -70,6 +73,7 @@ export async function showRuns(place, signal) {
 
 /** @param {RunRow} run */
 function line(run) {
+  const name = run.title || (run.tools ?? []).join(", ");
   const told = [
     run.failed ? h("span", { class: "chip bad" }, count(run.failed, "proof.failed-n")) : null,
     run.in_doubt ? h("span", { class: "chip warn" }, count(run.in_doubt, "proof.doubt-n")) : null,
@@ -80,11 +84,18 @@ function line(run) {
     h(
       "a",
       { href: `#/proof/${encodeURIComponent(run.run)}`, class: "run" },
-      h("span", { class: run.title ? "run-title" : "run-title mono" }, visible(run.title || run.run)),
-      h("span", { class: "run-chips" }, told, run.state ? h("span", { class: "chip" }, spoken(`proof.state.${run.state}`, run.state)) : null),
+      h("span", { class: run.title ? "run-title" : "run-title mono" }, visible(name || run.run)),
+      h("span", { class: "run-chips" }, told, run.state ? h("span", { class: "chip" }, stateWords(run.state)) : null),
       h("time", { class: "run-when", datetime: new Date(run.started).toISOString(), title: moment(run.started) }, when(run.started)),
       h("span", { class: "run-more" }, [count(run.calls ?? 0, "proof.calls-n"), count(run.entries ?? 0, "proof.entries")].join(" · ")),
-      run.title ? h("code", { class: "run-id" }, visible(run.run)) : null,
+      name ? h("code", { class: "run-id" }, visible(run.run)) : null,
     ),
   );
+}
+
+/** @param {string} said As `handrail proof list` says it. */
+function stateWords(said) {
+  const open = /^open, (\d+) unanswered$/.exec(said);
+  if (open) return count(Number(open[1]), "proof.state.unanswered");
+  return spoken(said === "open" || said === "waiting" ? `proof.state.${said}` : `proof.ended.${said}`, said);
 }

@@ -2,6 +2,7 @@
 
 import { visible } from "../../text.js";
 import { count, duration, t } from "../../words.js";
+import { spoken } from "../parts.js";
 import { text } from "./verify.js";
 
 /**
@@ -15,7 +16,7 @@ const LONG = 60;
 const SAYS = {
   "run.started": (leaf) => t("proof.e.run.started", { principal: who(leaf.principal) }),
   "run.resumed": (leaf) => t("proof.e.run.resumed", { principal: who(leaf.principal) }),
-  "run.finished": (leaf) => t("proof.e.run.finished", { reason: shown(leaf.reason) }),
+  "run.finished": (leaf) => t("proof.e.run.finished", { reason: spoken(`proof.ended.${text(leaf.reason)}`, shown(leaf.reason)) }),
   "tools.offered": (leaf) => count(leaf.tools?.length ?? 0, "proof.e.tools.offered"),
   "conversation.changed": (leaf) =>
     t(leaf.keep ? "proof.e.conversation.changed.kept" : "proof.e.conversation.changed", { keep: leaf.keep ?? 0 }),

@@ -10,7 +10,7 @@ import { trust } from "./trust.js";
  * @typedef {object} Tally
  * @property {number} all Entries of the run.
  * @property {number} done Checked so far.
- * @property {{n: number, problem: Problem}[]} wrong
+ * @property {{n: number, problem: Problem, node?: HTMLElement}[]} wrong `node` is where it is shown.
  * @property {Problem[]} signature What is wrong with a checkpoint.
  * @property {number} erased
  * @property {number} unseen
@@ -77,10 +77,17 @@ function entries(n) {
 /** @param {Tally} tally */
 function wrongs(tally) {
   const signature = tally.signature.map(({ code, params }) => t(`proof.bad.${code}`, params));
-  const found = tally.wrong.slice(0, SHOWN).map(({ n, problem }) => {
-    return t("proof.sum.first", { n, why: t(`proof.bad.${problem.code}`, problem.params) });
+  const found = tally.wrong.slice(0, SHOWN).map(({ n, problem, node }) => {
+    const words = t("proof.sum.first", { n, why: t(`proof.bad.${problem.code}`, problem.params) });
+    return node ? h("button", { type: "button", class: "quiet", on: { click: () => goTo(node) } }, words) : words;
   });
   return [h("ul", { class: "problems" }, [...new Set(signature), ...found].map((words) => h("li", { class: "problem" }, words)))];
+}
+
+/** @param {HTMLElement} entry */
+function goTo(entry) {
+  entry.scrollIntoView({ block: "center" });
+  entry.querySelector("summary")?.focus();
 }
 
 /** @param {Tally} tally */

@@ -104,7 +104,8 @@ export async function checkBody(leaf, held) {
 }
 
 /**
- * Begins to look at a run. Pages are given in order, and then their entries one by one.
+ * Begins to look at a run. Pages are given in order, each with its entries one by one. All of them must stand under one
+ * checkpoint: under two, the beginning of one history could be shown with the end of another.
  *
  * @param {string} run
  * @param {string} [trusted] The verifier key that the person trusts; without one it is the page's own.
@@ -114,8 +115,10 @@ export function walk(run, trusted) {
   let next = 0;
   /** @type {import("./signed.js").Note | null} */
   let note = null;
-  /** Entries of the run, as the last checkpoint has it. @type {number | null} */
+  /** Entries of the run, as the checkpoint has it. @type {number | null} */
   let signed = null;
+  /** What the first page said, and what is wrong with that. @type {{checkpoint: string, problems: Problem[]} | null} */
+  let first = null;
 
   /**
    * The checkpoint under which the following entries are.
@@ -124,8 +127,15 @@ export function walk(run, trusted) {
    * @returns {Promise<Problem[]>} What is wrong with it. Entries may still fit it, but nobody vouches for them.
    */
   async function open(page) {
-    note = null;
-    signed = null;
+    if (first === null) first = { checkpoint: page.checkpoint, problems: await read(page) };
+    return page.checkpoint === first.checkpoint ? first.problems : [{ code: "other-checkpoint", params: {} }];
+  }
+
+  /**
+   * @param {Pick<RunPage, "checkpoint" | "verifier_key">} page
+   * @returns {Promise<Problem[]>}
+   */
+  async function read(page) {
     try {
       const found = parseNote(page.checkpoint);
       const [named, ...others] = found.runs;

@@ -11,6 +11,9 @@ import { failed, settled } from "../parts.js";
 /** @typedef {import("../../values.js").Settings} Settings */
 
 const TYPED = 400;
+/** What was written and not saved when the view was left, and over which file: it comes back with the view.
+ * @type {{text: string, revision: string} | null} */
+let draft = null;
 
 /**
  * @param {Settings} first
@@ -20,6 +23,7 @@ const TYPED = 400;
 export function editor(first, signal, saved) {
   let settings = first;
   const writable = settings.writable ?? false;
+  const where = h("p", { class: "muted anywhere" });
   const state = h("div", { class: "editor-state", role: "status" });
   const numbers = h("pre", { class: "line-numbers", "aria-hidden": "true" });
   const text = h("textarea", { id: "config-text", spellcheck: "false", autocomplete: "off", wrap: "off", readonly: !writable, value: settings.text, "aria-label": t("settings.file.label") });
@@ -44,6 +48,7 @@ export function editor(first, signal, saved) {
     discard.hidden = !changed();
   }
   function touched() {
+    draft = changed() ? { text: text.value, revision: settings.revision } : null;
     count();
     ready();
     typed.touch();
@@ -89,22 +94,37 @@ export function editor(first, signal, saved) {
   /** @param {string} revision That the person has seen. */
   async function saving(revision) {
     typed.cancel();
+    // What is typed meanwhile would be lost when the answer comes.
+    text.readOnly = true;
     try {
       const now = /** @type {Settings} */ (await ask("desk.save", { text: text.value, revision }, { signal }));
-      take(now);
-      saved(now);
-      say(t("settings.saved"));
+      done(now);
     } catch (error) {
-      if (signal.aborted) return;
-      const theirs = error instanceof CallError ? await elsewhere() : null;
-      replace(state, theirs ? conflict(theirs) : failed(error));
+      const theirs = error instanceof CallError ? await elsewhere(revision) : null;
+      // Only the answer was lost.
+      if (theirs?.text === text.value) done(theirs);
+      else if (!signal.aborted) replace(state, theirs ? conflict(theirs) : failed(error));
+    } finally {
+      text.readOnly = false;
     }
   }
 
-  /** The file as it is now, if it is not the one that was changed here. @returns {Promise<Settings | null>} */
-  async function elsewhere() {
-    const now = /** @type {Settings} */ (await ask("desk.settings", {}, { signal }));
-    return now.revision === settings.revision ? null : now;
+  /** @param {Settings} now */
+  function done(now) {
+    take(now);
+    saved(now);
+    say(t("settings.saved"));
+  }
+
+  /**
+   * The file as it is now, if it is not the one that the person has seen, and can be read.
+   *
+   * @param {string} seen
+   * @returns {Promise<Settings | null>}
+   */
+  async function elsewhere(seen) {
+    const now = /** @type {Settings | null} */ (await ask("desk.settings", {}, { signal }).catch(() => null));
+    return now === null || now.revision === seen ? null : now;
   }
 
   /** @param {Settings} theirs */
@@ -116,8 +136,10 @@ export function editor(first, signal, saved) {
 
   /** @param {Settings} now */
   function take(now) {
+    draft = null;
     settings = now;
     text.value = now.text;
+    replace(where, now.file ? h("code", {}, visible(now.file)) : t("settings.file.none"));
     [faulty, bad] = [false, 0];
     replace(state, now.problem ? h("p", { class: "problem" }, t("settings.problem", { why: block(now.problem) })) : t("settings.unchanged"));
     count();
@@ -131,11 +153,17 @@ export function editor(first, signal, saved) {
   text.addEventListener("input", touched);
   text.addEventListener("scroll", () => (numbers.scrollTop = text.scrollTop));
   signal.addEventListener("abort", typed.cancel);
+  const left = draft;
   take(settings);
+  if (left && writable) {
+    settings = { ...settings, revision: left.revision };
+    text.value = left.text;
+    touched();
+  }
   return h(
     "div",
     {},
-    h("p", { class: "muted anywhere" }, settings.file ? h("code", {}, visible(settings.file)) : t("settings.file.none")),
+    where,
     writable ? null : h("p", { class: "note" }, t("settings.readonly")),
     h("div", { class: "editor" }, numbers, text),
     state,

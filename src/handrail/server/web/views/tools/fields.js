@@ -4,6 +4,7 @@ import { h, icon, replace } from "../../dom.js";
 import { visible } from "../../text.js";
 import { t } from "../../words.js";
 import { bounds, kind, typeWords, unnulled } from "./schema.js";
+import { exactly, numberIn, rounded, valueIn } from "./written.js";
 
 /**
  * @typedef {import("./schema.js").Schema} Schema
@@ -15,16 +16,17 @@ import { bounds, kind, typeWords, unnulled } from "./schema.js";
  * @property {ReadonlySet<string>} secrets
  * @property {() => string} id
  * @property {() => boolean} full Whether there are so many fields that the rest is written as JSON.
- * @property {Map<string, HTMLElement>} places Where the problems of a path are shown.
+ * @property {Map<HTMLElement, () => string>} places Where problems are shown, and of which path.
  * @property {(path: string, words: string) => void} wrong
  * @typedef {object} Asked
- * @property {string} path
+ * @property {() => string} path As it is now: an item of a list moves up when one before it goes.
  * @property {string} name
  * @property {Schema} schema
  * @property {boolean} required
  * @property {boolean} nullable
  * @property {any} given
  * @property {number} depth
+ * @typedef {{node: HTMLElement, name: string, read: () => any}} Item Of a list.
  */
 
 /** @type {Record<import("./schema.js").Kind, (form: Form, asked: Asked) => Field>} */
@@ -32,7 +34,7 @@ const FIELDS = { choice, yes, text, number, group, list, json };
 
 /**
  * @param {Form} form
- * @param {{path: string, name: string, schema: unknown, required: boolean, given?: any, depth?: number}} wanted
+ * @param {{path: () => string, name: string, schema: unknown, required: boolean, given?: any, depth?: number}} wanted
  * @returns {Field}
  */
 export function field(form, { path, name, schema: written, required, given, depth = 0 }) {
@@ -56,7 +58,7 @@ function example(schema) {
 function labelled(form, asked, control) {
   const [id, about, wrong] = [form.id(), form.id(), form.id()];
   const place = h("span", { class: "field-wrong", id: wrong });
-  form.places.set(asked.path, place);
+  form.places.set(place, asked.path);
   control.id = id;
   control.setAttribute("aria-describedby", `${about} ${wrong}`);
   if (asked.required) control.setAttribute("aria-required", "true");
@@ -86,9 +88,10 @@ function nothing({ required, nullable }) {
 /** @type {(form: Form, asked: Asked) => Field} */
 function text(form, asked) {
   const { schema, given, required, path } = asked;
-  const secret = form.secrets.has(path) || form.secrets.has(asked.name) || schema["format"] === "password";
-  const short = secret || schema["format"] || schema["pattern"] || (schema["maxLength"] ?? Infinity) <= 120;
+  const secret = form.secrets.has(path()) || form.secrets.has(asked.name) || schema["format"] === "password";
   const value = typeof given === "string" ? given : "";
+  const line = schema["format"] || schema["pattern"] || (schema["maxLength"] ?? Infinity) <= 120;
+  const short = secret || (line && !value.includes("\n"));
   const control = short
     ? h("input", { type: secret ? "password" : "text", autocomplete: secret ? "new-password" : "off", spellcheck: "false", value })
     : h("textarea", { rows: Math.min(12, value.split("\n").length), autocomplete: "off", spellcheck: "false", value });
@@ -100,13 +103,16 @@ function text(form, asked) {
 function number(form, asked) {
   const { given, schema, path } = asked;
   const whole = schema["type"] === "integer";
-  const control = h("input", { type: "text", inputmode: whole ? "numeric" : "decimal", autocomplete: "off", value: given === undefined || given === null ? "" : String(given) });
+  // A default that came rounded is left to the node, which has all of its digits.
+  const value = given === undefined || given === null || rounded(given) ? "" : String(given.rawJSON ?? given);
+  const control = h("input", { type: "text", inputmode: whole ? "numeric" : "decimal", autocomplete: "off", value });
   const read = () => {
-    const written = control.value.trim().replace(",", ".");
+    const written = control.value.trim();
     if (written === "") return nothing(asked);
-    const value = Number(written);
-    if (!Number.isFinite(value)) form.wrong(path, t("tools.form.no-number"));
-    else if (whole && !Number.isInteger(value)) form.wrong(path, t("tools.form.no-integer"));
+    const value = numberIn(written);
+    if (!Number.isFinite(value)) form.wrong(path(), t("tools.form.no-number"));
+    else if (whole && !Number.isInteger(value)) form.wrong(path(), t("tools.form.no-integer"));
+    else if (rounded(value) && !/e/i.test(written)) return exactly(written) ?? form.wrong(path(), t("tools.form.rounded"));
     return value;
   };
   return { node: labelled(form, asked, control), read };
@@ -141,12 +147,7 @@ function json(form, asked) {
   const control = h("textarea", { class: "mono", rows: Math.min(12, value.split("\n").length + 1), autocomplete: "off", spellcheck: "false", placeholder: "JSON", value });
   const read = () => {
     if (control.value.trim() === "") return nothing(asked);
-    try {
-      return JSON.parse(control.value);
-    } catch {
-      form.wrong(asked.path, t("tools.form.no-json"));
-      return undefined;
-    }
+    return valueIn(control.value, (words) => form.wrong(asked.path(), words));
   };
   return { node: labelled(form, asked, control), read };
 }
@@ -154,7 +155,7 @@ function json(form, asked) {
 /** The fields of an object. @type {(form: Form, asked: Asked) => Field} */
 function group(form, asked) {
   const inner = members(form, asked.schema, asked.path, asked.given, asked.depth + 1);
-  if (asked.required) return { node: boxed(form, asked, inner.nodes), read: inner.read };
+  if (asked.required && !asked.nullable) return { node: boxed(form, asked, inner.nodes), read: inner.read };
   const given = h("input", { type: "checkbox", checked: asked.given !== undefined && asked.given !== null });
   const box = boxed(form, asked, inner.nodes, h("label", { class: "given" }, given, t("tools.form.give")));
   const shown = () => box.classList.toggle("left-out", !given.checked);
@@ -166,15 +167,15 @@ function group(form, asked) {
 /**
  * @param {Form} form
  * @param {Schema} schema
- * @param {string} path
+ * @param {() => string} path
  * @param {any} given
  * @param {number} depth
  */
 export function members(form, schema, path, given, depth) {
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   const fields = Object.entries(schema["properties"] ?? {}).map(([name, inner]) => {
-    const value = typeof given === "object" && given !== null ? given[name] : undefined;
-    const wanted = { path: path ? `${path}.${name}` : name, name, schema: inner, required: required.includes(name), given: value, depth };
+    const value = typeof given === "object" && given !== null && Object.hasOwn(given, name) ? given[name] : undefined;
+    const wanted = { path: () => [path(), name].filter(Boolean).join("."), name, schema: inner, required: required.includes(name), given: value, depth };
     return { name, ...field(form, wanted) };
   });
   const read = () => {
@@ -191,13 +192,14 @@ export function members(form, schema, path, given, depth) {
  * @param {Node | null} [switched]
  */
 function boxed(form, asked, inside, switched = null) {
-  const place = h("span", { class: "field-wrong" });
-  form.places.set(asked.path, place);
+  const wrong = form.id();
+  const place = h("span", { class: "field-wrong", id: wrong });
+  form.places.set(place, asked.path);
   const star = asked.required ? h("span", { class: "required" }, ` ${t("tools.form.required")}`) : null;
   const about = said(asked);
   return h(
     "fieldset",
-    { class: "group" },
+    { class: "group", "aria-describedby": wrong },
     h("legend", {}, visible(asked.name), star),
     about ? h("span", { class: "field-about" }, about) : null,
     switched,
@@ -209,25 +211,28 @@ function boxed(form, asked, inside, switched = null) {
 /** @type {(form: Form, asked: Asked) => Field} */
 function list(form, asked) {
   const items = h("ol", { class: "items" });
-  /** @type {{item: HTMLElement, read: () => any}[]} */
-  let held = [];
+  /** @type {Item[]} */
+  const held = [];
 
   /** @param {any} [given] */
   function add(given) {
-    const path = `${asked.path}[${held.length}]`;
-    const one = field(form, { path, name: `${asked.name} ${held.length + 1}`, schema: asked.schema["items"], required: true, given, depth: asked.depth + 1 });
-    const label = t("tools.form.remove", { name: `${asked.name} ${held.length + 1}` });
-    const item = h("li", {}, one.node, h("button", { type: "button", class: "quiet", "aria-label": visible(label), on: { click: () => remove(item) } }, icon("close")));
-    held.push({ item, read: one.read });
-    items.append(item);
-    return item;
+    const name = `${asked.name} ${held.length + 1}`;
+    const item = { node: h("li", {}), name, read: () => undefined };
+    held.push(item);
+    const path = () => `${asked.path()}[${held.indexOf(item)}]`;
+    const one = field(form, { path, name, schema: asked.schema["items"], required: true, given, depth: asked.depth + 1 });
+    const label = visible(t("tools.form.remove", { name }));
+    const button = h("button", { type: "button", class: "quiet", "aria-label": label, on: { click: () => remove(item) } }, icon("close"));
+    item.read = one.read;
+    items.append(replace(item.node, one.node, button));
+    return item.node;
   }
-  /** The rest moves up, so all of them are made anew with their own paths. @param {HTMLElement} gone */
+  /** The rest moves up, and keeps what was written there. @param {Item} gone */
   function remove(gone) {
-    const kept = held.filter(({ item }) => item !== gone).map(({ read }) => read());
-    held = [];
-    replace(items);
-    for (const value of kept) add(value);
+    held.splice(held.indexOf(gone), 1);
+    for (const place of form.places.keys()) if (gone.node.contains(place)) form.places.delete(place);
+    gone.node.remove();
+    for (const [at, item] of held.entries()) rename(item, `${asked.name} ${at + 1}`);
     more.focus();
   }
   const more = h("button", { type: "button", class: "quiet", on: { click: () => focusFirst(add()) } }, icon("plus"), t("tools.form.add"));
@@ -235,6 +240,24 @@ function list(form, asked) {
   const node = boxed(form, asked, [items, more]);
   const read = () => (held.length || asked.required ? held.map(({ read }) => read()) : nothing(asked));
   return { node, read };
+}
+
+/**
+ * An item has its number in its name, and in the names of what is in it.
+ *
+ * @param {Item} item
+ * @param {string} now
+ */
+function rename(item, now) {
+  const [old, other] = [visible(item.name), visible(now)];
+  for (const each of item.node.querySelectorAll("label, legend")) {
+    const words = each.firstChild;
+    if (words?.textContent?.startsWith(old)) words.textContent = other + words.textContent.slice(old.length);
+  }
+  for (const each of item.node.querySelectorAll("[aria-label]")) {
+    each.setAttribute("aria-label", (each.getAttribute("aria-label") ?? "").replace(old, () => other));
+  }
+  item.name = now;
 }
 
 /** @param {HTMLElement} node */

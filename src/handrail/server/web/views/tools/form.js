@@ -5,6 +5,7 @@ import { block } from "../../text.js";
 import { t } from "../../words.js";
 import { members } from "./fields.js";
 import { byField } from "./problems.js";
+import { resolved } from "./schema.js";
 
 /** Fields of a form. A schema that contains itself would have no end of them. */
 const MOST = 200;
@@ -14,7 +15,7 @@ const MOST = 200;
  * @param {{given?: any, secrets?: readonly string[]}} [options]
  */
 export function schemaForm(schema, { given, secrets = [] } = {}) {
-  /** @type {Map<string, HTMLElement>} */
+  /** @type {Map<HTMLElement, () => string>} */
   const places = new Map();
   const general = h("div", { class: "field-wrong" });
   let numbered = 0;
@@ -26,7 +27,7 @@ export function schemaForm(schema, { given, secrets = [] } = {}) {
    */
   function wrong(path, words) {
     faults += 1;
-    const place = places.get(path) ?? general;
+    const place = [...places].find(([, at]) => at() === path)?.[0] ?? general;
     place.append(h("span", { class: "problem" }, block(place === general && path ? `${path}: ${words}` : words)));
     const control = place.previousElementSibling;
     if (control?.matches("input, textarea, select")) control.setAttribute("aria-invalid", "true");
@@ -34,14 +35,14 @@ export function schemaForm(schema, { given, secrets = [] } = {}) {
 
   function clear() {
     faults = 0;
-    for (const place of [general, ...places.values()]) {
+    for (const place of [general, ...places.keys()]) {
       replace(place);
       place.previousElementSibling?.removeAttribute("aria-invalid");
     }
   }
 
   const form = { root: schema, secrets: new Set(secrets), id: () => `f${(numbered += 1)}`, full: () => places.size >= MOST, places, wrong };
-  const inner = members(form, schema, "", given, 0);
+  const inner = members(form, resolved(schema, schema), () => "", given, 0);
   const none = inner.nodes.length ? null : h("p", { class: "muted" }, t("tools.form.nothing"));
   const node = h("div", { class: "schema-form" }, none, inner.nodes, general);
 
@@ -64,7 +65,7 @@ export function schemaForm(schema, { given, secrets = [] } = {}) {
      */
     refused(message) {
       clear();
-      for (const [path, words] of byField(message, new Set(places.keys()))) for (const each of words) wrong(path, each);
+      for (const [path, words] of byField(message, new Set([...places.values()].map((at) => at())))) for (const each of words) wrong(path, each);
       first();
     },
     clear,

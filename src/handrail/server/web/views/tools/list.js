@@ -4,7 +4,7 @@ import { ask } from "../../bus.js";
 import { h, replace } from "../../dom.js";
 import { visible } from "../../text.js";
 import { count, duration, number, t } from "../../words.js";
-import { fill, settled, spoken } from "../parts.js";
+import { failed, fill, settled, spoken } from "../parts.js";
 import { plot } from "./plot.js";
 
 /** @typedef {import("../../values.js").ToolRow} ToolRow */
@@ -15,19 +15,14 @@ const ALL = "*";
 /**
  * @param {HTMLElement} place
  * @param {AbortSignal} signal
+ * @param {import("../../shell.js").Context} ctx
  */
-export async function showList(place, signal) {
-  const { tools } = /** @type {{tools: ToolRow[]}} */ (await ask("desk.tools", {}, { signal }));
+export async function showList(place, signal, ctx) {
+  let tools = await asked(signal);
   const list = h("ul", { class: "tools" });
   const says = h("p", { class: "muted", role: "status" });
   const search = h("input", { type: "search", id: "tool-search", autocomplete: "off", placeholder: t("tools.searching") });
-  const ensembles = [...new Set(tools.map((tool) => tool.ensemble ?? ""))].sort();
-  const pick = h(
-    "select",
-    { id: "tool-ensemble", on: { change: () => void draw() } },
-    h("option", { value: ALL }, t("tools.all")),
-    ensembles.map((name) => h("option", { value: name }, name ? visible(name) : t("tools.alone"))),
-  );
+  const pick = h("select", { id: "tool-ensemble", on: { change: () => void draw() } }, choices(tools, ALL));
   const typed = settled(() => void draw(), TYPED);
   search.addEventListener("input", typed.touch);
   signal.addEventListener("abort", typed.cancel);
@@ -42,6 +37,19 @@ export async function showList(place, signal) {
     says.textContent = tools.length ? count(fitting.length, "tools.count") : t("tools.none");
     replace(list);
     await fill(list, fitting, line, AbortSignal.any([signal, drawing.signal]));
+  }
+
+  /** Other tools are there now; what the person looks for stays. */
+  async function renew() {
+    try {
+      tools = await asked(signal);
+    } catch (error) {
+      if (!signal.aborted) replace(says, failed(error));
+      return;
+    }
+    made.clear();
+    replace(pick, choices(tools, pick.value));
+    await draw();
   }
 
   /** @param {ToolRow} tool */
@@ -63,7 +71,26 @@ export async function showList(place, signal) {
     says,
     list,
   );
+  signal.addEventListener("abort", ctx.watch((event) => (event === "tools" || event === "back") && void renew()));
   await draw();
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @returns {Promise<ToolRow[]>}
+ */
+async function asked(signal) {
+  return (await ask("desk.tools", {}, { signal })).tools;
+}
+
+/**
+ * @param {readonly ToolRow[]} tools
+ * @param {string} now
+ */
+function choices(tools, now) {
+  const ensembles = [...new Set(tools.map((tool) => tool.ensemble ?? ""))].sort();
+  const option = (/** @type {string} */ value, /** @type {string} */ words) => h("option", { value, selected: value === now }, words);
+  return [option(ALL, t("tools.all")), ...ensembles.map((name) => option(name, name ? visible(name) : t("tools.alone")))];
 }
 
 /**

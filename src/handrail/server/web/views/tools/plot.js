@@ -18,7 +18,7 @@ export function plot(recent) {
   const step = Math.min(5, WIDE / shown.length);
   const from = WIDE - shown.length * step;
   const bars = shown.map((took, at) => bar(took, from + at * step, step, Math.max(2, (Math.log1p(Math.abs(took)) / most) * (HIGH - 6))));
-  return svg("svg", { class: shown.length ? "plot" : "plot empty", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": words(shown) }, ...bars);
+  return svg("svg", { class: shown.length ? "plot" : "plot no-calls", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": words(shown) }, ...bars);
 }
 
 /**

@@ -73,6 +73,18 @@ export function unnulled(schema, root) {
   return { schema: found, nullable: false };
 }
 
+const OPEN = ["anyOf", "oneOf", "allOf", "if", "patternProperties", "minProperties", "additionalProperties"];
+
+/**
+ * Whether arguments are asked for that have no names here, so that only JSON can say them.
+ *
+ * @param {Schema} root
+ */
+export function nameless(root) {
+  const found = resolved(root, root);
+  return !Object.keys(found["properties"] ?? {}).length && OPEN.some((word) => Boolean(found[word]));
+}
+
 /** @typedef {"choice" | "yes" | "text" | "number" | "group" | "list" | "json"} Kind */
 
 /**
@@ -162,7 +174,7 @@ export function bounds(schema) {
 export function lines(root) {
   /** @type {Line[]} */
   const found = [];
-  spread(root, root, "", 0, found);
+  spread(resolved(root, root), root, "", 0, found);
   return found;
 }
 

@@ -16,29 +16,17 @@ add(words);
  */
 export async function show(main, params, ctx) {
   let left = new AbortController();
-  let at = "";
 
   /** @param {string[]} to */
   function update([name = ""]) {
     left.abort();
     left = new AbortController();
-    at = name;
     const place = h("div", { class: "page tools-view" });
     replace(main, place);
     ctx.title(name || t("tools.title"));
-    void loading(place, left.signal, () => (name ? showPage(place, name, left.signal) : showList(place, left.signal)));
+    void loading(place, left.signal, () => (name ? showPage(place, name, left.signal) : showList(place, left.signal, ctx)));
   }
 
-  const deaf = ctx.watch((event) => {
-    // Other tools are there now. A page with a form in it stays as it is: somebody may be writing.
-    if (event === "tools" && at === "") update([]);
-  });
   update(params);
-  return {
-    update,
-    leave() {
-      deaf();
-      left.abort();
-    },
-  };
+  return { update, leave: () => left.abort() };
 }

@@ -2,15 +2,17 @@
  * Trying a tool: a form, a call like any other (checked, confirmed and recorded), and its card as it goes on.
  */
 
-import { ask, stream } from "../../bus.js";
+import { CallError, ask, stream } from "../../bus.js";
 import { busy, h, icon, replace } from "../../dom.js";
-import { block, visible } from "../../text.js";
+import { block } from "../../text.js";
 import { add, t } from "../../words.js";
 import * as chatWords from "../../words/chat.js";
 import { asker } from "../chat/asker.js";
 import { card } from "../chat/card.js";
 import { failed } from "../parts.js";
 import { schemaForm } from "./form.js";
+import { nameless } from "./schema.js";
+import { noJson, valueIn } from "./written.js";
 
 add(chatWords);
 
@@ -31,20 +33,22 @@ export function trial(page, signal, ended) {
   const fields = inputs(page);
   const answer = h("div", { class: "trial-answer", "aria-live": "polite" });
   const run = h("button", { type: "submit", class: "primary" }, t("tools.try.run"));
-  const stop = h("button", { type: "button", hidden: true }, icon("stop"), t("tools.try.stop"));
+  const stop = h("button", { type: "button" }, icon("stop"), t("tools.try.stop"));
+  const under = h("p", { class: "actions", hidden: true }, stop, h("span", { class: "muted" }, t("tools.try.leaving")));
   const form = h(
     "form",
     { novalidate: true, on: { submit: (/** @type {Event} */ event) => (event.preventDefault(), void begin()) } },
     fields.node,
-    h("p", { class: "actions" }, run, stop, fields.change),
+    h("p", { class: "actions" }, run, fields.change),
+    under,
   );
 
   async function begin() {
-    const given = fields.read();
+    const given = fields.given();
     if (given === null) return;
     const wanted = new AbortController();
     stop.onclick = () => wanted.abort();
-    stop.hidden = false;
+    under.hidden = false;
     try {
       const call = await busy(run, tried(page.row.name, given, answer, AbortSignal.any([signal, wanted.signal])));
       if (call?.outcome === "invalid_arguments") fields.refused(call.result?.text ?? "");
@@ -53,7 +57,7 @@ export function trial(page, signal, ended) {
       if (signal.aborted) return;
       answer.append(wanted.signal.aborted ? h("p", { class: "note", role: "status" }, t("tools.try.stopped")) : failed(error));
     } finally {
-      stop.hidden = true;
+      under.hidden = true;
     }
   }
 
@@ -71,7 +75,7 @@ export function trial(page, signal, ended) {
  * One call, shown from its beginning to its end. Gives what came of it.
  *
  * @param {string} name
- * @param {Record<string, any>} given
+ * @param {Record<string, any> | string} given
  * @param {HTMLElement} answer
  * @param {AbortSignal} signal
  * @returns {Promise<LiveCall | null>}
@@ -81,12 +85,11 @@ async function tried(name, given, answer, signal) {
   let last = null;
   /** @type {Question[]} */
   let questions = [];
-  let run = "";
   const asked = asker((question, word) => ask("desk.decide", { request: question.request, ...word }));
   const shown = card({
     whole: () => Promise.resolve(last?.result?.text ?? ""),
     answer: (id) => asked.open(id),
-    proof: () => (run ? `#/proof/${encodeURIComponent(run)}` : "#/proof"),
+    proof: () => (last?.run ? `#/proof/${encodeURIComponent(last.run)}` : "#/proof"),
   });
   const clock = setInterval(() => shown.tick(Date.now()), TICK);
   /** @type {Record<string, (data: any) => void>} */
@@ -96,7 +99,6 @@ async function tried(name, given, answer, signal) {
       shown.set({ live: data });
     },
     question(data) {
-      run = data.run;
       asked.set((questions = [...questions.filter(({ request }) => request !== data.request), data]));
     },
     answered: (data) => asked.set((questions = questions.filter(({ request }) => request !== data.request))),
@@ -104,6 +106,11 @@ async function tried(name, given, answer, signal) {
   replace(answer, shown.node);
   try {
     await stream("desk.try", { name, arguments: given }, (event, data) => heard[event]?.(data), { signal });
+  } catch (error) {
+    // Nobody hears of it any more, so it is not shown as if it went on.
+    const outcome = error instanceof CallError ? /** @type {LiveCall["outcome"]} */ (error.outcome) : "cancelled";
+    if (last !== null) shown.set({ live: { .../** @type {LiveCall} */ (last), stage: "done", outcome } });
+    throw error;
   } finally {
     clearInterval(clock);
     asked.close();
@@ -140,20 +147,33 @@ function inputs(page) {
   function read() {
     if (!written) return form.read();
     replace(wrong);
+    const value = valueIn(text.value, told);
+    return wrong.childElementCount ? null : value;
+  }
+
+  /** As it was written: the node reads it, rounds nothing, and takes no name twice. */
+  function asWritten() {
     try {
-      return JSON.parse(text.value);
+      JSON.parse(text.value);
+      return text.value;
     } catch (error) {
-      const why = error instanceof Error ? visible(error.message) : "";
-      replace(wrong, h("span", { class: "problem" }, `${t("tools.form.no-json")} ${why}`));
-      text.focus();
+      told(noJson(error));
       return null;
     }
   }
 
+  /** @param {string} words */
+  function told(words) {
+    replace(wrong, h("span", { class: "problem" }, words));
+    text.focus();
+  }
+
+  if (nameless(page.input_schema)) turn();
   return {
     node,
     change,
-    read,
+    /** What it is to be called with; null where that cannot be said. */
+    given: () => (written ? asWritten() : form.read()),
     /** @param {string} message */
     refused(message) {
       if (written) replace(wrong, h("span", { class: "problem" }, block(message)));
