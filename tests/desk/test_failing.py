@@ -224,12 +224,12 @@ async def test_what_the_record_knows_of_a_cut_off_turn_is_not_lost(tmp_path: Pat
         await desk.say(id, "Go")
         folder = parlour.folder / ".handrail" / "conversations"
         question = await asked(desk, id)  # what was said is on disk by now
-        old = shutil.copytree(folder, tmp_path / "old")
+        old = shutil.copytree(folder, tmp_path / "old", ignore=shutil.ignore_patterns("*.part"))
         await desk.decide(question.request, "allow")
         await parlour.gate.reached.wait()
-        shutil.copytree(parlour.folder, copy)
+        shutil.copytree(parlour.folder, copy, ignore=shutil.ignore_patterns("*.part"))
     shutil.rmtree(copy / ".handrail" / "conversations")
-    shutil.copytree(old, copy / ".handrail" / "conversations")
+    shutil.copytree(old, copy / ".handrail" / "conversations", ignore=shutil.ignore_patterns("*.part"))
     parlour.gate.open.set()
     async with parlour.open(copy) as desk:
         await desk.again(id)
@@ -292,7 +292,7 @@ async def test_what_was_taken_back_after_a_crash_does_not_come_back_from_the_rec
         id = await desk.begin()
         await desk.say(id, "Go")
         await parlour.gate.reached.wait()
-        shutil.copytree(parlour.folder, copy)
+        shutil.copytree(parlour.folder, copy, ignore=shutil.ignore_patterns("*.part"))
     async with parlour.open(copy) as desk:
         assert (await snapshot(desk, id)).total == 3
         assert await desk.undo(id, 0) == "Go"

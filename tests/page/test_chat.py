@@ -211,6 +211,7 @@ def test_arguments_can_be_edited_and_what_does_not_fit_is_refused_with_the_reaso
     field.fill('{"path": "other.txt", "text": "sleep"}')
     dialog.get_by_role("button", name="Run with these").click()
     answered(page, "It is written.")
+    expect(card(page, "notes:write_note")).to_contain_text('it ran with {"path":"other.txt","text":"sleep"}')
     assert (served.kept / "other.txt").read_text() == "sleep"
     assert not (served.kept / "plan.txt").exists()
 

@@ -24,7 +24,7 @@ from handrail.core.events import (
     TextDelta,
 )
 from handrail.core.redact import redact_text
-from handrail.desk.shown import CLIP, Shown, clipped, shortened, spread, tellable_text
+from handrail.desk.shown import CLIP, Shown, clipped, notes_of, shortened, spread, tellable_text
 from handrail.desk.values import Live, LiveCall
 
 _WRITTEN = 2 * CLIP
@@ -143,6 +143,7 @@ class Turn:
         facts: dict[str, Any] = {"outcome": event.outcome, "duration_us": event.duration_us}
         if isinstance(result, ToolResult):
             facts["result"] = clipped(spread(result))
+            facts["notes"] = notes_of(result)
             facts["error"] = "" if result.error is None else tellable_text(result.error.code)
         return self._put(event.call_id, event.tool, stage="done", **facts)
 

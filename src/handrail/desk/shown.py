@@ -31,6 +31,8 @@ CLIP = 4_000
 WORDS = 100_000
 """Of what a person or a model says: whoever talks reads it."""
 _LARGEST = 2**53 - 1
+_NOTES = 16
+"""Of one result."""
 
 
 class Shown:
@@ -87,8 +89,9 @@ class Shown:
             call_id=result.tool_call_id,
             outcome=result.outcome,
             error="" if result.error is None else tellable_text(result.error.code),
-            duration_us=result.duration_us,
+            duration_us=result.duration_us or None,
             reused_from=result.reused_from,
+            notes=notes_of(result),
             side_effects=self.has_effects(result.name),
         )
 
@@ -136,6 +139,10 @@ class Shown:
                 return spread(result)
             case _:
                 return tellable_text(message.text)
+
+
+def notes_of(result: ToolResult) -> tuple[str, ...]:
+    return tuple(shortened(tellable_text(each)) for each in result.warnings[:_NOTES])
 
 
 def tellable(value: Any) -> Any:

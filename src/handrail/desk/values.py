@@ -73,6 +73,8 @@ class Item(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code of a failed result."""
     duration_us: int | None = None
     reused_from: str | None = None
+    notes: tuple[str, ...] = ()
+    """What else there is to say of a result, as that a person changed the arguments, and to what."""
     side_effects: bool = False
 
 
@@ -119,6 +121,7 @@ class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     result: Clipped | None = None
     duration_us: int | None = None
+    notes: tuple[str, ...] = ()
     side_effects: bool = False
     run: str = ""
     """Of a tool that is tried: where it is in the record. In a conversation that is said once for all calls."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.calls import ToolCall
+from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Defer, Deny, Edit, binding
 from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, UsageError
 from handrail.core.events import ConfirmationRequested
@@ -16,6 +17,9 @@ from handrail.execute.changes import changes
 from handrail.execute.ledger import Ledger
 from handrail.execute.recorder import Recorder
 from handrail.tools.tool import Tool
+
+_SHOWN = 2_000
+"""Characters of changed arguments in a warning; the record has all of them."""
 
 
 class DeferAll:
@@ -112,7 +116,14 @@ class Confirmer:
         binds = binding(nonce, request.run, request.call_id, request.tool, arguments, tool.digest)
         answer = request.answered("allow", at=recorder.now(), by=by)
         await recorder.record(msgspec.structs.replace(answer, binds=binds, edited=True))
-        return Granted(request.request, arguments, (f"{by} changed the arguments before the call ran",))
+        return Granted(request.request, arguments, (_changed_by(by, mask_fields(arguments, tool.secrets)),))
+
+
+def _changed_by(by: str, arguments: dict[str, Any]) -> str:
+    """What it ran with stands beside the call as the model wrote it, wherever both are shown."""
+    written = canonical(arguments).decode()
+    cut = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
+    return f"{by} changed the arguments before the call ran; it ran with {cut}"
 
 
 def _question(

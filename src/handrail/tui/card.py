@@ -48,6 +48,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     """Of the message with the result, once there is one."""
     duration_us: int | None = None
     reused: bool = False
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def live(cls, call: LiveCall) -> Shown:
@@ -64,6 +65,7 @@ class Shown(Struct, frozen=True, kw_only=True):
             error=call.error,
             result=call.result,
             duration_us=call.duration_us,
+            notes=call.notes,
         )
 
     @classmethod
@@ -81,6 +83,7 @@ class Shown(Struct, frozen=True, kw_only=True):
             index=item.index,
             duration_us=item.duration_us,
             reused=item.reused_from is not None,
+            notes=item.notes,
         )
 
 
@@ -141,7 +144,8 @@ class Card(Vertical, can_focus=True):
         bar = self.query_one(ProgressBar)
         bar.display = shown.stage == "running" and shown.current is not None
         bar.update(total=shown.total, progress=shown.current or 0)
-        self._fill(".says", plain(line(shown.says, 200)) if shown.says and shown.stage == "running" else None)
+        says = shown.says if shown.stage == "running" else "; ".join(shown.notes)
+        self._fill(".says", plain(line(says, 200)) if says else None)
         self._fill(".error", _error(shown) if failed and not self.unfolded else None)
         self._fill(".body", _body(shown) if self.unfolded else None)
 

@@ -57,6 +57,7 @@
  * @property {string} [error] The code of a failed result.
  * @property {number | null} [duration_us]
  * @property {string | null} [reused_from]
+ * @property {string[]} [notes] What else there is to say of a result, as that a person changed the arguments.
  * @property {boolean} [side_effects]
  */
 
@@ -96,6 +97,7 @@
  * @property {string} [error]
  * @property {Clipped | null} [result]
  * @property {number | null} [duration_us]
+ * @property {string[]} [notes]
  * @property {boolean} [side_effects]
  * @property {string} [run] Of a tool that is tried: where it is in the record.
  */

@@ -53,7 +53,7 @@ export function card(doings) {
     node.dataset["state"] = standing;
     node.setAttribute("aria-label", `${name}: ${t(`chat.card.${standing}`)}`);
     head.draw(name, standing, from);
-    replace(under, ...below(standing, from, doings));
+    replace(under, ...below(standing, from, doings), ...notes(from));
     const now = `${standing} ${from.call?.index} ${from.result?.index}`;
     if (fold.open && now !== drawn) replace(body, ...inside(from, doings));
     drawn = now;
@@ -162,6 +162,11 @@ function below(standing, { result, live }, doings) {
     case "left":
       return [h("p", { class: "card-note" }, t("chat.card.no-result"))];
   }
+}
+
+/** What a person changed, and whatever else was said beside the result. @param {Sources} from */
+function notes({ result, live }) {
+  return (result?.notes ?? live?.notes ?? []).map((note) => h("p", { class: "card-note" }, block(note)));
 }
 
 /** @param {string} callId @param {Doings} doings */
