@@ -20,6 +20,11 @@ from tests.desk.parlour import Follower, Parlour, asked, kinds, over, reply, res
 FAILS = [reply("", ("fail", {})), reply("It failed, sorry.")]
 
 
+def _copied(folder: Path, to: Path) -> Path:
+    """As the disk is when the machine stops here. What is being written has no name yet."""
+    return Path(shutil.copytree(folder, to, ignore=shutil.ignore_patterns("*.part")))
+
+
 @pytest.mark.requirement("converser.alerts")
 async def test_a_failed_tool_is_told_while_the_turn_goes_on(tmp_path: Path) -> None:
     parlour = Parlour(tmp_path, [reply("", ("fail", {}), ("hold", {})), reply("It failed, sorry.")])
@@ -200,7 +205,7 @@ async def test_after_a_crash_the_turn_is_taken_up_and_nothing_runs_twice(tmp_pat
         if tool == "hold_write":
             await desk.decide((await asked(desk, id)).request, "allow")
         await parlour.gate.reached.wait()
-        shutil.copytree(parlour.folder, copy)  # as the disk is when the machine stops here
+        _copied(parlour.folder, copy)
     parlour.gate.open.set()
     async with parlour.open(copy) as desk:
         assert [each.state for each in await desk.talks()] == ["failed"]
@@ -224,12 +229,12 @@ async def test_what_the_record_knows_of_a_cut_off_turn_is_not_lost(tmp_path: Pat
         await desk.say(id, "Go")
         folder = parlour.folder / ".handrail" / "conversations"
         question = await asked(desk, id)  # what was said is on disk by now
-        old = shutil.copytree(folder, tmp_path / "old", ignore=shutil.ignore_patterns("*.part"))
+        old = _copied(folder, tmp_path / "old")
         await desk.decide(question.request, "allow")
         await parlour.gate.reached.wait()
-        shutil.copytree(parlour.folder, copy, ignore=shutil.ignore_patterns("*.part"))
+        _copied(parlour.folder, copy)
     shutil.rmtree(copy / ".handrail" / "conversations")
-    shutil.copytree(old, copy / ".handrail" / "conversations", ignore=shutil.ignore_patterns("*.part"))
+    _copied(old, copy / ".handrail" / "conversations")
     parlour.gate.open.set()
     async with parlour.open(copy) as desk:
         await desk.again(id)
@@ -292,7 +297,7 @@ async def test_what_was_taken_back_after_a_crash_does_not_come_back_from_the_rec
         id = await desk.begin()
         await desk.say(id, "Go")
         await parlour.gate.reached.wait()
-        shutil.copytree(parlour.folder, copy, ignore=shutil.ignore_patterns("*.part"))
+        _copied(parlour.folder, copy)
     async with parlour.open(copy) as desk:
         assert (await snapshot(desk, id)).total == 3
         assert await desk.undo(id, 0) == "Go"

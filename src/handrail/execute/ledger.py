@@ -65,7 +65,7 @@ class Ledger:
                 self.before[event.call_id] = event
         self.unknown |= {id for id, begun in self.open.items() if begun.side_effects}
         self.history: Sequence[Recorded] | None = history
-        """What was read when it was taken up, nothing if it is new; None once something was written besides."""
+        """What the record had when it was taken up, nothing if it is new; None once something was written besides."""
 
     def note(self, event: Recorded) -> None:
         """Take an event into account, from the history or just recorded."""

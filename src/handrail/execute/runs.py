@@ -50,12 +50,13 @@ class Runs:
         lease = await self._journal.lease(run)
         try:
             history = await self._journal.history(run)
-            begun = RunResumed if history else RunStarted
-            await self._journal.append(begun(run=run, at=self._clock.now(), tools=tools.digest, principal=principal))
+            kind = RunResumed if history else RunStarted
+            begun = kind(run=run, at=self._clock.now(), tools=tools.digest, principal=principal)
+            await self._journal.append(begun)
         except BaseException:
             lease.release()
             raise
-        return Ledger(run, tools, lease, history)
+        return Ledger(run, tools, lease, [*history, begun] if history else ())
 
     async def history(self, run: str) -> list[Recorded]:
         """What the journal has of a run; nothing without a journal, or when the run has only just begun."""

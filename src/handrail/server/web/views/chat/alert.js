@@ -34,6 +34,7 @@ export function banner(doings) {
       if (now === shown) return;
       shown = now;
       node.hidden = !now;
+      node.dataset["alert"] = alert?.id ?? "";
       node.classList.toggle("calm", !alert);
       replace(node, ...(alert ? said(alert, underWay(talk), doings) : now ? left(doings) : []));
     },

@@ -6,6 +6,8 @@ import { t } from "../../words.js";
 const NEAR = 40;
 /** For how long after a movement of the person a scroll is taken for theirs. */
 const THEIRS = 1_000;
+/** For how long after one nothing is scrolled for them: their own scrolling may be under way, and would end here. */
+const PAUSE = 400;
 const MOVES = ["wheel", "touchmove", "pointerdown", "keydown", "focusin"];
 
 /**
@@ -33,7 +35,7 @@ export function stuck(box, inner) {
     down.hidden = held || left < NEAR;
   }
   const grown = new ResizeObserver(() => {
-    if (held) box.scrollTop = box.scrollHeight;
+    if (held && performance.now() - moved > PAUSE) box.scrollTop = box.scrollHeight;
     look();
   });
   grown.observe(inner);

@@ -41,7 +41,7 @@ export function thread(doings) {
 
   /** @param {IntersectionObserverEntry[]} entries */
   const near = (entries) => entries.some((entry) => entry.isIntersecting) && load();
-  const seen = new IntersectionObserver(near, { root: node, rootMargin: "600px 0px 0px 0px" });
+  const seen = new IntersectionObserver(near, { root: node, rootMargin: "1500px 0px 0px 0px" });
   const clock = setInterval(() => cards.forEach((one) => one.tick(Date.now())), TICK_MS);
 
   /** @param {string} id @returns {Card} */
