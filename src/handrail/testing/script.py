@@ -93,10 +93,11 @@ class ScriptFile:
                 yield TextDelta(text=word)
         if reply.breaks is not None:
             raise ProtocolError(reply.breaks)
-        for call in reply.calls:
+        for number, call in enumerate(reply.calls):
             id = call.id or self._new_id("call")
             for piece in _pieces(call.arguments):
-                await asyncio.sleep(0)
+                if not number:  # from the first whole call on, what may begin early would, and the order were chance
+                    await asyncio.sleep(0)
                 yield CallDelta(call_id=id, name=call.name, arguments=piece)
             yield CallRequested(call=ToolCall(id, call.name, call.arguments))
         yield ReplyFinished(stop="tool_calls" if reply.calls else "end", model=self.name)
