@@ -33,7 +33,7 @@ check: .venv/.dev  ## lint, format, types, direction of imports, sizes
 	@$(PY) scripts/sizes.py
 
 test: check suite  ## everything that must hold
-	@$(PY) -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) --dist worksteal  # much of it waits
+	@$(PY) -m pytest -q -n auto --dist worksteal
 
 bench: .venv/.dev  ## measure, as ratios in one run, against a loop by hand and the usual frameworks (20 min)
 	@$(PY) -m bench

@@ -20,6 +20,7 @@ from handrail.bus.nats.bus import NatsBus
 from handrail.bus.nats.pace import Pace
 from handrail.core.errors import BusError
 from tests.bus.nats.scene import HOME, BankWorker, NatsServer, begun, effects
+from tests.network import to_ourselves
 
 PATIENCE = 90.0
 LONG = 80.0
@@ -89,11 +90,12 @@ class Network:
 @contextmanager
 def network() -> Iterator[Network]:
     made = Network()
-    try:
-        made.up()
-        yield made
-    finally:
-        made.down()
+    with to_ourselves():
+        try:
+            made.up()
+            yield made
+        finally:
+            made.down()
 
 
 async def ended(asking: asyncio.Task[dict[str, Any]]) -> str:

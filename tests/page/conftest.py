@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
+from tests.network import left_alone
 from tests.page.scene import House
 
 CHROMIUM = "/usr/bin/chromium"
@@ -57,7 +58,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def browser(engine: Engine) -> Iterator[Browser]:
-    with engine.awake() as browser:
+    with left_alone(), engine.awake() as browser:
         yield browser
 
 
