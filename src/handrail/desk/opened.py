@@ -23,7 +23,6 @@ async def open_desk(
     wanted: Wanted = Wanted(),
     person: Person | None = None,
     *,
-    settings_writable: bool = True,
     look: float | None = LOOK,
     adjust: Adjust = lambda config: config,
 ) -> AsyncIterator[Desk]:
@@ -41,4 +40,4 @@ async def open_desk(
         if look is not None:
             watching = asyncio.create_task(keep_up(app, person, look, lambda config: None, ""))
             stack.push_async_callback(end, watching)
-        yield await stack.enter_async_context(Desk(app, asking, by=person.by, settings_writable=settings_writable))
+        yield await stack.enter_async_context(Desk(app, asking, by=person.by, settings_writable=True))

@@ -7,7 +7,7 @@ not in the record: what a person does there is recorded where it happens, in the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -68,11 +68,6 @@ def streams(
 
     described = _described(name, description, fields, required, dict.fromkeys(frames, _ANY), changes, _LONG)
     return described, handle, _always
-
-
-def all_of(*groups: Iterator[Offered]) -> Iterator[Offered]:
-    for group in groups:
-        yield from group
 
 
 def _described(
