@@ -33,6 +33,7 @@ from handrail.rlm.progress import CellRan, CellRunning, Rebuilt
 from handrail.rlm.values import LMRequest, LMResponse
 from handrail.sandbox.jail import unavailable
 from tests.crash.nursery import DyingJournal, dump, forked, lines, note
+from tests.processes import children
 
 RUN = "run-of-an-rlm"
 CONTEXT = "a field\n" * 40
@@ -94,10 +95,6 @@ class Death:
                 os.kill(child, signal.SIGKILL)
                 self.killed += 1
         self.steps += 1
-
-
-def children() -> list[int]:
-    return [int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
 
 
 class Root:
@@ -218,7 +215,9 @@ def one(folder: Path, kind: str, plan: Plan) -> dict[str, Any]:
         asked = lines(folder / "asked")[len(before["asked"]) :]
         known = {words[0].upper() for words in before["answered"]}
         again = [words for words in asked if words[0] == "sub" and words[1] in known]
-        lives.append({**life, "died": os.WIFSIGNALED(status), "status": status, "asked again": again, "left": left()})
+        lives.append(
+            {**life, "died": os.WIFSIGNALED(status), "status": status, "asked again": again, "left": sorted(left())}
+        )
         if not os.WIFSIGNALED(status):
             break
     return {
@@ -231,7 +230,7 @@ def one(folder: Path, kind: str, plan: Plan) -> dict[str, Any]:
     }
 
 
-def left() -> list[int]:
+def left() -> set[int]:
     """Processes of a life that outlive it. They become children of this one, and are given a moment to end."""
     until = time.monotonic() + _PATIENCE
     while (found := children()) and time.monotonic() < until:

@@ -28,6 +28,7 @@ from handrail.testing.journal import MemoryJournal
 from handrail.tools.access import SandboxAccess
 from tests.execute.isolation import sandboxed_tools as tools
 from tests.execute.isolation.test_process import Watched, ended
+from tests.processes import children
 from tests.sandbox.attacks import os as attacks
 from tests.sandbox.attacks.os import CANARY, Attack, Facts
 
@@ -519,8 +520,7 @@ def _size() -> int:
 
 def _jails() -> set[int]:
     """The children of this process that are bubblewrap."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return {int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "bwrap\n"}
+    return {pid for pid in children() if Path(f"/proc/{pid}/comm").read_text() == "bwrap\n"}
 
 
 LONELY = """

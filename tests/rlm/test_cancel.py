@@ -19,13 +19,13 @@ from handrail.rlm.progress import CellRunning
 from handrail.rlm.run import Run
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import tool
+from tests.processes import children, is_running
 from tests.rlm.rooted import Echo, Root, ready, repl
 
 
-def children() -> set[str]:
-    """Those that live. One that has ended may wait for Monty to notice, which it does when it starts the next."""
-    pids = {pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
-    return {pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_text()}
+def alive() -> set[int]:
+    """One that has ended may wait for Monty to notice, which it does when it starts the next."""
+    return set(filter(is_running, children()))
 
 
 @pytest.mark.parametrize(("kind", "points", "turns"), [("monty", 25, 400), ("process", 4, 400)])
@@ -33,7 +33,7 @@ async def test_a_completion_that_is_cancelled_anywhere_leaves_nothing_behind(
     kind: str, points: int, turns: int, tmp_path: Path
 ) -> None:
     """Anywhere is after so many turns of the loop; every third is cancelled once more while it winds up."""
-    chance, before = random.Random(20261115), children()
+    chance, before = random.Random(20261115), alive()
     cancelled = 0
     for point in range(points):
         sent: list[str] = []
@@ -69,7 +69,7 @@ async def test_a_completion_that_is_cancelled_anywhere_leaves_nothing_behind(
             await asyncio.wait({asking})
             cancelled += asking.cancelled()
             assert asyncio.all_tasks() - tasks - {asking} == set()
-            assert children() <= before
+            assert alive() <= before
 
             found = await rlm.aresume("r", "text", "question")
 
@@ -87,7 +87,7 @@ async def test_a_run_whose_interpreter_was_killed_is_let_go_of(kind: str) -> Non
     def dies(event: object) -> None:
         if isinstance(event, CellRunning) and event.code == "x = 1":
             for pid in children() - before:
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
     before = children()
     async with RLM(Root(repl("x = 1"), ready("1")), environment=kind, on_event=dies) as rlm:

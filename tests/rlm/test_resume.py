@@ -30,6 +30,7 @@ from handrail.sandbox.port import Sandbox
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.tool import Tool, tool
+from tests.processes import children
 from tests.rlm.rooted import Echo, Root, ready, repl
 
 ALLOW = Policy(confirm_side_effects=False)
@@ -464,13 +465,12 @@ async def test_code_that_was_cancelled_is_told_to_have_called_what_it_called() -
 async def test_a_block_that_ran_before_its_interpreter_died_has_run_once(kind: str) -> None:
     """The reply is run again from its first block, on the variables from before it."""
     world = World()
-    deaths = iter([True])
+    before, deaths = children(), iter([True])
 
     def dies(event: object) -> None:
         if isinstance(event, CallSettled) and event.tool == "send" and next(deaths, False):
-            for path in Path("/proc/self/task").glob("*/children"):
-                for pid in path.read_text().split():
-                    os.kill(int(pid), signal.SIGKILL)
+            for pid in children() - before:
+                os.kill(pid, signal.SIGKILL)
 
     replies = (repl("found = []"), repl("found.append(1)", "found.append(send('once'))"), ready("found"))
     async with RLM(
@@ -488,13 +488,12 @@ async def test_a_query_whose_handler_was_lost_with_its_interpreter_goes_on_in_th
         f"x = llm_query('a', tools={tools!r}, tool_handler=handler)"
     )
     world, sub = World(), ScriptedModel([call("note")], [text("done")])
-    deaths = iter([True])
+    before, deaths = children(), iter([True])
 
     def dies(event: object) -> None:
         if isinstance(event, CallSettled) and event.tool == "send" and next(deaths, False):
-            for path in Path("/proc/self/task").glob("*/children"):
-                for pid in path.read_text().split():
-                    os.kill(int(pid), signal.SIGKILL)
+            for pid in children() - before:
+                os.kill(pid, signal.SIGKILL)
 
     async with RLM(
         Root(repl(code), ready("x")),

@@ -23,6 +23,7 @@ from handrail.services.blobs import BlobStore
 from handrail.services.stt.remote import RemoteRecogniser
 from handrail.services.stt.service import SttService
 from handrail.services.stt.sound import sound_of
+from tests.processes import children
 
 DATA = Path(__file__).parent / "data"
 GO, DOOR = ((DATA / name).read_bytes() for name in ("go-forward.wav", "open-the-door.wav"))
@@ -46,11 +47,6 @@ def samples(data: bytes) -> bytes:
 
 SILENCE = bytes(2 * 16_000)
 BOTH = recording(SILENCE, samples(GO), SILENCE, samples(DOOR), SILENCE)
-
-
-def children() -> set[str]:
-    """The processes that this one has started."""
-    return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
 
 
 class Node:

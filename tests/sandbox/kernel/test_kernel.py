@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from handrail.sandbox.jail import Jail, unavailable
 from handrail.sandbox.kernel import KernelSandbox, child
 from handrail.sandbox.port import Cell, Repl, ReplLimits
 from tests.contracts.repl import PATIENCE, echo, peak
+from tests.processes import children, descendants, is_running
 
 LIMITS = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=10.0, output_chars=10_000, message_bytes=2**20)
 SHORT = ReplLimits(memory_bytes=256 * 2**20, cell_seconds=0.15)
@@ -295,17 +295,6 @@ async def test_order_in_a_set_is_the_same_in_every_interpreter(kind: str) -> Non
 # ── its end ──
 
 
-def children() -> set[int]:
-    return {int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def have_ended(pids: list[int]) -> bool:
     """Wait for it: these are not children of ours."""
     for pid in pids:
@@ -399,11 +388,6 @@ async def test_everything_ends_when_the_host_is_killed(kind: str) -> None:
         host.kill()
     assert await asyncio.to_thread(have_ended, [*below, *map(int, pids)])
     assert kind == "os" or not is_there(where)
-
-
-def descendants(pid: int) -> list[int]:
-    own = [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
-    return [*own, *(below for child in own for below in descendants(child))]
 
 
 # ── where they come from ──

@@ -15,7 +15,9 @@ import pytest
 
 from handrail.core.errors import MissingExtra, SandboxUnavailable
 from handrail.sandbox.monty import MontySandbox
+from handrail.sandbox.monty.worker import Worker
 from handrail.sandbox.port import ReplLimits
+from tests.processes import children, is_running
 
 PATIENCE = 30.0
 WHAT = "the sandbox 'monty'"
@@ -39,23 +41,13 @@ asyncio.run(main())
 
 def workers(of: int | None = None) -> set[int]:
     """The processes that a process has started and that still run."""
-    found = set()
-    for task in Path(f"/proc/{of or os.getpid()}/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return {pid for pid in found if _runs(pid)}
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
+    return set(filter(is_running, children(of)))
 
 
 def gone(pids: set[int]) -> bool:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        if not any(map(_runs, pids)):
+        if not any(map(is_running, pids)):
             return True
         time.sleep(0.01)
     return False
@@ -184,6 +176,7 @@ def test_a_program_that_used_it_ends_as_programs_do() -> None:
 FORGETFUL = """
 import asyncio
 from handrail.sandbox.monty import MontySandbox
+from handrail.sandbox.monty.worker import Worker
 
 async def main():
     global sandbox, running
@@ -232,3 +225,28 @@ def test_importing_the_package_does_not_load_monty() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
 
     assert done.stdout == "False\n"
+
+
+MAPPED = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+print(sum(pages[::4096]), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_how_much_of_its_program_is_in_memory_is_no_matter_of_its_variables(tmp_path: Path) -> None:
+    """That differs from one machine to the next, and with it differed whether variables were kept aside."""
+    large = tmp_path / "large"
+    large.write_bytes(bytes(64 * 2**20))
+    command = [sys.executable, "-I", "-S", "-c", MAPPED, str(large)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        worker = Worker(process.pid, 2**30)
+        memory = worker.memory()
+        worker.kill()
+
+    assert memory is not None
+    assert 2**20 < memory < 32 * 2**20

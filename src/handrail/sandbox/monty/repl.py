@@ -33,7 +33,7 @@ from handrail.sandbox.port import JSON, Cell, Host, Kind, ReplLimits, named, no_
 KEPT_BYTES = 16 * 2**20
 """Variables that take more than this are not kept aside before each cell: that would take longer than most cells."""
 
-_WITHOUT_VARIABLES = 8 * 2**20
+_WITHOUT_VARIABLES = 2**20
 _COPIES = 4
 """Of the variables, while they are written out. A worker that has no room for them ends."""
 
@@ -280,8 +280,8 @@ class MontyRepl:
 
     def _size(self) -> float:
         """Bytes of the variables, roughly."""
-        resident = None if self._worker is None else self._worker.resident()
-        return math.inf if resident is None else max(0, resident - _WITHOUT_VARIABLES)
+        memory = None if self._worker is None else self._worker.memory()
+        return math.inf if memory is None else max(0, memory - _WITHOUT_VARIABLES)
 
     async def _state(self, session: AsyncMontySession) -> State | None:
         try:

@@ -56,12 +56,13 @@ class Worker:
             _, hard = resource.prlimit(self._pid, resource.RLIMIT_CPU)
             resource.prlimit(self._pid, resource.RLIMIT_CPU, (_lower(math.ceil(used + seconds) + 1, hard), hard))
 
-    def resident(self) -> int | None:
-        """Bytes of memory that it holds, if that can be known."""
+    def memory(self) -> int | None:
+        """Bytes that are its own, if that can be known. How much of its program is there as well, the system decides."""
         if not self._is_alive():
             return None
         with suppress(OSError), open(f"/proc/{self._pid}/statm") as told:
-            return int(told.read().split()[1]) * _PAGE
+            _, resident, of_files, *_ = map(int, told.read().split())
+            return (resident - of_files) * _PAGE
         return None  # it has ended meanwhile
 
     def _is_alive(self) -> bool:

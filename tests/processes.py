@@ -1,0 +1,46 @@
+"""The processes of this machine, as tests see them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def children(of: int | None = None) -> set[int]:
+    """Processes that this one, or another, has started and not waited for, also if they have ended.
+
+    A process of tests has others as well, such as the browser's driver: whoever kills takes those away that were there
+    before. The kernel's own list of children (`/proc/…/children`) leaves some out while others end.
+    """
+    parent = of or os.getpid()
+    return {pid for pid, (_, above) in _all() if above == parent}
+
+
+def is_running(pid: int) -> bool:
+    stat = _stat(pid)
+    return stat is not None and stat[0] not in "ZX"
+
+
+def descendants(of: int) -> set[int]:
+    below: dict[int, set[int]] = {}
+    for pid, (_, above) in _all():
+        below.setdefault(above, set()).add(pid)
+    found, new = set[int](), below.get(of, set())
+    while new:
+        found |= new
+        new = {pid for each in new for pid in below.get(each, set())} - found
+    return found
+
+
+def _all() -> list[tuple[int, tuple[str, int]]]:
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return [(pid, stat) for pid in pids if (stat := _stat(pid)) is not None]
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """Its state and its parent; None if there is no such process."""
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return state, int(parent)
