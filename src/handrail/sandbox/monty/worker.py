@@ -57,7 +57,7 @@ class Worker:
             resource.prlimit(self._pid, resource.RLIMIT_CPU, (_lower(math.ceil(used + seconds) + 1, hard), hard))
 
     def memory(self) -> int | None:
-        """Bytes that are its own, if that can be known. How much of its program is there as well, the system decides."""
+        """Bytes of its own, if that can be known. How much of its program is in memory as well, the system decides."""
         if not self._is_alive():
             return None
         with suppress(OSError), open(f"/proc/{self._pid}/statm") as told:
