@@ -1,5 +1,5 @@
-"""The page under load: a conversation of 1,000 messages, 200 tools, a long streamed answer, a large result, in a real
-browser.
+"""The page under load: a conversation of 1,000 messages, 200 tools, long answers streamed and opened, a large result,
+in a real browser.
 
 It counts bytes until the first paint, and looks in Chromium's own trace for tasks of the main thread that take over
 50 ms, the limit beyond which people feel that a page hangs. Aims: 150 KB, and none. A task is measured by the time of
@@ -31,7 +31,7 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
 from handrail.store.conversations import ConversationStore
 
-MESSAGES, TOOLS, WORDS, LETTERS = 1_000, 200, 3_000, 1_000_000
+MESSAGES, TOOLS, WORDS, LETTERS, BOOK = 1_000, 200, 3_000, 1_000_000, 140_000
 PACE = 0.001
 """Seconds between two words."""
 LONGEST_MS, FIRST_PAINT = 50.0, 150 * 1024
@@ -44,6 +44,8 @@ WEIGHT = """
 }
 """
 TALK = "run_0000000000000000000000000bench"
+THE_END = """() => document.querySelector("[data-index='1'] .prose").lastElementChild.querySelector("hr")"""
+READ = "run_00000000000000000000000000book"
 
 
 def main() -> int:
@@ -109,6 +111,18 @@ def back(page: Page) -> None:
     page.wait_for_selector(f"[data-index='{MESSAGES + 6}']")
 
 
+def open_book(page: Page) -> None:
+    page.goto(f"{page.url.partition('#')[0]}#/chat/{READ}")
+    page.locator("[data-index='1'] button.more").click()
+    page.wait_for_function(THE_END, polling=250)
+
+
+def hear_book(page: Page) -> None:
+    page.fill("textarea", "read it to me")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-index='3']", timeout=60_000)
+
+
 SCENES: dict[str, Callable[[Page], None]] = {
     "1,000 messages opened": open_long,
     "scrolled to the first": scroll_up,
@@ -116,6 +130,8 @@ SCENES: dict[str, Callable[[Page], None]] = {
     "a result of 1 MB": megabyte,
     "200 tools listed, searched": tools,
     "back to the conversation": back,
+    "a reply of 140 kB opened": open_book,
+    "a reply of 140 kB streamed": hear_book,
 }
 
 
@@ -224,7 +240,9 @@ def house(folder: Path, port: int) -> Path:
     (folder / "handrail.toml").write_text(CONFIG.format(port=port))
     (folder / "large.py").write_text(f"def large():\n    return 'a line of thirty characters..\\n' * {LETTERS // 30}\n")
     (folder / "many.toml").write_text('[ensemble]\nname = "many"\n' + "".join(map(TOOL.format, range(TOOLS))) + LARGE)
-    ConversationStore(folder / ".handrail").save(TALK, long_talk(), title="A long one")
+    store = ConversationStore(folder / ".handrail")
+    store.save(TALK, long_talk(), title="A long one")
+    store.save(READ, Conversation().say("a book?").add(AssistantMessage(book())), title="A book")
     return folder
 
 
@@ -233,6 +251,21 @@ def spoken() -> str:
     words = [f"word{index}" for index in range(WORDS)]
     short = ["**So:** " + " ".join(words[at : at + 60]) for at in range(0, WORDS // 2, 60)]
     return "\n\n".join([*short, " ".join(words[WORDS // 2 :])])
+
+
+def book() -> str:
+    """Blocks of every kind, and a list, a table, code and lines without end that are each a quarter of it."""
+    quarter = BOOK // 4
+    line = "with some *words*, `code` and [a link](https://x.example/)"
+    rows = [f"| {at} | **row** | {line} |" for at in range(quarter // 80)]
+    parts = [
+        *(f"## Part {at}\n\nIt begins {line}.\n\n> said\n\n1. one\n2. two\n" for at in range(quarter // 120)),
+        "\n".join(f"- item {at} {line}" for at in range(quarter // 80)),
+        "\n".join(["| n | what | why |", "|--:|---|---|", *rows]),
+        "\n".join(f"line {at} {line}" for at in range(quarter // 80)),
+        "```python\n" + "print('a line of code')\n" * 400 + "```",
+    ]
+    return "\n\n".join([*parts, "---"])
 
 
 def long_talk() -> Conversation:
@@ -272,9 +305,14 @@ def _answer(last: dict[str, Any], tools: list[str]) -> Iterator[tuple[dict[str, 
         yield {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]}, None
         yield {}, "tool_calls"
         return
-    for word in re.findall(r"\S+\s*", spoken() if last["role"] == "user" else "That was all."):
-        yield {"content": word}, None
+    for piece in _pieces(str(last["content"])) if last["role"] == "user" else ["That was all."]:
+        yield {"content": piece}, None
     yield {}, "stop"
+
+
+def _pieces(asked: str) -> list[str]:
+    """Word by word, but a book faster."""
+    return re.findall(r"(?s).{1,40}", book()) if "read" in asked else re.findall(r"\S+\s*", spoken())
 
 
 @contextmanager

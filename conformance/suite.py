@@ -150,7 +150,8 @@ def _listed(text: str, role: Role) -> list[str]:
 
 
 def _suite(*arguments: str, patience: float = _SLOWEST) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    compiled = str(ROOT / ".cache" / "node-compiled")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "NODE_COMPILE_CACHE": compiled}
     try:
         return subprocess.run(
             [str(node()), str(package(PACKAGE)), *arguments],

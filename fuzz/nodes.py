@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from fuzz.files import documents, file_law
 from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts, values
-from handrail.config.approvals import Approvals, FilePins, unapproved
+from handrail.config.approvals import Approvals, unapproved
 from handrail.config.foreign import add_servers, read_foreign
 from handrail.config.load import load_config
 from handrail.config.network import SERVICES
+from handrail.config.pins import FilePins
 from handrail.core.errors import ConfigError, UsageError
 from handrail.mcp.values import Endpoint, Http, RemoteTool, Stdio
 from handrail.snapshots.catalogue import Catalogue

@@ -159,7 +159,9 @@ def network(page: Page) -> None:
 
 
 def settings(page: Page) -> None:
-    expect(page.get_by_text("handrail.toml").first).to_be_visible()
+    expect(page.get_by_role("textbox", name="default_model")).to_be_visible()
+    page.locator("summary", has_text="[limits]").click()
+    page.get_by_role("heading", name="The file").evaluate("head => head.scrollIntoView()")
     keep(page, "settings")
 
 

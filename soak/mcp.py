@@ -29,6 +29,7 @@ from handrail.proof.journal import SqliteJournal
 from handrail.tools.ensemble import Defaults
 from handrail.tools.lives import alive
 from soak.verdict import ROOT, Holdings, Verdict, resident
+from tests.processes import children
 
 AT_ONCE = 8
 IN_A_RUN = 1000
@@ -82,7 +83,7 @@ class Town:
     async def kill_at_random(self) -> None:
         while True:
             await asyncio.sleep(self.dice.expovariate(1 / KILL_EVERY))
-            if servers := _children():
+            if servers := sorted(children()):
                 self.kills += 1
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.dice.choice(servers), signal.SIGKILL)
@@ -95,10 +96,6 @@ class _Eager(McpEnsemble):
         bounds = Bounds(settle=0.01, failures=1000)
         super().__init__(name, endpoint, bounds=bounds, defaults=Defaults(timeout=TIMEOUT), **options)
         self._options["chance"] = lambda: 0.02
-
-
-def _children() -> list[int]:
-    return [int(pid) for path in Path("/proc/self").glob("task/*/children") for pid in path.read_text().split()]
 
 
 def _free_port() -> int:

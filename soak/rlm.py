@@ -6,6 +6,7 @@ Dying hosts are tried by `tests/crash/test_rlm_kills.py`, which takes any number
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import random
@@ -21,6 +22,7 @@ from handrail.core.messages import AssistantMessage
 from handrail.core.model import ModelRequest
 from handrail.rlm import RLM
 from soak.verdict import Holdings, Verdict, resident
+from tests.processes import children
 
 KINDS = ("monty", "monty", "monty", "process")
 MOST_GROWTH = 40.0
@@ -55,9 +57,9 @@ async def send(words: str) -> str:
 
 
 def _kill_children() -> None:
-    for path in Path("/proc/self/task").glob("*/children"):
-        for pid in path.read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
+    for pid in children():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 async def _one(rlm: RLM, cancelled_after: float | None) -> str:

@@ -10,6 +10,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import children
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -35,8 +37,7 @@ class Holdings:
         """Where there is no /proc, files and children are not counted."""
         proc = Path("/proc/self")
         files = len(os.listdir(proc / "fd")) if proc.exists() else 0
-        children = sum(len(path.read_text().split()) for path in proc.glob("task/*/children"))
-        return cls(files, threading.active_count(), children)
+        return cls(files, threading.active_count(), len(children()))
 
 
 def resident() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
@@ -14,6 +15,22 @@ def children(of: int | None = None) -> set[int]:
     """
     parent = of or os.getpid()
     return {pid for pid, (_, above) in _all() if above == parent}
+
+
+def own_memory() -> int:
+    """Bytes that this process has made for itself. What lies in files that it runs does not count, nor whether it is in
+    memory or swapped out just now: both change with what else the machine does."""
+    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    return sum(int(line[1]) * 1024 for line in lines if line[0] in ("RssAnon:", "VmSwap:"))
+
+
+def kept_waiting() -> float:
+    """Seconds for which this thread could have run and others had the processors."""
+    try:
+        told = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text()
+    except FileNotFoundError:  # this kernel does not count them
+        return 0.0
+    return int(told.split()[1]) / 1e9
 
 
 def is_running(pid: int) -> bool:

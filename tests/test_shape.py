@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 
 from inline_snapshot import snapshot
 
@@ -71,7 +72,7 @@ def test_using_the_executor_loads_no_adapter() -> None:
 
 
 def test_the_tree_of_errors_is_as_drawn() -> None:
-    drawing = (errors.__doc__ or "").split("\n\n")[1]
+    drawing = textwrap.dedent((errors.__doc__ or "").split("\n\n")[1])  # the site shows it as a block
 
     assert drawing.splitlines() == [*_drawn(errors.HandrailError), *_drawn(errors.ToolError)]
 

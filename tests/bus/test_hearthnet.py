@@ -36,7 +36,7 @@ from handrail.services.log import EventLog
 from handrail.services.market import MarketService
 from handrail.testing.model import ScriptedModel, call, text
 from tests.bus.http.served import served
-from tests.bus.nats.scene import QUICK, bank_workers, effects, nats_server
+from tests.bus.nats.scene import CALM, QUICK, bank_workers, effects, nats_server
 from tests.bus.transports import TRANSPORTS, Transport, Trusting
 from tests.contracts.bus import body_schema
 from tests.server.scene import CALL, client, named
@@ -95,11 +95,9 @@ async def node() -> AsyncIterator[Node]:
         async with AsyncExitStack() as stack:
             bus = await stack.enter_async_context(CapabilityBus(node_id=identity.node_id, admission=admission))
             bus.register_service(LlmService({"m": ScriptedModel()}))
-            link = await stack.enter_async_context(Link(server.url, pace=QUICK))
+            link = await stack.enter_async_context(Link(server.url, pace=CALM))
             await stack.enter_async_context(NatsDoor(bus, link, community="home", authenticator=check))
-            caller = await stack.enter_async_context(
-                NatsBus(server.url, community="home", pace=QUICK, token=str(token))
-            )
+            caller = await stack.enter_async_context(NatsBus(server.url, community="home", pace=CALM, token=str(token)))
             doors: dict[str, Any] = {"token_required": True, "check": check, "identify": admission.identify}
             url = await stack.enter_async_context(served(bus, **doors))
             yield Node(bus, url, caller, str(token))
@@ -354,10 +352,10 @@ async def by_nats(*nodes: CapabilityBus) -> AsyncIterator[None]:
     with nats_server() as server:
         async with AsyncExitStack() as stack:
             for node in nodes:
-                link = await stack.enter_async_context(Link(server.url, pace=QUICK))
+                link = await stack.enter_async_context(Link(server.url, pace=CALM))
                 await stack.enter_async_context(NatsDoor(node, link, community="home", authenticator=Trusting()))
             for node in nodes:
-                remote = await stack.enter_async_context(NatsBus(server.url, community="home", pace=QUICK))
+                remote = await stack.enter_async_context(NatsBus(server.url, community="home", pace=CALM))
                 await node.connect(remote)
                 stack.push_async_callback(node.disconnect, remote)
             yield

@@ -16,7 +16,7 @@ from handrail.bus.port import Bus
 from handrail.bus.request import Caller
 from handrail.core.context import Principal
 from tests.bus.http.served import served
-from tests.bus.nats.scene import QUICK, nats_server
+from tests.bus.nats.scene import CALM, nats_server
 
 Transport = Callable[[CapabilityBus], AbstractAsyncContextManager[Bus]]
 """Opens a way to a node, and gives the bus that its callers use."""
@@ -44,9 +44,9 @@ class Trusting:
 async def over_nats(node: CapabilityBus) -> AsyncIterator[Bus]:
     with nats_server() as server:
         async with (
-            Link(server.url, pace=QUICK) as link,
+            Link(server.url, pace=CALM) as link,
             NatsDoor(node, link, community="home", authenticator=Trusting()),
-            NatsBus(server.url, community="home", pace=QUICK) as bus,
+            NatsBus(server.url, community="home", pace=CALM) as bus,
         ):
             yield bus
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.cli.scene import command, environment
+from tests.replies import HELLO, LOG_IN, PAY, calls
 
 PATIENCE = 30
 """Times two seconds in which a program may say nothing."""
@@ -63,44 +64,13 @@ async def count(context: Invocation) -> str:
     return "counted"
 '''
 
-SCRIPT = """
-[[reply]]
-when = "sum"
-text = "Let me see."
-calls = [{ name = "add", arguments = { a = 1, b = 2 } }]
-
-[[reply]]
-when = "sum"
-text = "It is 3."
-
-[[reply]]
-when = "pay"
-calls = [{ name = "pay", arguments = { to = "ada", amount = 5 } }]
-
-[[reply]]
-when = "pay"
-text = "So it stands."
-
-[[reply]]
-when = "log in"
-calls = [{ name = "log_in", arguments = { user = "ada", password = "opensesame-very-secret" } }]
-
-[[reply]]
-when = "log in"
-text = "Done."
-
-[[reply]]
-when = "count"
-calls = [{ name = "count" }]
-
-[[reply]]
-when = "count"
-text = "Counted."
-
-[[reply]]
-when = "hello"
-text = "Hello!"
-"""
+SCRIPT = (
+    calls("sum", "add", "a = 1, b = 2", first="Let me see.", then="It is 3.")
+    + PAY
+    + LOG_IN
+    + calls("count", "count", then="Counted.")
+    + HELLO
+)
 
 CONFIG = """
 default_model = "demo"

@@ -26,6 +26,13 @@ def test_the_answer_is_on_stdout_and_what_was_done_beside_it(folder: Path) -> No
     assert told == f"run {run_of(told)}"
 
 
+def test_a_model_without_its_service_is_answered_with_how_to_write_it(folder: Path) -> None:
+    result = run("ask", "-m", "gpt-5", "hello")
+
+    assert result.exit_code == 1
+    assert "write SERVICE:MODEL, where the service is one of anthropic," in result.stderr
+
+
 def test_every_run_is_in_the_journal_and_verifies(folder: Path) -> None:
     told = run("ask", *WITH, "the sum?").stderr
 

@@ -162,7 +162,7 @@ def test_on_a_terminal_a_conversation_with_a_yes_a_no_an_undo_and_an_end(folder:
     )
 
     assert (code, lines_of(folder / "paid.txt")) == (0, ["ada 5"])
-    assert "← box:pay denied" in shown
+    assert "← pay denied" in shown  # as the call above it
     assert (folder / ".handrail" / "chat-history").read_text().splitlines()[-3:] == ["pay her", "pay again", "/undo"]
 
 
@@ -188,6 +188,7 @@ def test_on_a_terminal_ctrl_c_at_the_prompt_does_not_leave(folder: Path) -> None
     )
 
     assert (code, "Hello!" in shown) == (0, True)
+    assert shown.splitlines()[-1].startswith("run run_"), "it stands behind the prompt"
 
 
 def test_the_journal_of_other_runs_is_not_disturbed(journal: Journal, folder: Path) -> None:

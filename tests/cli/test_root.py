@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import pytest
 
 from handrail.cli.root import root
 from tests.cli.pages import commands
@@ -16,6 +17,22 @@ def test_the_line_for_each_command_is_the_first_sentence_of_its_own_help() -> No
     first = {name.split()[1]: _first(each) for name, each in commands() if len(name.split()) == 2}
 
     assert root.says == first
+
+
+@pytest.mark.parametrize("group", sorted(name for name, each in commands() if isinstance(each, click.Group)))
+def test_what_a_group_says_of_its_commands_fits_80_columns_and_is_not_cut(group: str) -> None:
+    shown = run(*group.split()[1:], "--help", env={"COLUMNS": "80"}).stdout
+
+    told = shown.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert told
+    assert [line for line in told if line.endswith("...") or len(line) > 80] == []
+
+
+def test_a_command_that_is_misspelt_is_answered_with_the_one_that_is_near() -> None:
+    for words, near in ((("tool", "list"), "tools"), (("proof", "lst"), "list"), (("local", "stat"), "status")):
+        result = run(*words)
+        assert (result.exit_code, f"Did you mean '{near}'?" in result.stderr) == (2, True)
+    assert "Did you mean" not in run("xyzzy").stderr
 
 
 def _first(command: click.Command) -> str:

@@ -20,6 +20,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import Result
 
+from tests.bus.nats.certificates import Authority
 from tests.bus.nats.scene import nats_server
 from tests.cli.scene import environment, run
 
@@ -173,6 +174,24 @@ def test_workers_serve_the_nodes_on_a_nats_server(folder: Path, tmp_path_factory
     assert added["output"] == {"content": 3}
     assert "token_scope_insufficient" in beyond.stderr
     assert not (folder / "notes.txt").exists()
+    assert ended == 0
+
+
+def test_a_worker_shows_the_certificate_of_its_configuration_and_so_does_who_calls_it(folder: Path) -> None:
+    authority = Authority(folder)
+    certificate, key = authority.pair("server")
+    authority.pair("node")
+    named = 'nats_cert = "node.pem"\nnats_key = "node.key"\nnats_ca = "ca.pem"\n'
+    (folder / "handrail.toml").write_text(CONFIG + named)
+    with nats_server(
+        *("--tlsverify", "--tlscacert", str(authority.file), "--tlscert", str(certificate), "--tlskey", str(key))
+    ) as server:
+        url = server.url.replace("nats://", "tls://")
+        with running(folder, "worker", "--nats", url, "--tools", "tools.py") as (process, said):
+            listed = asked(folder, "bus", "list", "tool.add", "--nats", url, "--json")
+            ended = told_to_end(process)
+
+    assert said[0].endswith(json.loads(listed.stdout)["node_id"])
     assert ended == 0
 
 

@@ -57,6 +57,12 @@ def test_a_call_by_hand_is_checked_run_and_recorded_like_any_other(folder: Path)
     assert [each["calls"] for each in lines(run("proof", "list", "--json"))] == [1, 1, 1]
 
 
+def test_a_call_by_hand_that_is_refused_names_its_outcome_once(folder: Path) -> None:
+    told = run("tools", "call", "add", '{"a": 1}', *THESE).stderr
+
+    assert told.count("invalid_arguments") == 1
+
+
 def test_a_side_effect_by_hand_needs_a_word_too(folder: Path) -> None:
     arguments = '{"to": "ada", "amount": 5}'
 

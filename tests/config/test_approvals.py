@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.app.person import shown
-from handrail.config.approvals import Approvals, FilePins, binding, state_folder, unapproved
+from handrail.config.approvals import Approvals, binding, unapproved
+from handrail.config.pins import FilePins
+from handrail.config.remembered import state_folder
 from handrail.core.errors import UsageError
 from handrail.mcp.values import Http, RemoteTool, Stdio
 from handrail.testing.clock import FixedClock

@@ -38,6 +38,9 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
             token_required = false
             tools = ["io:*"]
             nats = "nats://me:${{PASSWORD}}@${{HOST}}:4222"
+            nats_cert = "keys/nats.pem"
+            nats_key = "keys/nats.key"
+            nats_ca = "/etc/ca.pem"
             trust = {{ "{ID}" = "trusted" }}
 
             [node.peers.attic]
@@ -73,6 +76,9 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
         token_required=False,
         tools=("io:*",),
         nats="nats://me:secret@127.0.0.1:4222",
+        nats_cert=tmp_path / "keys" / "nats.pem",
+        nats_key=tmp_path / "keys" / "nats.key",
+        nats_ca=Path("/etc/ca.pem"),
         peers={"attic": peer},
         trust={ID: "trusted"},
         issuers={"uncle": IssuerSettings(id=ID, can=("rag.*@1.0",))},
@@ -100,6 +106,7 @@ def test_without_the_tables_a_node_keeps_to_itself_and_wants_a_token(tmp_path: P
     [
         ("[node]\nnmae = 'x'", ":2: node.nmae: there is no such key; did you mean 'name'?"),
         ("[node]\nname = 'Küche'", ":2: node.name: take 1 to 63 of a-z 0-9 -"),
+        ("[node]\nnats_key = 'node.key'", ":2: node.nats_key: is of no certificate; write nats_cert too"),
         ("[node]\nport = 70000", ":2: node.port: must be 65535 or less"),
         ("[node.peers.attic]\nurl = 'attic'", "node.peers.attic: a node is reached at an address"),
         ("[node.peers.attic]\nurl = 'http://a'\ntoken = 'abc'", ":3: node.peers.attic.token: a secret is not written"),

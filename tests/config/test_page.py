@@ -23,13 +23,13 @@ def keys(heading: str) -> set[str]:
     ("heading", "known"),
     [
         ("key of `oauth`", set(mcp._OAUTH)),
-        ("key of `serve`", set(mcp._SERVE)),
-        ("key of `serve.converse`", {"model", "name", "description", "system", "tools"}),
-        ("key of `node`", set(network._NODE)),
-        ("key of `services`", {*network.SERVICES, "folder"}),
+        ("key of `serve`", {*mcp.SERVE, *mcp.SERVE_TABLES}),
+        ("key of `serve.converse`", set(mcp.CONVERSE)),
+        ("key of `node`", {*network.NODE, *network.NODE_TABLES}),
+        ("key of `services`", {*network.SERVICES, *network.SERVICE}),
         ("key of `rlm`", set(rlm.KEYS)),
-        ("key of `standard.io`", set(standard._IO)),
-        ("key of `standard.summarization`", {"model", *standard._SUMMARIZATION}),
+        ("key of `standard.io`", set(standard.IO)),
+        ("key of `standard.summarization`", {*standard.MODEL, *standard.SUMMARIZATION}),
     ],
 )
 def test_a_table_has_every_key_and_no_other(heading: str, known: set[str]) -> None:
@@ -41,4 +41,4 @@ def test_the_tables_of_servers_and_models_have_every_key() -> None:
     named = set(re.findall(r"^\| `([^`]+)` \|", servers, re.MULTILINE))
 
     assert named - set(mcp._OAUTH) == set(mcp._KEYS) - {"environment"}  # which is named beside `env`
-    assert set(re.findall(r"^\| `models\.NAME\.([a-z_]+)` \|", PAGE, re.MULTILINE)) == set(load._MODEL)
+    assert set(re.findall(r"^\| `models\.NAME\.([a-z_]+)` \|", PAGE, re.MULTILINE)) == set(load.MODEL)

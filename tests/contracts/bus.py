@@ -386,10 +386,9 @@ class BusContract:
         held = Held()
         offer(bus_pair.node, "slow.wait", held, timeout_seconds=PATIENCE)
 
-        error = await failure(bus_pair.caller, "slow.wait", timeout_seconds=0.3)
-
-        assert error.code == "timeout"
         async with within_patience():
+            while not held.begun.is_set():  # a busy machine may not come to it in time
+                assert (await failure(bus_pair.caller, "slow.wait", timeout_seconds=0.3)).code == "timeout"
             await held.ended.wait()
 
     async def test_a_capability_that_takes_too_long_is_ended_by_its_own_timeout(self, bus_pair: BusPair) -> None:

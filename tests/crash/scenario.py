@@ -18,7 +18,7 @@ from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Den
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Usage
 from handrail.core.model import ModelRequest
-from handrail.run.runner import OnError, OnWait
+from handrail.run.terms import OnError, OnWait
 from tests.crash.world import Life
 
 SIMPLE = ("look", "flaky", "pay", "put", "settle")

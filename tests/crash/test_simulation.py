@@ -21,7 +21,7 @@ from tests.crash.judge import judge
 from tests.crash.simulation import Case, Outcome, cases, failures, play, tried
 from tests.crash.world import Effect
 
-SEEDS = 200
+SEEDS = 80
 STEPS = 4
 DISK_SEEDS = 12
 

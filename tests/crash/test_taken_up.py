@@ -25,7 +25,7 @@ from handrail.core.errors import JournalError, ToolFailed
 from handrail.core.events import CallAmended, CallIntended, CallSettled, ConfirmationRequested, Recorded, ReplyGiven
 from handrail.core.messages import ResultMessage
 from handrail.run.history import conversation_of
-from handrail.run.runner import FINALISE
+from handrail.run.one import FINALISE
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.loop import SeededLoop
 from handrail.testing.model import ScriptedModel, call, text
@@ -94,7 +94,7 @@ async def test_a_caller_that_is_cancelled_twice_leaves_one_answer() -> None:
     journal = Slow()
     async with Executor([pay], journal=journal, policy=FREE) as executor:
         task = asyncio.create_task(executor.invoke(ToolCall("1", "pay", {"amount": 5}), RUN))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await journal.asked.wait()
             task.cancel()
             await asyncio.sleep(0)

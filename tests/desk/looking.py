@@ -38,6 +38,12 @@ python = "looked_at:note"
 side_effects = true
 
 [[invokers]]
+name = "slowly"
+description = "Write a note down when it may."
+python = "looked_at:slowly"
+side_effects = true
+
+[[invokers]]
 name = "open"
 description = "Open a door."
 python = "looked_at:unlock"
@@ -59,6 +65,7 @@ from handrail.core.redact import Secret
 
 notes = []
 left = []
+go_on = asyncio.Event()
 
 def add(a: int, b: int) -> int:
     return a + b
@@ -69,6 +76,10 @@ def fail() -> str:
 def note(text: str) -> str:
     notes.append(text)
     return "noted"
+
+async def slowly(text: str) -> str:
+    await go_on.wait()
+    return note(text)
 
 def unlock(code: Secret) -> str:
     return f"opened with {code}"
@@ -111,7 +122,7 @@ class House:
         person = Person(by="ada", approvals=self.approvals, tell=self.told.append)
         config = load_config(self.file if file is None and self.file.exists() else file)
         async with open_app(config, self.journal, ask=self.asking.knowing, person=person) as app:
-            yield app, DeskViews(app, self.asking, self.news, writable=writable, home=self.folder)
+            yield app, DeskViews(app, writable=writable, home=self.folder)
 
 
 async def call(app: App, run: str, name: str, id: str = "", **arguments: Any) -> ToolResult:

@@ -367,6 +367,7 @@ async def test_closing_the_desk_ends_its_turns_and_keeps_what_was_said(tmp_path:
             await desk.__aexit__()
             await follower.end()
         desk.app.listeners.append(desk._tools_changed)  # the block closes it once more
+        desk.app.rereaders.append(desk._config_changed)
     kept = ConversationStore(tmp_path / ".handrail").load(id)
     assert isinstance(kept, Conversation) and len(kept) == 4
     async with parlour.open() as desk:

@@ -18,8 +18,8 @@ from handrail.bus.request import RouteRequest
 from handrail.config.load import load_config
 from handrail.config.values import Config
 from handrail.core.errors import BusError
-from handrail.desk.values import Network, NodeRow
 from handrail.desk.views.network import NetworkView
+from handrail.desk.views.values import Network, NodeRow
 from handrail.faces.bus import CapabilityBus
 from handrail.server.serving import serve
 from tests.bus.nats.scene import QUICK, nats_server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -230,7 +231,7 @@ async def test_a_run_that_nobody_attends_is_left_for_later() -> None:
 async def test_a_server_asks_whoever_is_there_and_its_form_is_checked() -> None:
     asking, heard = Asking("ada"), list[tuple[str, Any]]()
     form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    asks = question(run="mcp_files", tool="files:elicit", arguments={}, form=form)
+    asks = question(run="mcp_files", tool="files:elicit", arguments={}, form=form, meant=("run_1",))
     assert await asking.knowing(TOOLS).decide(asks) == Defer()
     with asking.attend("run_1", "talk_1", lambda event, data: heard.append((event, data))):
         deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))
@@ -244,26 +245,68 @@ async def test_a_server_asks_whoever_is_there_and_its_form_is_checked() -> None:
     assert [event for event, _ in heard] == ["question", "answered"]
 
 
-async def test_a_server_is_answered_where_its_tool_is_at_work() -> None:
-    asking = Asking("ada")
-    busy, idle = Turn(Shown(TOOLS)), Turn(Shown(TOOLS))
-    for turn, name in ((busy, "files:pick"), (idle, "other:pick")):
-        turn.take(CallIntended(run="r", at=1, call_id="c", tool=name, side_effects=False, idempotent=True, key="k"))
-    with (
-        asking.attend("run_1", "talk_1", lambda event, data: None, busy.busy_with),
-        asking.attend("run_2", "talk_2", lambda event, data: None, idle.busy_with),
-    ):
-        deciding = asyncio.create_task(asking.knowing(TOOLS).decide(question(run="mcp_files", tool="files:sample")))
+def listening(heard: list[tuple[str, Any]]) -> Callable[[str, Any], None]:
+    return lambda event, data: heard.append((event, data))
+
+
+async def test_a_server_is_answered_where_it_is_at_work() -> None:
+    asking, heard = Asking("ada"), list[tuple[str, Any]]()
+    with asking.attend("run_1", "talk_1", lambda event, data: None), asking.attend("run_2", "talk_2", listening(heard)):
+        asks = question(run="mcp_files", tool="files:sample", meant=("run_1",))
+        deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))
         await asyncio.sleep(0)
         assert (len(asking.of("talk_1")), asking.of("talk_2")) == (1, ())
         asking.answer("q1", asking.word("q1", "allow"), "allow")
         assert await deciding == Allow("ada")
+    assert heard == []
+
+
+async def test_a_server_that_works_for_nobody_at_the_desk_asks_nobody_there() -> None:
+    asking = Asking("ada")
+    with asking.attend("run_1", "talk_1", lambda event, data: None):
+        for meant in (), ("run_of_another",):
+            assert await asking.knowing(TOOLS).decide(question(run="mcp_files", meant=meant)) == Defer()
+
+
+async def test_a_server_that_does_not_say_for_whom_it_asks_is_shown_wherever_it_may_be() -> None:
+    asking, one, other = Asking("ada"), list[tuple[str, Any]](), list[tuple[str, Any]]()
+    asks = question(run="mcp_files", tool="files:sample", why="it asks", meant=("run_1", "run_2", "run_9"))
+    with (
+        asking.attend("run_1", "talk_1", listening(one), "Holidays"),
+        asking.attend("run_2", "talk_2", listening(other), "Taxes"),
+        asking.attend("run_3", "talk_3", lambda event, data: None, "Idle"),
+    ):
+        deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))
+        await asyncio.sleep(0)
+        (left,), (right,) = asking.of("talk_1"), asking.of("talk_2")
+        assert left.why == "it asks: this one, or 'Taxes', or 1 that is not at this desk"
+        assert right.why == "it asks: this one, or 'Holidays', or 1 that is not at this desk"
+        assert asking.of("talk_3") == () and asking.questions == (left,)
+        asking.answer("q1", asking.word("q1", "allow"), "allow")
+        assert await deciding == Allow("ada")
+    for heard in one, other:
+        assert [event for event, _ in heard] == ["question", "answered"]
+        assert heard[1][1]["decision"] == "allow"
+
+
+async def test_a_question_that_may_be_for_two_stays_open_for_the_one_that_goes_on() -> None:
+    asking, one, other = Asking("ada"), list[tuple[str, Any]](), list[tuple[str, Any]]()
+    asks = question(run="mcp_files", tool="files:sample", why="it asks", meant=("run_1", "run_2"))
+    with asking.attend("run_2", "talk_2", listening(other), "Taxes"):
+        with asking.attend("run_1", "talk_1", listening(one), "Holidays"):
+            deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))
+            await asyncio.sleep(0)
+        assert one[1] == ("answered", {"request": "q1", "decision": "stopped", "by": "ada"})
+        assert asking.of("talk_1") == () and len(asking.of("talk_2")) == 1
+        assert [event for event, _ in other] == ["question"]
+    assert await deciding == Defer()
+    assert asking.questions == ()
 
 
 async def test_a_word_from_a_server_takes_no_edit() -> None:
-    asking = Asking("ada")
+    asking, asks = Asking("ada"), question(run="mcp_files", tool="files:sample", meant=("run_1",))
     with asking.attend("run_1", "talk_1", lambda event, data: None):
-        deciding = asyncio.create_task(asking.knowing(TOOLS).decide(question(run="mcp_files", tool="files:sample")))
+        deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))
         await asyncio.sleep(0)
         with pytest.raises(UsageError, match="a yes or a no"):
             asking.word("q1", "edit", arguments={})

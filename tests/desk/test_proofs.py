@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.core.messages import Conversation, Text, UserMessage
-from handrail.desk.values import EntryRow, RunPage
 from handrail.desk.views.proofs import INLINE, ProofViews
 from handrail.desk.views.record import Record
+from handrail.desk.views.values import EntryRow, RunPage
 from handrail.proof.audit import Receipt
 from handrail.proof.entry import body_digest, place
 from handrail.proof.keys import Verifier

@@ -39,8 +39,9 @@ TALK = {
     *("desk.fork", "desk.rename", "desk.delete", "desk.share", "desk.take", "desk.questions", "desk.decide"),
 }
 VIEWS = {
-    *("desk.tools", "desk.tool", "desk.try", "desk.runs", "desk.run", "desk.body", "desk.bundle", "desk.receipt"),
-    *("desk.network", "desk.settings", "desk.check", "desk.save", "desk.forget"),
+    *("desk.tools", "desk.tool", "desk.try", "desk.trial", "desk.trials", "desk.untry"),
+    *("desk.runs", "desk.run", "desk.body", "desk.bundle", "desk.receipt"),
+    *("desk.network", "desk.settings", "desk.check", "desk.form", "desk.save", "desk.forget"),
 }
 
 PICTURE = b"\x89PNG\r\n\x1a\n and so on"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import UsageError
-from handrail.desk.values import Settings
 from handrail.desk.views.sections import sections
+from handrail.desk.views.values import SettingField, Settings, SettingsForm
 from tests.desk.looking import CONFIG, House, call
 
 KEY = "sk-" + "a1b2c3d4" * 4
@@ -235,6 +235,79 @@ async def test_a_standing_rule_is_shown_and_can_be_taken_back(house: House) -> N
 
     assert (shown.rules, after.rules) == ((rule,), ())
     assert (allowed.outcome, asked.outcome) == ("ok", "needs_confirmation")
+
+
+def field(form: SettingsForm, path: str) -> SettingField | None:
+    found = (each for group in form.groups for each in group.fields if ".".join(each.path) == path)
+    return next(found, None)
+
+
+async def test_a_text_is_told_field_by_field_with_what_holds_otherwise_and_where_it_stands(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("H3_TOKEN", "correct horse battery")
+    text = (
+        '[policy]\ntimeout = 3\n[models.far]\nprovider = "openai"\nkey = "env:H3_TOKEN"\n'
+        'base_url = "http://${H3_TOKEN}/${H3_NONE}"\noptions = {}\n[standard]\nio = true\n[node.peers.a]\nurl = "http://a"\n'
+    )
+    async with house.open() as (_, views):
+        form = await views.settings.form(text)
+
+    assert "correct horse" not in repr(form)
+    assert field(form, "models.far.key") == SettingField(
+        path=("models", "far", "key"),
+        help="models.*.key",
+        form="variable",
+        value="env:H3_TOKEN",
+        line=5,
+        variables=(("H3_TOKEN", True),),
+    )
+    address = field(form, "models.far.base_url")
+    assert address is not None and address.variables == (("H3_NONE", False), ("H3_TOKEN", True))
+    timeout, same = field(form, "policy.timeout"), field(form, "llm.tools_per_tool_timeout_seconds")
+    assert timeout is not None and (timeout.value, timeout.default, timeout.line) == (3, 30.0, 2)
+    assert same is None  # two names for one setting
+    iterations = field(form, "llm.tools_max_iterations")
+    assert iterations is not None and (iterations.value, iterations.default, iterations.line) == (None, 6, 0)
+    standard = field(form, "standard.io.enabled")
+    assert standard is not None and (standard.stuck, standard.line) == (True, 9)
+    inside = {name: line for group in form.groups for name, line in group.inside}
+    assert inside == {"models.far.options": 7, "node.peers.a": 10}
+
+
+async def test_a_change_of_a_field_is_checked_and_shown_against_the_file_which_stays_as_it_is(house: House) -> None:
+    async with house.open() as (_, views):
+        good = await views.settings.form(CONFIG, ("limits", "cost"), 2)
+        bad = await views.settings.form(good.text, ("limits", "cost"), -1)
+        listed = await views.settings.form(CONFIG, ("rules",), ["allow x", "perhaps"])
+        secret = await views.settings.form(CONFIG + '[serve]\ntoken = "open sesame"\n')
+        longer = await views.settings.form(CONFIG + "\n")
+        back = await views.settings.form(bad.text, ("limits", "cost"), None)
+        with pytest.raises(UsageError, match="not TOML"):
+            await views.settings.form("x = ", ("limits", "cost"), 2)
+
+    assert (good.text, good.problems) == (CONFIG.rstrip() + "\n\n[limits]\ncost = 2\n", ())
+    assert [line for line in good.changes if line[0] in "+-" and line[1:]] == ["+[limits]", "+cost = 2"]
+    assert longer.changes[-1] == "+"
+    (wrong,) = bad.problems
+    assert (wrong.path, wrong.line) == (("limits", "cost"), bad.text.count("\n"))
+    assert "above 0" in wrong.words and str(house.file) not in wrong.words
+    assert listed.problems[0].path == ("rules",)
+    assert secret.problems[0].path == ("serve", "token") and "open sesame" not in repr(secret.groups)
+    token = field(secret, "serve.token")
+    assert token is not None and (token.value, token.stuck) == (None, False)  # it can be replaced where it stands
+    assert back.text == CONFIG.rstrip() + "\n\n[limits]\n"
+    assert house.file.read_text() == CONFIG
+
+
+@pytest.mark.parametrize(
+    "text", ["rules = [", "a." * 1_000 + "b = 1", "x = " + "[" * 5_000, "x = '\0'", "[[llm]]", "llm = 3"]
+)
+async def test_any_text_can_be_looked_at_as_a_form(house: House, text: str) -> None:
+    async with house.open() as (_, views):
+        form = await views.settings.form(text)
+
+    assert form.text == text and form.problems
 
 
 @settings(max_examples=30)

@@ -14,7 +14,7 @@ import pytest
 
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
-from handrail.desk.values import ToolRow
+from handrail.desk.views.values import ToolRow
 from tests.desk.looking import House, call
 
 
@@ -59,6 +59,19 @@ async def test_the_page_of_a_tool_has_what_a_model_is_told_and_the_rules_that_fi
     assert note.limits["timeout"] == 30.0 and note.limits["isolation"] == "thread"
     assert door.secrets == ("code",)
     assert door.rules == ()
+
+
+async def test_only_of_a_tool_whose_answers_may_serve_again_it_is_said_that_they_are_remembered(house: House) -> None:
+    with (house.folder / "looked_at.py").open("a") as code, (house.folder / "desk.toml").open("a") as tools:
+        code.write("\nfrom handrail import tool\n")
+        for name, replays in (("look", False), ("plan", True)):
+            code.write(f"\n@tool(replays={replays}, deduplicator='exact')\ndef {name}() -> str:\n    return ''\n")
+            tools.write(f'\n[[invokers]]\nname = "{name}"\npython = "looked_at:{name}"\n')
+    async with house.open() as (_, views):
+        look, plan = await views.tools.page("desk:look"), await views.tools.page("desk:plan")
+
+    assert look.limits["cacheable"] is True
+    assert "cacheable" not in plan.limits
 
 
 async def test_a_tool_that_is_not_there_is_refused_with_near_names(house: House) -> None:

@@ -1,11 +1,11 @@
-"""Trying a tool by hand: told as it goes, asked about, recorded, and ended when nobody looks any more."""
+"""Trying a tool by hand: told as it goes, asked about, recorded; it goes on when nobody looks, until it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from handrail.core.errors import UsageError
 from handrail.desk.desk import Desk
+from handrail.desk.trials import Trial
 from handrail.desk.values import LiveCall
 from handrail.desk.views.views import DeskViews
 from tests.desk.looking import House
@@ -24,9 +25,29 @@ def house(tmp_path: Path) -> Iterator[House]:
     sys.modules.pop("looked_at", None)  # another test has its own
 
 
-async def frames(views: DeskViews, name: str, arguments: dict[str, Any] | str) -> list[tuple[str, Any]]:
-    async with asyncio.timeout(20), aclosing(views.tried(name, arguments)) as found:
+@asynccontextmanager
+async def opened(house: House) -> AsyncIterator[tuple[Desk, DeskViews]]:
+    async with asyncio.timeout(20), house.open() as (app, views), Desk(app, house.asking, by="ada") as desk:
+        yield desk, views
+
+
+async def frames(desk: Desk, name: str, arguments: dict[str, Any] | str) -> list[tuple[str, Any]]:
+    async with aclosing(desk.trials.begin(name, arguments).follow()) as found:
         return [frame async for frame in found]
+
+
+async def seen(trial: Trial, event: str, stage: str = "") -> Any:
+    """Look at it until this is told, and leave."""
+    async with aclosing(trial.follow()) as found:
+        async for told, data in found:
+            if told == event and (not stage or data.stage == stage):
+                return data
+    raise AssertionError(f"it ended without a {event}")
+
+
+async def ended(trial: Trial) -> None:
+    """Wait for its end without looking at it."""
+    await asyncio.wait({trial._ending})
 
 
 def last(found: list[tuple[str, Any]]) -> LiveCall:
@@ -36,8 +57,8 @@ def last(found: list[tuple[str, Any]]) -> LiveCall:
 
 
 async def test_a_tool_is_run_and_its_result_is_the_last_that_is_told(house: House) -> None:
-    async with house.open() as (_, views):
-        call = last(await frames(views, "add", {"a": 1, "b": 2}))
+    async with opened(house) as (desk, views):
+        call = last(await frames(desk, "add", {"a": 1, "b": 2}))
         (row,) = (await views.proofs.runs()).runs
 
     assert (call.name, call.outcome, call.arguments) == ("desk:add", "ok", {"a": 1, "b": 2})
@@ -46,8 +67,8 @@ async def test_a_tool_is_run_and_its_result_is_the_last_that_is_told(house: Hous
 
 
 async def test_progress_is_told_and_a_hostile_result_comes_as_it_is(house: House) -> None:
-    async with house.open() as (_, views):
-        found = await frames(views, "climb", {})
+    async with opened(house) as (desk, _):
+        found = await frames(desk, "climb", {})
 
     assert last(found).says == "step 3"
     result = last(found).result
@@ -55,8 +76,8 @@ async def test_progress_is_told_and_a_hostile_result_comes_as_it_is(house: House
 
 
 async def test_arguments_that_do_not_fit_are_answered_with_the_reasons(house: House) -> None:
-    async with house.open() as (_, views):
-        wrong, garbled = last(await frames(views, "add", {"a": "x"})), last(await frames(views, "add", "{'a':"))
+    async with opened(house) as (desk, _):
+        wrong, garbled = last(await frames(desk, "add", {"a": "x"})), last(await frames(desk, "add", "{'a':"))
 
     assert wrong.outcome == "invalid_arguments" and wrong.result is not None and "a:" in wrong.result.text
     assert garbled.outcome == "invalid_arguments"
@@ -64,9 +85,8 @@ async def test_arguments_that_do_not_fit_are_answered_with_the_reasons(house: Ho
 
 async def test_a_side_effect_waits_for_a_word(house: House) -> None:
     events: list[str] = []
-    async with house.open() as (app, views), Desk(app, house.asking, by="ada") as desk, asyncio.timeout(20):
-        found = views.tried("note", {"text": "beer"})
-        async for event, data in found:
+    async with opened(house) as (desk, _):
+        async for event, data in desk.trials.begin("note", {"text": "beer"}).follow():
             events.append(event)
             if event == "question":
                 assert (data.tool, data.arguments) == ("desk:note", {"text": "beer"})
@@ -81,45 +101,92 @@ async def test_a_side_effect_waits_for_a_word(house: House) -> None:
 
 
 async def test_what_a_rule_allows_needs_no_word(house: House) -> None:
-    async with house.open() as (_, views):
-        assert last(await frames(views, "note", {"text": "tea"})).outcome == "ok"
+    async with opened(house) as (desk, _):
+        assert last(await frames(desk, "note", {"text": "tea"})).outcome == "ok"
 
 
 async def test_a_secret_is_never_told(house: House) -> None:
-    async with house.open() as (_, views):
-        found = await frames(views, "open", {"code": "hunter2000"})
+    async with opened(house) as (desk, _):
+        found = await frames(desk, "open", {"code": "hunter2000"})
 
     shown = [data.arguments for event, data in found if event == "call"]
     assert all("hunter2000" not in str(each) for each in shown)
     assert last(found).outcome == "ok"
 
 
-async def test_whoever_leaves_ends_the_call_and_its_run(house: House) -> None:
-    async with house.open() as (app, views):
-        async with asyncio.timeout(20), aclosing(views.tried("stay", {})) as found:
-            async for event, data in found:
-                if event == "call" and data.stage == "running":
-                    break
-        (row,) = (await views.proofs.runs()).runs
+async def test_a_side_effect_that_was_begun_ends_though_nobody_looks_and_is_found_again(house: House) -> None:
+    async with opened(house) as (desk, views):
+        trial = desk.trials.begin("slowly", {"text": "beer"})
+        await desk.decide((await seen(trial, "question")).request, "allow")
+        await seen(trial, "call", "running")
+        (found,) = desk.trials.of("desk:slowly")
+        assert (found.run, found.stage) == (trial.run, "running")
 
+        house.code.go_on.set()
+        await ended(trial)
+        assert house.code.notes == ["beer"]
+        (found,) = desk.trials.of("desk:slowly")
+        assert (found.run, found.stage, found.outcome) == (trial.run, "done", "ok")
+        assert (await views.proofs.runs()).runs[0].state == "done"
+
+        assert (await seen(desk.trials.find(found.run), "call")).outcome == "ok"
+
+
+async def test_its_question_waits_for_whoever_comes_back(house: House) -> None:
+    async with opened(house) as (desk, _):
+        trial = desk.trials.begin("note", {"text": "beer"})
+        asked = await seen(trial, "question")
+        assert desk.questions == (asked,) and house.code.notes == []
+        assert await seen(desk.trials.find(trial.run), "question") == asked
+        await desk.decide(asked.request, "allow")
+        assert (await seen(trial, "call", "done")).outcome == "ok"
+    assert house.code.notes == ["beer"]
+
+
+async def test_a_trial_is_stopped_by_a_person_and_two_who_look_are_both_told(house: House) -> None:
+    async with opened(house) as (desk, views):
+        trial = desk.trials.begin("stay", {})
+        await seen(trial, "call", "running")
+        looking = [asyncio.create_task(seen(trial, "call", "done")) for _ in range(2)]
+        await asyncio.gather(trial.stop(), trial.stop())
+
+        assert [(await each).outcome for each in looking] == ["cancelled"] * 2
         assert house.code.left == [True]
+        (row,) = (await views.proofs.runs()).runs
         assert (row.calls, row.failed, row.state) == (1, 1, "done")
-        assert not app.executor.holds(row.run)
-        assert house.asking.questions == ()
+        assert not desk.app.executor.holds(row.run)
+        assert not desk.trials.under_way
+        await trial.stop()  # it is over: nothing happens
 
 
-async def test_whoever_leaves_takes_the_question_along(house: House) -> None:
-    async with house.open() as (_, views):
-        async with asyncio.timeout(20), aclosing(views.tried("note", {"text": "beer"})) as found:
-            async for event, _ in found:
-                if event == "question":
-                    assert len(house.asking.questions) == 1
-                    break
-        assert house.asking.questions == ()
-        assert house.code.notes == []
+async def test_a_question_goes_with_the_trial_that_is_stopped(house: House) -> None:
+    async with opened(house) as (desk, _):
+        trial = desk.trials.begin("note", {"text": "beer"})
+        await seen(trial, "question")
+        await trial.stop()
+        assert desk.questions == () and house.code.notes == []
+
+
+async def test_the_end_of_the_desk_ends_what_is_tried(house: House) -> None:
+    async with opened(house) as (desk, _):
+        trial = desk.trials.begin("stay", {})
+        await seen(trial, "call", "running")
+    assert house.code.left == [True] and trial.call.outcome == "cancelled"
+    with pytest.raises(UsageError, match="closed"):
+        desk.trials.begin("stay", {})
+
+
+async def test_only_so_many_that_are_over_are_kept(house: House) -> None:
+    async with opened(house) as (desk, _):
+        first = desk.trials.begin("add", {"a": 1, "b": 2})
+        await ended(first)
+        for _ in range(40):
+            await ended(desk.trials.begin("add", {"a": 1, "b": 2}))
+        with pytest.raises(UsageError, match="the record has"):
+            desk.trials.find(first.run)
 
 
 async def test_a_tool_that_is_not_there_cannot_be_tried(house: House) -> None:
-    async with house.open() as (_, views):
+    async with opened(house) as (desk, _):
         with pytest.raises(UsageError):
-            views.tried("nothing", {})
+            desk.trials.begin("nothing", {})

@@ -21,7 +21,7 @@ from handrail.bus.tokens.token import issue
 from handrail.config.load import load_config
 from handrail.core.errors import BusError
 from handrail.desk.node import open_desk_node
-from handrail.desk.values import Network, RunPage, Settings, ToolPage, ToolRow
+from handrail.desk.views.values import Network, RunPage, Settings, SettingsForm, ToolPage, ToolRow
 from handrail.proof.audit import Receipt
 from handrail.proof.keys import Verifier
 from handrail.proof.read import Reader
@@ -104,6 +104,21 @@ async def test_a_tool_is_tried_asked_about_and_let_go(house: House) -> None:
         assert len(runs) >= 2
 
 
+async def test_a_trial_is_found_again_by_whoever_asks_and_can_be_ended(house: House) -> None:
+    async with page(house) as here:
+        begun = await here.frames("desk.try", upto="call", name="stay", arguments={})
+        run = begun[-1][1]["run"]
+        assert [each["run"] for each in (await here.ask("desk.trials", name="desk:stay"))["trials"]] == [run]
+        assert house.code.left == []
+        await here.ask("desk.untry", run=run)
+        assert house.code.left == [True]
+        frames = await here.frames("desk.trial", run=run)
+        assert [(event, data.get("outcome")) for event, data in frames] == [("call", "cancelled"), ("done", None)]
+        assert (await here.ask("desk.trials", name="desk:add"))["trials"] == []
+        with pytest.raises(BusError, match="the record has what became of it"):
+            await here.ask("desk.untry", run="run_of_yesterday")
+
+
 async def allow(here: Page) -> None:
     """Somebody who watches at another tab says yes."""
     frames = await here.frames("desk.watch", upto="question")
@@ -154,6 +169,7 @@ async def test_settings_are_checked_saved_and_refused(house: House) -> None:
     async with page(house) as here:
         settings = msgspec.convert(await here.ask("desk.settings"), Settings)
         problems = (await here.ask("desk.check", text="rules = 1"))["problems"]
+        form = msgspec.convert(await here.ask("desk.form", text=CONFIG, path=["node", "port"], value=1), SettingsForm)
         saved = await here.ask("desk.save", text=CONFIG + "# more\n", revision=settings.revision)
         with pytest.raises(BusError, match="meanwhile"):
             await here.ask("desk.save", text=CONFIG, revision=settings.revision)
@@ -161,6 +177,7 @@ async def test_settings_are_checked_saved_and_refused(house: House) -> None:
             await here.ask("desk.forget", rule="allow x")
 
     assert len(problems) == 1 and "rules" in problems[0]
+    assert form.text.endswith("[node]\nport = 1\n") and not form.problems
     assert saved["text"] == house.file.read_text() == CONFIG + "# more\n"
 
 
@@ -175,6 +192,9 @@ async def test_settings_are_checked_saved_and_refused(house: House) -> None:
         ("desk.body", {"run": "run_1", "seq": "1"}),
         ("desk.save", {"text": "x"}),
         ("desk.check", {"text": None}),
+        ("desk.form", {"text": CONFIG, "path": ["x"], "value": {}}),
+        ("desk.form", {"text": CONFIG, "path": ["x"], "value": [1]}),
+        ("desk.form", {"text": "x = ", "path": ["x"], "value": 1}),
     ],
 )
 async def test_what_is_asked_wrongly_is_refused(house: House, capability: str, input: dict[str, Any]) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from handrail.config.load import load_config
+from handrail.config.network import NodeSettings
 from handrail.faces.create import SERVICES
 from tests.docs.clerk import service_named
 from tests.docs.pages import Page, pages
 
+SHELLS = ("console", "sh")
 PAGES = [page for page in pages() if page.path.parent.name == "howto"]
 
 
@@ -21,10 +24,20 @@ def test_there_is_a_page_for_each_wire() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
+def test_a_page_that_types_commands_installs_the_command_line(page: Page) -> None:
+    typed = any(
+        re.search(r"^(\$ )?handrail ", block.text, re.MULTILINE) for block in page.blocks if block.language in SHELLS
+    )
+    wanted = re.findall(r"pip install [^`\n]*handrail\[([\w,]+)\]", page.path.read_text(encoding="utf-8"))
+
+    assert not typed or not wanted or any({"cli", "tui", "all"} & set(extras.split(",")) for extras in wanted)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
 def test_the_configuration_on_a_page_can_be_read(page: Page, tmp_path: Path) -> None:
     for block in page.blocks:
         if block.language == "toml":
             file = tmp_path / "handrail.toml"
             file.write_text(block.text, encoding="utf-8")
             config = load_config(file, environ={})
-            assert config.models or config.mcp
+            assert config.models or config.mcp or config.node != NodeSettings()

@@ -25,7 +25,7 @@ from tests.docs.pages import ROOT
 
 PACKAGES = ("handrail", "handrail.mcp", "handrail.rlm", "handrail.app")
 _SHOWN = re.compile(r"^::: (\S+)$", re.MULTILINE)
-_HEADED = re.compile(r"^::: (\S+)\n    options: \{ heading: ([\w.]+), toc_label: \w+ \}$", re.MULTILINE)
+_HEADED = re.compile(r"^::: (\S+)\n    options: \{ heading: ([\w.]+), toc_label: \w+(?:, \w+: \w+)* \}$", re.MULTILINE)
 _LOADED = re.compile(r"<(?:script|img|iframe|source|video)[^>]*\ssrc=\"?(https?:)?//|<link[^>]*href=\"?(https?:)?//")
 _STYLED = re.compile(r"(?:@import|url\()\s*['\"]?(?:https?:)?//")
 
@@ -104,6 +104,28 @@ def test_what_the_reference_shows_exists_and_stands_there_once() -> None:
     assert [name for name in names if name.rpartition(".")[0] in names] == [], "the module is shown whole elsewhere"
     for name in names:
         found(name)
+
+
+def test_what_something_in_the_reference_raises_is_a_section() -> None:
+    """On the first line of a docstring the generator takes it for a sentence."""
+    plain = [
+        f"{name}.{inside}"
+        for name in shown()
+        for inside, value in _inside(found(name))
+        if re.match(r"Raises:\n\S", inspect.getdoc(value) or "")
+    ]
+
+    assert plain == []
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    """What is public in a module or a class, and in the classes of that module."""
+    for name, each in vars(value).items() if inspect.ismodule(value) or inspect.isclass(value) else ():
+        imported = inspect.ismodule(value) and getattr(each, "__module__", value.__name__) != value.__name__
+        if not imported and (name == "__init__" or not name.startswith("_")):
+            yield name, each
+            if inspect.isclass(each) and inspect.ismodule(value):
+                yield from _inside(each)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

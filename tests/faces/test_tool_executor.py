@@ -207,7 +207,7 @@ async def test_every_failure_is_a_result(board: Board, call: ToolCall, outcome: 
     board.bus.register(CapabilityDescriptor(name="test.fail"), _fail)
     tools = [bound("fail", "test.fail", schema), bound("nobody", "test.gone"), ToolDefinition("unbound")]
 
-    result = await ToolExecutor(board.bus, tools, per_tool_timeout_seconds=0.05).dispatch(call)
+    result = await ToolExecutor(board.bus, tools, per_tool_timeout_seconds=0.5).dispatch(call)
 
     assert result.is_error and result.error is not None
     assert (result.outcome, result.error.code) == (outcome, code)

@@ -17,7 +17,7 @@ from handrail.bus.http.bus import HttpBus
 from handrail.bus.nats.bus import NatsBus
 from handrail.core.errors import BusError
 from tests.app.test_network import CONFIG, lent, opened, served
-from tests.bus.nats.scene import QUICK, nats_server
+from tests.bus.nats.scene import CALM, nats_server
 
 KEY = "sk-modelkey0123456789abcdefABCDEF01234567"
 PAID = """
@@ -52,7 +52,7 @@ async def test_case_42_a_key_that_its_service_shows_in_an_error_goes_no_further(
             (tmp_path / "handrail.toml").write_text(config)
             async with opened(tmp_path) as node, served(node) as url, node.door():
                 token = lent(node, "*")
-                for bus in (HttpBus(url, token=token), NatsBus(server.url, community="home", token=token, pace=QUICK)):
+                for bus in (HttpBus(url, token=token), NatsBus(server.url, community="home", token=token, pace=CALM)):
                     async with bus:
                         with pytest.raises(BusError) as refused:
                             await bus.call("llm.chat", (2, 0), {"params": {"model": "paid"}, "input": ASKED})

@@ -39,7 +39,7 @@ from handrail.faces.bus import CapabilityBus
 from handrail.telemetry.otel import OtelTracer
 from handrail.testing.journal import MemoryJournal
 from tests.app.test_network import CONFIG, lent, opened, served
-from tests.bus.nats.scene import QUICK, nats_server
+from tests.bus.nats.scene import CALM, nats_server
 from tests.cli.scene import run
 
 WORD = "opensesame7canary"
@@ -192,7 +192,7 @@ async def test_case_42_a_secret_is_in_nothing_that_a_node_says_logs_keeps_or_exp
                     await with_token.aclose()
                 await heard.of(with_token := HttpBus(url, token=token))
                 await with_token.aclose()
-                async with NatsBus(line, community="home", token=token, pace=QUICK) as bus:
+                async with NatsBus(line, community="home", token=token, pace=CALM) as bus:
                     await heard.of(bus)
                 await by_socket(url, token, heard)
                 await by_gateways(http, heard)

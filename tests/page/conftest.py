@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.network import left_alone
 from tests.page.scene import House
+from tests.page.talking import box
 
 CHROMIUM = "/usr/bin/chromium"
 SECONDS = 15.0
@@ -142,6 +143,14 @@ def tab(browser: Browser) -> Iterator[Tab]:
     for context in contexts:
         context.close()
     assert not said, f"the page complained: {said}"
+
+
+@pytest.fixture
+def blank(served: House, tab: Tab) -> Page:
+    """A page on which modules can be tried."""
+    page = tab(served)
+    expect(box(page)).to_be_visible()
+    return page
 
 
 def _asked(request: Request, home: str, allow: tuple[str, ...], said: list[str]) -> None:

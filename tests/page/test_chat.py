@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
 from handrail.core.messages import AssistantMessage, Conversation, Text, UserMessage
@@ -17,51 +15,6 @@ from tests.page.conftest import Tab
 from tests.page.scene import HOSTILE, House
 from tests.page.talking import answered, banner, box, card, menu, press, question, replies, said, say, talks
 
-LINES = [
-    "words",
-    "more words",
-    "",
-    "",
-    "- one",
-    "  under it",
-    "1. first",
-    "> said",
-    "| a | b |",
-    "|---|---|",
-    "# Head",
-    "```",
-    "~~~",
-    "    four",
-    "---",
-]
-SPLIT = """
-async (texts) => {
-  const { settled } = await import("/page/views/chat/streamed.js");
-  const { markdown } = await import("/page/markdown.js");
-  const drawn = (...parts) => {
-    const box = document.createElement("div");
-    box.append(...parts.map((part) => markdown(part)));
-    return box.outerHTML;
-  };
-  return texts.filter((text) => {
-    const at = settled(text + "\\n", 0);
-    return drawn(text.slice(0, at), text.slice(at)) !== drawn(text);
-  });
-}
-"""
-"""The texts that look otherwise when they are drawn in two pieces, where the first was taken for finished."""
-DRAWN = """
-async (text) => {
-  const { drawn } = await import("/page/views/chat/streamed.js");
-  const { markdown } = await import("/page/markdown.js");
-  const whole = document.createElement("div");
-  whole.append(markdown(text));
-  const made = drawn(text);
-  const first = made.childElementCount;
-  while (made.childElementCount < whole.childElementCount) await new Promise(requestAnimationFrame);
-  return first < whole.childElementCount && made.innerHTML === whole.innerHTML;
-}
-"""
 TYPED = """
 async () => {
   const { ask } = await import("/page/views/chat/question.js");
@@ -72,33 +25,8 @@ async () => {
   return [...given, ...document.querySelectorAll(".word-form")];
 }
 """
-COMPOSED = """
-async () => {
-  const { composer } = await import("/page/views/chat/composer.js");
-  globalThis.given = [];
-  const send = (said) => { given.push(said); return new Promise((done) => (globalThis.done = done)); };
-  const made = composer("tried", {models: [], ensembles: []}, {send, stop: async () => {}, choose: () => {}});
-  made.node.id = "tried";
-  document.querySelector("main").replaceChildren(made.node);
-}
-"""
-PASTED = """
-(field, letters) => {
-  const clipboardData = new DataTransfer();
-  clipboardData.setData("text/plain", "x".repeat(letters));
-  field.dispatchEvent(new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true}));
-}
-"""
 RUN = "run_00000000000000000000000000000001"
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-
-
-@pytest.fixture
-def blank(served: House, tab: Tab) -> Page:
-    """A page on which modules can be tried."""
-    page = tab(served)
-    expect(box(page)).to_be_visible()
-    return page
 
 
 def test_the_model_answers_and_answers_again_when_it_is_asked_to(served: House, tab: Tab) -> None:
@@ -138,6 +66,18 @@ def test_a_call_is_a_card_with_its_arguments_its_result_and_the_way_to_its_proof
     expect(shown.locator(".card-body")).to_contain_text("bread, milk and tea")
     run = page.url.rpartition("/")[2]
     expect(shown.get_by_role("link", name="Show in Proof")).to_have_attribute("href", f"#/proof/{run}")
+
+
+def test_a_card_shows_a_number_with_all_its_digits(served: House, tab: Tab) -> None:
+    served.reply("count", {"text": "", "calls": [_call("long_job", steps=9007199254740993, why=["1"])]}, "So many.")
+    page = tab(served)
+    say(page, "count")
+    answered(page, "So many.")
+    shown = card(page, "odd:long_job")
+    shown.locator("summary").click()
+    expect(shown.locator(".card-body .json").first).to_have_text(
+        '{\n  "steps": 9007199254740993,\n  "why": [\n    "1"\n  ]\n}'
+    )
 
 
 @pytest.mark.requirement("hearthnet.progress")
@@ -270,6 +210,7 @@ def test_a_failed_tool_is_shown_at_once_and_the_person_rolls_back_edits_and_goes
     expect(banner(page)).to_contain_text("the printer is on fire")
     expect(banner(page)).to_contain_text("NO_LUCK")
     expect(page.get_by_role("alert").filter(has_text="odd:fail failed")).to_be_visible()
+    expect(page.locator(".toast-alert")).to_have_count(0)
     expect(card(page, "odd:fail")).to_have_attribute("data-state", "failed")
     expect(card(page, "odd:long_job")).to_have_attribute("data-state", "running")
     banner(page).get_by_role("button", name="Undo").click()
@@ -390,36 +331,6 @@ def test_a_turn_goes_on_while_nobody_looks(served: House, tab: Tab) -> None:
     answered(page, "The work is done.")
 
 
-def test_files_are_given_with_words(served: House, tab: Tab, tmp_path: Path) -> None:
-    page = tab(served)
-    (tmp_path / "list.txt").write_text("eggs")
-    (tmp_path / "dot.png").write_bytes(_PNG)
-    (tmp_path / "tool.exe").write_bytes(b"MZ")
-    chosen = page.get_by_label("Attached files")
-    page.locator("input[type=file][multiple]").set_input_files([tmp_path / "list.txt", tmp_path / "dot.png"])
-    expect(chosen.get_by_role("listitem")).to_have_count(2)
-    page.get_by_role("button", name="Take out list.txt").click()
-    expect(chosen.get_by_role("listitem")).to_have_count(1)
-    page.locator("input[type=file][multiple]").set_input_files([tmp_path / "tool.exe"])
-    expect(page.get_by_text("tool.exe is neither a picture nor a text.")).to_be_visible()
-    say(page, "hello, look at this")
-    answered(page, "Hello!")
-    expect(said(page).get_by_role("img", name="dot.png")).to_be_visible()
-
-
-def test_a_model_and_its_tools_are_chosen_and_stay_so(served: House, tab: Tab) -> None:
-    page = tab(served)
-    page.get_by_role("combobox", name="Model").select_option("other")
-    page.locator("summary.picker").click()
-    page.get_by_role("checkbox", name="odd").uncheck()
-    expect(page.locator("summary.picker")).to_contain_text("3 tools")
-    say(page, "who are you?")
-    answered(page, "I am the other model.")
-    page.reload()
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("other")
-    expect(page.locator("summary.picker")).to_contain_text("3 tools")
-
-
 def test_conversations_are_searched_renamed_and_deleted(served: House, tab: Tab) -> None:
     page = tab(served)
     say(page, "hello")
@@ -496,16 +407,6 @@ def test_of_a_long_conversation_the_end_is_shown_and_the_rest_comes_as_one_goes_
     expect(replies(page).last).to_be_in_viewport()
 
 
-def test_a_reply_of_a_book_is_shown_whole_as_it_was_meant(served: House, tab: Tab) -> None:
-    book = f"{'word ' * 2_000}\n\n" * 11 + "## The end"
-    kept = Conversation((UserMessage((Text("a book"),)), AssistantMessage(book)))
-    ConversationStore(served.journal.parent).save(RUN, kept, title="Book")
-    page = tab(served, f"#/chat/{RUN}")
-    replies(page).get_by_role("button", name="Show more").click()
-    expect(replies(page).get_by_role("heading", name="The end")).to_be_visible()
-    expect(replies(page).locator("p")).to_have_count(11)
-
-
 def test_at_phone_width_the_list_is_a_drawer_and_nothing_is_cut_off(served: House, tab: Tab) -> None:
     page = tab(served, **PHONE)
     say(page, "write the note")
@@ -533,43 +434,10 @@ def test_the_chat_speaks_german(served: House, tab: Tab) -> None:
     expect(card(page, "notes:write_note")).to_contain_text("ändert etwas")
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(texts=st.lists(st.lists(st.sampled_from(LINES), max_size=14).map("\n".join), min_size=30, max_size=30))
-def test_what_is_shown_while_the_model_writes_is_what_is_shown_in_the_end(blank: Page, texts: list[str]) -> None:
-    assert blank.evaluate(SPLIT, texts) == []
-
-
-def test_a_long_text_is_drawn_in_pieces_and_looks_as_if_it_were_one(blank: Page) -> None:
-    assert blank.evaluate(DRAWN, "# A\n\n" + "### B\n\nsome words\n\n- one\n- two\n\n```\n# no head\n\n```\n\n" * 600)
-
-
 def test_a_letter_that_is_typed_as_a_question_opens_allows_nothing(blank: Page) -> None:
     assert blank.evaluate(TYPED) == []
     press(blank, "a")
     expect(blank.locator("body")).to_have_attribute("data-given", "allow")
-
-
-def test_what_is_written_while_something_is_sent_stays_and_an_input_method_sends_nothing(blank: Page) -> None:
-    blank.evaluate(COMPOSED)
-    text = blank.locator("#tried textarea")
-    text.fill("hello")
-    text.dispatch_event("keydown", {"key": "Enter", "isComposing": True})
-    text.dispatch_event("keydown", {"key": "Enter", "keyCode": 229})
-    assert blank.evaluate("globalThis.given.length") == 0
-    text.press("Enter")
-    text.press_sequentially(" and more")
-    blank.evaluate("globalThis.done()")
-    expect(text).to_have_value(" and more")
-    assert blank.evaluate("globalThis.given.map(({text}) => text)") == ["hello"]
-
-
-def test_a_very_long_text_that_is_pasted_is_a_file(blank: Page) -> None:
-    box(blank).evaluate(PASTED, 5_000_000)
-    expect(blank.get_by_label("Attached files").get_by_role("listitem")).to_contain_text("5 MB")
-    expect(box(blank)).to_have_value("")
-    say(blank, "hello, look at this")
-    answered(blank, "Hello!")
-    expect(blank.locator(".messages")).to_contain_text("pasted.txt")
 
 
 def _fits(page: Page) -> bool:
@@ -578,9 +446,3 @@ def _fits(page: Page) -> bool:
 
 def _call(name: str, **arguments: object) -> dict[str, object]:
     return {"name": name, "arguments": arguments}
-
-
-_PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
-    "1f15c4890000000d49444154789c63f8ffff3f0005fe02fea72d6f5e0000000049454e44ae426082"
-)

@@ -81,7 +81,7 @@ def test_no_view_says_anything_in_english(served: House, tab: Tab) -> None:
         "proof": "Alles, was lief",
         f"proof/{run}": "Der Lauf endete: fertig",
         "network": "Letzte Aufrufe",
-        "settings": "Was jetzt gilt",
+        "settings": "Wie weit ein Lauf gehen darf",
         "nowhere": "Diese Seite gibt es nicht.",
     }.items():
         page.goto(f"{served.url}/#/{route}")

@@ -21,6 +21,7 @@ ELEMENTS = {
 ATTRIBUTES = {"class", "href", "rel", "target", "title", "start", "type", "scope", "tabindex", "hidden"}
 CLASSES = {
     *("code", "code-head", "quiet", "copy", "wide", "num", "mid", "long", "long-box", "piece", "more"),
+    *("goes-on", "task"),
 }
 LOOK = """(texts) => texts.map((text) => {
   const made = markdown(text);
@@ -114,7 +115,7 @@ def shown(browser: Browser, page: Page) -> Any:
         ("one\ntwo\n\nthree", "<p>one<br>two</p><p>three</p>"),
         ("- a\n- b\n  - c\n- d", "<ul><li>a</li><li>b<ul><li>c</li></ul></li><li>d</li></ul>"),
         ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
-        ("- [x] done\n- [ ] open", "<ul><li>☑ done</li><li>☐ open</li></ul>"),
+        ("- [x] done\n- [ ] open", '<ul><li class="task">☑ done</li><li class="task">☐ open</li></ul>'),
         ("> said\n> twice\n\nend", "<blockquote><p>said<br>twice</p></blockquote><p>end</p>"),
         ("`a < b` and ``x`y``", "<p><code>a &lt; b</code> and <code>x`y</code></p>"),
         ("```py\nx:\n  y\n```\nz", '<div class="code"><pre tabindex="0"><code>x:\n  y</code></pre></div><p>z</p>'),

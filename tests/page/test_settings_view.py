@@ -19,10 +19,21 @@ def save(page: Page) -> Locator:
     return page.get_by_role("button", name="Save")
 
 
+def as_text(page: Page) -> None:
+    page.get_by_role("tab", name="As text").click()
+
+
+def write(page: Page) -> None:
+    """Save, after a look at what will change."""
+    save(page).click()
+    page.get_by_role("button", name="Write it to the file").click()
+
+
 def test_a_mistake_is_said_with_its_line_as_one_types_and_only_what_has_none_is_saved_and_used(
     served: House, tab: Tab
 ) -> None:
     page = tab(served, "#/settings")
+    as_text(page)
     before = served.config.read_text()
     expect(text(page)).to_have_value(before)
     expect(save(page)).to_be_disabled()
@@ -38,7 +49,7 @@ def test_a_mistake_is_said_with_its_line_as_one_types_and_only_what_has_none_is_
     wanted = before + "\n[limits]\niterations = 5\n"
     text(page).fill(wanted)
     expect(page.get_by_text("No mistakes.")).to_be_visible()
-    save(page).click()
+    write(page)
     expect(page.get_by_text("Saved, and in use.")).to_be_visible()
     assert served.config.read_text() == wanted
     limits = page.locator(".config details").filter(has=page.locator("summary", has_text="limits"))
@@ -48,13 +59,14 @@ def test_a_mistake_is_said_with_its_line_as_one_types_and_only_what_has_none_is_
 
 def test_a_file_that_somebody_else_changed_is_not_overwritten_unasked(served: House, tab: Tab) -> None:
     page = tab(served, "#/settings")
+    as_text(page)
     before = served.config.read_text()
     expect(text(page)).to_have_value(before)
     theirs = before + "\n# theirs\n"
     served.config.write_text(theirs)
     text(page).fill(before + "\n# mine\n")
     expect(page.get_by_text("No mistakes.")).to_be_visible()
-    save(page).click()
+    write(page)
     expect(page.get_by_text("The file was changed elsewhere meanwhile.")).to_be_visible()
     assert served.config.read_text() == theirs
     expect(text(page)).to_have_value(before + "\n# mine\n")
@@ -63,7 +75,7 @@ def test_a_file_that_somebody_else_changed_is_not_overwritten_unasked(served: Ho
 
     served.config.write_text(before + "\n# theirs again\n")
     text(page).fill(before + "\n# mine again\n")
-    save(page).click()
+    write(page)
     page.get_by_role("button", name="Keep my text and save over it").click()
     expect(page.get_by_text("Saved, and in use.")).to_be_visible()
     assert served.config.read_text() == before + "\n# mine again\n"
@@ -97,6 +109,7 @@ def test_language_and_colours_are_chosen_and_kept_and_what_is_written_stays(serv
     page = tab(served, "#/settings", color_scheme="light")
     page.get_by_role("combobox", name="Colours").select_option("Dark")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    as_text(page)
     unsaved = f"{served.config.read_text()}# more\n"
     text(page).fill(unsaved)
     page.get_by_role("combobox", name="Language").select_option("Deutsch")
@@ -115,6 +128,7 @@ def test_a_file_with_a_secret_in_it_can_be_read_without_it_and_not_changed(serve
     key = "sk-" + "a1b2c3d4" * 4
     served.config.write_text(f'{served.config.read_text()}\n[models.far]\nprovider = "openai"\nkey = "{key}"\n')
     page = tab(served, "#/settings")
+    as_text(page)
     expect(text(page)).to_have_value(re.compile(r"key = .\[redacted\]"))
     expect(text(page)).not_to_be_editable()
     expect(save(page)).to_have_count(0)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.page.conftest import Tab
 from tests.page.scene import House
+from tests.page.talking import menu
 
+COLOURS = """
+() => {
+  const of = (selector, ...names) => names.map((name) => getComputedStyle(document.querySelector(selector))[name]);
+  return [...of("body", "backgroundColor", "color"), ...of("#top", "backgroundColor"), ...of("h1", "color"),
+    ...of("button.language", "color")];
+}
+"""
+"""What the browser paints."""
 VIEWS = ("Chat", "Tools", "Proof", "Network", "Settings")
 
 
@@ -48,6 +60,27 @@ def test_language_and_colours_are_switched_in_the_head_and_kept(served: House, t
         "de",
         "rgb(18, 21, 24)",
     ]
+
+
+@pytest.mark.parametrize(("system", "button"), [("light", "Dark colours"), ("dark", "Light colours")])
+def test_colours_that_are_chosen_hold_against_the_systems(
+    served: House, tab: Tab, system: Literal["light", "dark"], button: str
+) -> None:
+    page = tab(served, "#/network", color_scheme=system)
+    expect(page.get_by_role("heading", name="Network", level=1)).to_be_visible()
+    other: Literal["light", "dark"] = "dark" if system == "light" else "light"
+    as_is = page.evaluate(COLOURS)
+    page.emulate_media(color_scheme=other)
+    wanted = page.evaluate(COLOURS)
+    page.emulate_media(color_scheme=system)
+    assert page.evaluate(COLOURS) == as_is != wanted
+    page.get_by_role("button", name=button).click()
+    assert page.evaluate(COLOURS) == wanted
+    page.reload()
+    expect(page.get_by_role("heading", name="Network", level=1)).to_be_visible()
+    assert page.evaluate(COLOURS) == wanted
+    page.emulate_media(color_scheme=other)
+    assert page.evaluate(COLOURS) == wanted
 
 
 def test_a_question_mark_shows_the_keys_unless_one_writes_or_has_turned_it_off(served: House, tab: Tab) -> None:
@@ -92,12 +125,39 @@ def test_a_failure_in_a_conversation_that_is_not_shown_is_told_with_the_way_to_i
     box = talking.get_by_role("textbox", name="Say something")
     box.fill("please fail")
     box.press("Enter")
-    told = watching.get_by_role("alert").filter(has_text="fail failed")
+    told = watching.locator("#alerts").get_by_role("alert").filter(has_text="fail failed")
     expect(told).to_contain_text("the printer is on fire")
     told.get_by_role("button", name="Open").click()
     expect(told).to_have_count(0)
     expect(watching.get_by_text("please fail").first).to_be_visible()
     assert watching.url == talking.url
+
+
+def test_a_failure_that_is_dismissed_in_one_tab_or_whose_conversation_is_deleted_is_no_longer_told_in_another(
+    served: House, tab: Tab
+) -> None:
+    watching = tab(served, "#/tools")
+    expect(watching.locator("#top .connection")).to_have_text("Connected")
+    told = watching.locator("#alerts").get_by_role("alert").filter(has_text="fail failed")
+    talking = tab(served, beside=watching)
+    for words, end in (("please fail", _dismiss), ("fail again", _delete)):
+        box = talking.get_by_role("textbox", name="Say something")
+        box.fill(words)
+        box.press("Enter")
+        expect(told).to_contain_text("the printer is on fire")
+        expect(talking.get_by_text("It did not work.")).to_be_visible()
+        end(talking)
+        expect(told).to_have_count(0)
+
+
+def _dismiss(page: Page) -> None:
+    page.get_by_role("region", name="Something failed").get_by_role("button", name="Dismiss").click()
+    page.get_by_role("link", name="New conversation").click()
+
+
+def _delete(page: Page) -> None:
+    menu(page, "fail again", "Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
 
 
 def test_a_question_of_another_conversation_or_of_a_tool_that_is_tried_in_another_tab_is_told_and_answered(

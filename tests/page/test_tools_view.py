@@ -157,6 +157,28 @@ def test_a_trial_can_be_stopped(served: House, tab: Tab) -> None:
     expect(card(page)).to_have_attribute("data-state", "stopped")
 
 
+def test_a_trial_goes_on_without_a_page_and_is_there_for_who_comes_back(served: House, tab: Tab) -> None:
+    page = tab(served, "#/tools/odd:long_job")
+    run(page)
+    served.gate.step()
+    expect(card(page)).to_contain_text("step 2 of 3")
+    page.get_by_role("link", name="All tools").click()
+    expect(rows(page).first).to_be_visible()
+    page.go_back()
+    expect(card(page)).to_contain_text("step 2 of 3")
+    expect(page.get_by_text("It goes on when you leave this view")).to_be_visible()
+    other = tab(served, "#/tools/odd:long_job")  # whoever looks, looks at the same one
+    expect(card(other)).to_contain_text("step 2 of 3")
+    other.close()
+    page.goto("about:blank")
+    served.gate.step(2)
+    served.gate.gone()
+
+    page = tab(served, "#/tools/odd:long_job")
+    expect(card(page)).to_have_attribute("data-state", "ok")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+
+
 def test_a_long_result_is_said_to_be_cut_and_its_proof_has_all_of_it(served: House, tab: Tab) -> None:
     page = tab(served, "#/tools/odd:huge")
     run(page)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from handrail.desk import values
+from handrail.desk.views import values as viewed
 from tests.node import node, tsc
 from tests.page.web import WEB, sources
 
@@ -41,7 +42,8 @@ def test_the_page_knows_every_value_of_the_desk_field_by_field() -> None:
         name: [(field, optional == "[") for optional, field in _PROPERTY.findall(body)]
         for name, body in _TYPEDEF.findall(sources(".js")["values.js"])
     }
-    kinds = [kind for kind in vars(values).values() if isinstance(kind, type) and issubclass(kind, Struct)]
+    known = [*vars(values).values(), *vars(viewed).values()]
+    kinds = [kind for kind in known if isinstance(kind, type) and issubclass(kind, Struct)]
     told = {
         kind.__name__: [(field.encode_name, not field.required) for field in fields(kind)]
         for kind in kinds

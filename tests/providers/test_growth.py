@@ -53,7 +53,7 @@ def rounds(count: int, id: Callable[[int], str] = "call_{}".format) -> tuple[Mes
     return tuple(found)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(steps())
 def test_a_conversation_that_grows_is_written_as_if_it_were_written_anew(taken: list[Step]) -> None:
     for name, (codec, model) in CODECS.items():
@@ -69,7 +69,7 @@ def test_a_conversation_that_grows_is_written_as_if_it_were_written_anew(taken: 
             assert (name, plain(wire.body)) == (name, msgspec.json.decode(text))
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(steps(), steps())
 def test_runs_that_begin_the_same_share_it_and_go_their_own_ways(taken: list[Step], other: list[Step]) -> None:
     for name, (codec, model) in CODECS.items():

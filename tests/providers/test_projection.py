@@ -325,7 +325,7 @@ _VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 _ARGUMENTS = st.dictionaries(st.sampled_from([*_NAMES, "aa"]), _VALUES, max_size=3)
 _THOROUGH = settings(
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )

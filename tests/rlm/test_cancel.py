@@ -22,6 +22,9 @@ from handrail.tools.tool import tool
 from tests.processes import children, is_running
 from tests.rlm.rooted import Echo, Root, ready, repl
 
+PATIENCE = 60
+"""Seconds after which what does not end is taken not to."""
+
 
 def alive() -> set[int]:
     """One that has ended may wait for Monty to notice, which it does when it starts the next."""
@@ -68,7 +71,8 @@ async def test_a_completion_that_is_cancelled_anywhere_leaves_nothing_behind(
                 asking.cancel()
             await asyncio.wait({asking})
             cancelled += asking.cancelled()
-            assert asyncio.all_tasks() - tasks - {asking} == set()
+            if left := asyncio.all_tasks() - tasks - {asking}:  # an answer does not wait long for what winds up slowly
+                assert (await asyncio.wait(left, timeout=PATIENCE))[1] == set()
             assert alive() <= before
 
             found = await rlm.aresume("r", "text", "question")
@@ -89,9 +93,14 @@ async def test_a_run_whose_interpreter_was_killed_is_let_go_of(kind: str) -> Non
             for pid in children() - before:
                 os.kill(pid, signal.SIGKILL)
 
-    before = children()
+    before, others = children(), runs()
     async with RLM(Root(repl("x = 1"), ready("1")), environment=kind, on_event=dies) as rlm:
         await rlm.acompletion("text", "question")
-    gc.collect()
 
-    assert [each for each in gc.get_objects() if isinstance(each, Run)] == []
+    assert runs() <= others
+
+
+def runs() -> set[int]:
+    """Those that are in memory, also of other tests."""
+    gc.collect()
+    return {id(each) for each in gc.get_objects() if isinstance(each, Run)}

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from itertools import count
+from typing import Any
 
 import pytest
 
+from handrail.core.calls import Problem, ToolResult
 from handrail.core.events import CallIntended, CallSettled, ModelEvent, Recorded, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, ResultMessage, Usage, UserMessage
 from handrail.core.model import ModelRequest
+from handrail.execute.policy import Policy
 from handrail.rlm import RLM
 from handrail.rlm.values import RLMChatCompletion
 from handrail.sandbox.port import Cell
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import call, text
-from tests.rlm.rooted import Echo, ready, repl
+from tests.rlm.rooted import Echo, Root, ready, repl
 from tests.rlm.scene import scene
 from tests.rlm.test_bridge_again import noting
 from tests.rlm.test_queries import COUNT
@@ -157,21 +160,113 @@ class Stops(Echo):
             yield event
 
 
-@pytest.mark.parametrize(("code", "used"), [("llm_query_batched(list('abcdef'))", 204), ("rlm_query('CHILD')", 302)])
-async def test_what_queries_used_that_were_cancelled_is_counted_when_the_run_is_taken_up(code: str, used: int) -> None:
-    class Asking(Roots):
-        top = (repl(f"said = {code}"), ready("'done'"))
+async def cut_off(code: str, answered: int, kind: str = "monty") -> tuple[MemoryJournal, type[Roots]]:
+    """The record of a run whose caller went away when the models had answered so much, and were asked more."""
 
-    journal = MemoryJournal()
-    sub = Stops(most=4 if used == 204 else 2)
-    async with asyncio.timeout(30), RLM(Asking(), other_backends=[sub], journal=journal, max_depth=2, run="r") as rlm:
+    class Asking(Roots):
+        top = (repl(f"said = {code}"), ready("str(said)"))
+
+    journal, sub = MemoryJournal(), Stops(answered)
+    hasty = Policy(cancel_grace=0.001)  # it does not say how long a cell has to end its queries
+    rlm = RLM(Asking(), environment=kind, other_backends=[sub], journal=journal, max_depth=2, policy=hasty, run="r")
+    async with asyncio.timeout(30), rlm:
         asking = asyncio.create_task(rlm.acompletion("x", "the question"))
         await sub.stopped.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
+    return journal, Asking
 
-    async with RLM(Asking(), other_backends=[Echo()], journal=journal, max_depth=2, run="r") as rlm:
+
+@pytest.mark.parametrize(
+    ("kind", "code", "answered", "again", "used"),
+    [
+        ("monty", "llm_query_batched(list('abcdef'))", 4, ["e", "f"], 206),
+        ("process", "llm_query_batched(list('abcdef'))", 4, ["e", "f"], 206),
+        ("monty", "[llm_query('a'), llm_query('b')]", 1, ["b"], 202),
+        ("monty", "rlm_query('CHILD')", 2, ["three"], 403),
+        ("process", "rlm_query_batched(['CHILD'])", 0, ["one", "two", "three"], 403),
+    ],
+)
+async def test_what_models_had_answered_when_the_caller_went_away_is_not_asked_again(
+    kind: str, code: str, answered: int, again: list[str], used: int
+) -> None:
+    """As after a crash: the code that asked is run again, and nobody has to write it anew."""
+    journal, asking = await cut_off(code, answered, kind)
+    sub = Echo("sub", Usage(input_tokens=1))
+
+    async with RLM(asking(), environment=kind, other_backends=[sub], journal=journal, max_depth=2, run="r") as rlm:
+        found = await rlm.acompletion("x", "the question")
+
+    assert found.error is None and found.usage_summary.total_input_tokens == used
+    assert sorted(sub.asked) == sorted(again)
+
+
+TOOLS = f"TOOLS = [{COUNT!r}]\n"
+
+
+class CallsAndStops(Echo):
+    """Calls `count` twice; asked for more, it says nothing until it may."""
+
+    def __init__(self, *, goes_on: bool) -> None:
+        super().__init__("sub")
+        self.stopped = asyncio.Event()
+        self._goes_on = goes_on
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        found = [each.result.text for each in request.messages if isinstance(each, ResultMessage)]
+        self.asked.append(str(found))
+        if not found:
+            yield call("count", "c1", of="x")
+            yield call("count", "c2", of="y")
+        elif self._goes_on:
+            yield text(", ".join(found))
+        else:
+            self.stopped.set()
+            await asyncio.Event().wait()
+        yield ReplyFinished(stop="end")
+
+
+@pytest.mark.parametrize("handler", ["return of['of']", "return llm_query(of['of'], model='slow')"])
+async def test_a_query_whose_handlers_are_in_the_repl_goes_on_where_its_caller_went_away(handler: str) -> None:
+    """Be it that the model is asked, or that a handler waits for another model: then its call is put to it again."""
+    code = f"{TOOLS}def h(name, of):\n    {handler}\nsaid = llm_query('q', tools=TOOLS, tool_handler=h)"
+    root = Root(repl(code), ready("said"))
+    journal, first, slow = MemoryJournal(), CallsAndStops(goes_on=False), Stops(1)
+    slow.name = "slow"
+    async with asyncio.timeout(30), RLM(root, other_backends=[first, slow], journal=journal, run="r") as rlm:
+        asking = asyncio.create_task(rlm.acompletion("x", "the question"))
+        await asyncio.wait(
+            [asyncio.create_task(each.stopped.wait()) for each in (first, slow)], return_when=asyncio.FIRST_COMPLETED
+        )
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    second, quick = CallsAndStops(goes_on=True), Echo("slow")
+    async with RLM(root, other_backends=[second, quick], journal=journal, run="r") as rlm:
+        found = await rlm.acompletion("x", "the question")
+
+    assert found.response.lower() == "x, y"
+    assert len(second.asked) == 1, "the first reply was on record"
+    assert len(root.requests) == 2, "nobody had to write the code again"
+
+
+@pytest.mark.parametrize(("code", "used"), [("llm_query_batched(list('abcdef'))", 204), ("rlm_query('CHILD')", 302)])
+async def test_what_queries_used_that_nobody_takes_up_is_counted_when_the_run_is_taken_up(code: str, used: int) -> None:
+    """Their cell has an end on record, as it has when its time was up."""
+    journal, asking = await cut_off(code, 4 if used == 204 else 2)
+    ended = {each.call_id for each in journal.events if isinstance(each, CallSettled)}
+    for each in list(journal.events):
+        if isinstance(each, CallIntended) and each.run == "r" and each.call_id not in ended:
+            late = ToolResult(each.call_id, each.tool, "late", "timeout", error=Problem("timeout", "late"))
+            facts: dict[str, Any] = {"call_id": each.call_id, "tool": each.tool, "outcome": "timeout", "result": late}
+            journal.events.append(CallSettled(run="r", at=0, duration_us=1, ran=True, **facts))
+
+    class Gives(asking):  # type: ignore[misc, valid-type]
+        top = (asking.top[0], ready("'done'"))
+
+    async with RLM(Gives(), other_backends=[Echo()], journal=journal, max_depth=2, run="r") as rlm:
         found = await rlm.acompletion("x", "the question")
 
     assert found.response == "done" and found.usage_summary.total_input_tokens == used

@@ -80,4 +80,4 @@ async def test_another_loop_is_refused_in_words() -> None:
             rlm.completion("two", "second")
     finally:
         await rlm.aclose()
-        rlm._portal.close()
+        rlm.portal.close()

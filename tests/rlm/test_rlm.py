@@ -196,6 +196,14 @@ async def test_a_plain_function_is_told_too_and_what_it_raises_ends_the_run() ->
     assert len(root.requests) == 1
 
 
+def test_a_blocking_completion_tells_its_turns_too() -> None:
+    told: list[int] = []
+    with RLM(Root(repl("x = 1"), ready("'b'")), environment="process") as rlm:
+        rlm.completion("x", "the question", on_iteration=lambda iteration, index: told.append(index))
+
+    assert told == [1, 2]
+
+
 async def test_queries_are_told_and_watched_and_a_listener_that_fails_breaks_nothing() -> None:
     heard: list[tuple[Any, str]] = []
     seen: list[Any] = []
@@ -436,6 +444,11 @@ def test_a_name_that_the_repl_has_is_refused(name: str) -> None:
 def test_what_cannot_be_used_is_said_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         RLM(Root(), **options)
+
+
+def test_a_service_without_a_model_is_said_in_the_words_of_whoever_wrote_it() -> None:
+    with pytest.raises(UsageError, match=r"'openai:<model>', or backend_kwargs=\{'model_name': '<model>'\}"):
+        RLM(backend="openai", setup_code="x = 1")
 
 
 def test_a_sandbox_that_is_not_there_is_said_at_once_and_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,7 @@ async def test_a_read_starts_while_the_model_still_speaks() -> None:
             self.replies += 1
             if self.replies == 1:
                 yield call("look")
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(30):
                     await started.wait()
                 yield TextDelta(text="still talking")
                 spoken.set()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import Self
 
 from handrail.sandbox.port import Repl
+from tests.processes import kept_waiting, own_memory
 
 
 class Watch:
-    """Looks at this process again and again: how much it has grown, and how long its loop has stood still."""
+    """Looks at this process again and again: how much it has grown, and how long its loop has stood still though there
+    was a processor for it."""
 
     def __init__(self) -> None:
         self.grown = 0
@@ -27,12 +28,12 @@ class Watch:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _look(self) -> None:
-        before, last = resident(), time.monotonic()
+        before, last = own_memory(), time.monotonic() - kept_waiting()
         while True:
             await asyncio.sleep(0.005)
-            now = time.monotonic()
+            now = time.monotonic() - kept_waiting()
             self.longest, last = max(self.longest, now - last), now
-            self.grown = max(self.grown, resident() - before)
+            self.grown = max(self.grown, own_memory() - before)
 
 
 async def goes_on(repl: Repl) -> bool:
@@ -42,8 +43,3 @@ async def goes_on(repl: Repl) -> bool:
         if cell.ending != "timeout":
             return (cell.ending, cell.stdout) == ("ok", "42\n")
     return False
-
-
-def resident() -> int:
-    with open("/proc/self/statm") as told:
-        return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

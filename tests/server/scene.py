@@ -160,6 +160,6 @@ async def opened(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
 
 async def eventually(happens: Callable[[], bool]) -> None:
     """Wait for what has no event of its own."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not happens():  # noqa: ASYNC110  # nothing says when this becomes so
             await asyncio.sleep(0.01)

@@ -21,6 +21,7 @@ from handrail.services.llm import LlmService
 from handrail.testing.model import call as called
 from tests.bus.http.served import ServerLimits, served
 from tests.bus.models import results
+from tests.server.scene import eventually
 from tests.server.sockets import hear, reset, say, socket_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -121,11 +122,9 @@ async def test_a_second_after_its_client_vanished_nothing_runs_by_default() -> N
                 reset(client)
             for _, writer in streams:
                 _reset(writer)
-            await asyncio.sleep(1)
-            for _ in range(100):  # a busy machine may come to this timer and to that of the node at once
-                await asyncio.sleep(0)
-            assert (node.under_way, model.speaking) == (0, 0)
-            assert not [task for task in asyncio.all_tasks() - before if not task.done()]
+            assert ServerLimits().linger < 1
+            await eventually(lambda: (node.under_way, model.speaking) == (0, 0))
+            await eventually(lambda: not [task for task in asyncio.all_tasks() - before if not task.done()])
 
 
 def _call(number: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,24 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes.gen_ai_attributes import GenAiProviderNameValues
 from opentelemetry.trace import StatusCode
 
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
-from handrail.core.errors import ModelUnavailable, ToolError
+from handrail.core.errors import ModelUnavailable, RequestRefused, ToolError
 from handrail.core.events import ReplyFinished
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation, Text, Usage, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.core.trace import trace_id, traceparent
 from handrail.execute.executor import Executor
+from handrail.faces.create import SERVICES, create_llm, with_fallback
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import Stdio
+from handrail.providers.codec import WireRequest
+from handrail.providers.events import WireEvent
+from handrail.providers.transport import Endpoint
 from handrail.run.runner import Runner
 from handrail.telemetry.otel import OtelTracer
 from handrail.testing.model import ScriptedModel, call, text
@@ -83,11 +89,14 @@ async def test_a_run_is_a_tree_of_its_turns_and_calls() -> None:
     assert [span.parent.span_id for span in (turn, called) if span.parent] == [run.context.span_id] * 2
     assert seen.facts("invoke_agent big") == {
         "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "handrail",
         "gen_ai.conversation.id": "run_1",
         "gen_ai.request.model": "big",
     }
     assert seen.facts("chat big") == {
         "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "handrail",
+        "gen_ai.conversation.id": "run_1",
         "gen_ai.request.model": "big",
         "gen_ai.request.temperature": 0.5,
         "gen_ai.request.stop_sequences": ("END",),
@@ -103,6 +112,40 @@ async def test_a_run_is_a_tree_of_its_turns_and_calls() -> None:
         "gen_ai.tool.type": "function",
         "handrail.outcome": "ok",
     }
+
+
+class Refusing:
+    """A way to a service that takes nothing."""
+
+    async def send(self, request: WireRequest, endpoint: Endpoint) -> AsyncGenerator[WireEvent, None]:
+        raise RequestRefused("no", status=400)
+        yield
+
+    async def aclose(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+async def test_the_spans_name_the_service_as_the_conventions_do(name: str) -> None:
+    seen = Seen()
+    llm = create_llm(name, model="big", base_url="http://service/v1", transport=Refusing())
+    async with Executor([add], tracer=seen.tracer) as executor:
+        with pytest.raises(RequestRefused):
+            await Runner(with_fallback(llm, [llm]).model, executor).run(ASKED)
+
+    known = {each.value for each in GenAiProviderNameValues} | {"moonshot_ai"}  # which is newer
+    [said] = {(span.attributes or {})["gen_ai.provider.name"] for span in seen.spans.values()}
+    assert said in known or said == name
+    assert said == {"openai-responses": "openai", "gemini": "gcp.gemini", "xai": "x_ai"}.get(name, said)
+
+
+async def test_a_reply_that_is_to_have_a_form_is_told_as_json() -> None:
+    seen = Seen()
+    async with Executor([], tracer=seen.tracer) as executor:
+        asked = ModelRequest(messages=(), response_schema={"type": "object"})
+        await Runner(ScriptedModel([text("{}")], name="big"), executor, defaults=asked).run(ASKED)
+
+    assert seen.facts("chat big")["gen_ai.output.type"] == "json"
 
 
 async def test_what_fails_is_marked_and_its_words_are_not_told() -> None:

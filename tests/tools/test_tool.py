@@ -256,6 +256,14 @@ def test_only_what_changes_nothing_more_may_run_again(
     assert (made.reads, made.reusable) == (reads, reusable)
 
 
+def test_what_works_by_calls_of_others_may_run_again_but_its_answer_serves_nobody_else() -> None:
+    plain, made = tool(weather), tool(weather, replays=True)
+
+    assert (plain.reusable, plain.repeatable) == (True, True)
+    assert (made.reusable, made.repeatable) == (True, False)
+    assert not tool(weather, side_effects=True).repeatable
+
+
 def test_secret_parameters_are_known() -> None:
     @tool
     def login(user: str, key: Secret, spare: Secret | None = None, more: tuple[Secret, ...] = ()) -> str:

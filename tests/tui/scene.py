@@ -24,6 +24,7 @@ from handrail.tui.app import Tui
 from handrail.tui.card import Card
 from handrail.tui.prompt import Prompt
 from handrail.tui.question import Ask
+from tests.replies import HELLO, LOG_IN, PAY, calls
 
 PATIENCE = 30
 """Seconds after which something that does not come is taken not to."""
@@ -90,74 +91,22 @@ def log_in(user: str, password: Secret) -> str:
     """Log somebody in."""
     return "welcome"
 '''
-SCRIPT = """
-[[reply]]
-when = "sum"
-text = "Let me **see**."
-calls = [{ name = "add", arguments = { a = 1, b = 2 } }]
-
-[[reply]]
-when = "sum"
-text = "It is *3*."
-
-[[reply]]
-when = "pay"
-calls = [{ name = "pay", arguments = { to = "ada", amount = 5 } }]
-
-[[reply]]
-when = "pay"
-text = "So it stands."
-
-[[reply]]
-when = "fail"
-calls = [{ name = "fail", arguments = { why = "the disk is full" } }]
-
-[[reply]]
-when = "fail"
-text = "That did not work."
-
-[[reply]]
-when = "wait"
-calls = [{ name = "wait" }]
-
-[[reply]]
-when = "wait"
-text = "Waited."
-
-[[reply]]
-when = "hostile"
-text = "&#27;[2J &#x202e; <b>bold</b> [click](javascript:alert)"
-calls = [{ name = "hostile" }]
-
-[[reply]]
-when = "hostile"
-text = "Seen."
-
-[[reply]]
-when = "flood"
-calls = [{ name = "flood" }]
-
-[[reply]]
-when = "flood"
-text = "Much."
-
-[[reply]]
-when = "log in"
-calls = [{ name = "log_in", arguments = { user = "ada", password = "opensesame-very-secret" } }]
-
-[[reply]]
-when = "log in"
-text = "Done."
-
+SCRIPT = (
+    calls("sum", "add", "a = 1, b = 2", first="Let me **see**.", then="It is *3*.")
+    + PAY
+    + calls("fail", "fail", 'why = "the disk is full"', then="That did not work.")
+    + calls("wait", "wait", then="Waited.")
+    + calls("hostile", "hostile", first="&#27;[2J &#x202e; <b>bold</b> [click](javascript:alert)", then="Seen.")
+    + calls("flood", "flood", then="Much.")
+    + LOG_IN
+    + """
 [[reply]]
 when = "break"
 error = "model_unavailable"
 text = "the service is down"
-
-[[reply]]
-when = "hello"
-text = "Hello!"
 """
+    + HELLO
+)
 CONFIG = """
 default_model = "demo"
 ensembles = ["box.toml", "odd.toml"]

@@ -124,6 +124,27 @@ async def test_a_tool_is_tried_through_the_same_questions(folder: Path) -> None:
         await person.until(lambda: isinstance(person.app.screen, Tools))
 
 
+async def test_a_trial_that_was_left_goes_on_and_is_there_again_until_it_was_seen(folder: Path) -> None:
+    async with terminal(folder) as person:
+        trial = person.desk.trials.begin("box:pay", {"to": "eve", "amount": 1})
+        await person.press("f2")
+        await person.until(lambda: isinstance(person.app.screen, Tools))
+        await person.press("slash")
+        await person.type("pay")
+        await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
+        await person.press("enter", "t")
+        await person.asked()
+        await person.press("escape")
+        await person.until(lambda: isinstance(person.app.screen, Trial))
+        await person.press("ctrl+x")
+        await person.until(lambda: trial.is_seen)
+        assert trial.call.outcome == "cancelled" and person.paid == [] and person.desk.questions == ()
+        await person.press("escape")
+        await person.until(lambda: isinstance(person.app.screen, Tools))
+        await person.press("t")
+        await person.until(lambda: isinstance(person.app.screen, EditJson))
+
+
 async def test_a_question_that_came_during_another_is_asked_when_the_person_is_back(folder: Path) -> None:
     async with terminal(folder) as person:
         person.app.push_screen(Trial(person.desk, "box:pay", {"to": "eve", "amount": 1}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,9 +78,14 @@ def settings_of(config: Config, name: str) -> ModelSettings:
         if provider not in service_names():
             known = (*config.models, *service_names())
             near = difflib.get_close_matches(provider, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            hint = f"did you mean {near[0]!r}?" if near else _to_write(config.models, service_names())
             raise UsageError(f"there is no model {name!r}; {hint}")
     return ModelSettings(provider=provider, model=model or None)
+
+
+def _to_write(configured: Collection[str], services: Collection[str]) -> str:
+    own = f"one of yours ({', '.join(configured)}) or " if configured else ""
+    return f"write {own}SERVICE:MODEL, where the service is one of {', '.join(services)}"
 
 
 def model_names(config: Config) -> tuple[str, ...]:

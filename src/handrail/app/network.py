@@ -257,8 +257,11 @@ def _link(config: Config, stack: AsyncExitStack) -> Link | None:
     if config.node.nats is None:
         return None
     from handrail.bus.nats.link import Link
+    from handrail.bus.nats.tls import tls_options
 
-    link = Link(config.node.nats, name=f"handrail {config.node.name}")
+    node = config.node
+    options = tls_options(node.nats_cert, node.nats_key, node.nats_ca)
+    link = Link(config.node.nats, name=f"handrail {node.name}", options=options)
     stack.push_async_callback(link.aclose)
     return link
 

@@ -26,7 +26,8 @@ from handrail.execute.rules import Rule, Rules
 from handrail.execute.spill import read_output_tool
 from handrail.proof.database import explained
 from handrail.proof.journal import SqliteJournal
-from handrail.run.runner import OnWait, Runner
+from handrail.run.runner import Runner
+from handrail.run.terms import OnWait
 from handrail.store.spill import DirectorySpill
 from handrail.telemetry.otel import tracer_of_program
 from handrail.tools.registry import RegisteredTools
@@ -122,6 +123,8 @@ class App:
         """Where long outputs are kept."""
         self.listeners: list[Callable[[], None]] = []
         """Called in the loop when runs that begin now have other tools than before."""
+        self.rereaders: list[Callable[[], None]] = []
+        """Called in the loop when the configuration says something else than before."""
         self._node = node
         self._approving = approving
         self._person = person
@@ -193,13 +196,16 @@ class App:
             HandrailError: Something in the files is wrong; everything stays as it was.
         """
         async with self._reloading:
-            offered = self._offered
+            offered, told = self._offered, self.config
             if (file := self.config.file or file) is not None:
                 before, config = self.config, self._adjust(load_config(file))
                 await self._node.change(config, self.executor.tools_in_use)
                 if config.policy != before.policy or config.journal != before.journal:
                     self._person.tell("What changed under [policy], [llm] or [proof] holds from the next start on.")
             self._renew()
+            if self.config != told:
+                for reader in tuple(self.rereaders):
+                    reader()
             await self._node.sweep(self.executor.tools_in_use)
             return self._offered is not offered
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from handrail.app.models import open_model
 from handrail.app.person import Person, shown
-from handrail.config.approvals import Approval, FilePins, unapproved
+from handrail.config.approvals import unapproved
 from handrail.config.nodes import McpSettings, Summarization
+from handrail.config.pins import FilePins
+from handrail.config.remembered import Approval
 from handrail.config.tools import files_of
 from handrail.config.values import Config
 from handrail.config.watch import files_of as watched

@@ -55,13 +55,16 @@ class Reach:
     @asynccontextmanager
     async def _nats(self, url: str) -> AsyncIterator[Bus]:
         from handrail.bus.nats.bus import NatsBus
+        from handrail.bus.nats.tls import tls_options
         from handrail.bus.tokens.identity import Identity
 
         # What goes wrong on the way is told once, by the call that fails of it.
         logging.getLogger("handrail.bus.nats").addHandler(logging.NullHandler())
         identity = Identity.load_or_create(key_file(self.setup))
-        community = self.setup.config.node.community
-        async with aclosing(NatsBus(url, community=community, token=self.token, identity=identity)) as bus:
+        node = self.setup.config.node
+        options = tls_options(node.nats_cert, node.nats_key, node.nats_ca)
+        nats = NatsBus(url, community=node.community, token=self.token, identity=identity, options=options)
+        async with aclosing(nats) as bus:
             yield bus
 
     @asynccontextmanager

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from handrail.cli.view import tell
+
 _MOST = 1000
 _FENCE = '"""'
 
@@ -75,6 +77,9 @@ class _Remembered:
         self._readline.set_startup_hook(lambda: self._readline.insert_text(start))
         try:
             line = input(prompt)
+        except EOFError:
+            tell()  # what comes next does not stand behind the prompt
+            raise
         finally:
             self._readline.set_startup_hook(None)
         if line:

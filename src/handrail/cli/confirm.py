@@ -7,20 +7,21 @@ import click
 from handrail.cli.groups import LazyGroup, examples
 
 _COMMANDS = {
-    # name     module
-    "list": "handrail.cli.confirm_list",
-    "allow": "handrail.cli.confirm_allow",
-    "deny": "handrail.cli.confirm_deny",
-    "settle": "handrail.cli.confirm_settle",
-    "rules": "handrail.cli.confirm_rules",
-    "forget": "handrail.cli.confirm_forget",
+    # name      module, and what it is for
+    "list": ("handrail.cli.confirm_list", "List the calls that wait, oldest first."),
+    "allow": ("handrail.cli.confirm_allow", "Let a call run once, with exactly these arguments."),
+    "deny": ("handrail.cli.confirm_deny", "Refuse a call."),
+    "settle": ("handrail.cli.confirm_settle", "Say what became of a call that is in doubt."),
+    "rules": ("handrail.cli.confirm_rules", "List your standing rules."),
+    "forget": ("handrail.cli.confirm_forget", "Take back a standing rule."),
 }
 
 
 @click.group(
     "confirm",
     cls=LazyGroup,
-    modules=_COMMANDS,
+    modules={name: module for name, (module, _) in _COMMANDS.items()},
+    says={name: says for name, (_, says) in _COMMANDS.items()},
     epilog=examples("handrail confirm list", "handrail confirm allow confirm_0193"),
 )
 def command() -> None:

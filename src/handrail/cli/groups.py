@@ -44,6 +44,16 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(module).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self._modules and not ctx.resilient_parsing:
+            import difflib  # most people spell it right
+
+            if near := difflib.get_close_matches(args[0], self._modules, n=1):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self.says:
             super().format_commands(ctx, formatter)

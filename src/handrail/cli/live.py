@@ -11,6 +11,7 @@ from handrail.cli.view import answer_json, tell
 from handrail.core.calls import ToolResult
 from handrail.core.events import (
     CallAmended,
+    CallIntended,
     CallProgress,
     CallRequested,
     CallSettled,
@@ -37,6 +38,9 @@ class Live:
         """Whether a line that will be written over stands on the terminal."""
         self._held = ""
         self._stages: dict[str, str] = {}
+        self._called: dict[str, str] = {}
+        """Calls that stand there already, and as what. A read runs while the model still speaks, before its call is
+        whole."""
         self.waiting: dict[str, ConfirmationRequested] = {}
         """Questions to a person that nobody has answered."""
         self.begun = False
@@ -65,11 +69,15 @@ class Live:
             case ReplyFinished():
                 self.end_line()
             case CallRequested(call=call):
-                self._beside(f"→ {text.visible(call.name)} {written(call.arguments)}")
+                self._call(call.id, call.name, call.arguments)
+            case CallIntended() if event.arguments is not None:  # they may be erased
+                self._call(event.call_id, event.tool, event.arguments)
             case CallSettled(result=ToolResult() as result):
-                self._beside(f"← {text.visible(event.tool)} {_result(result)}, {text.duration(event.duration_us)}")
+                name = self._called.get(event.call_id, event.tool)
+                self._beside(f"← {text.visible(name)} {_result(result)}, {text.duration(event.duration_us)}")
             case CallAmended():
-                self._beside(f"← {text.visible(event.tool)} later: {event.outcome}")
+                name = self._called.get(event.call_id, event.tool)
+                self._beside(f"← {text.visible(name)} later: {event.outcome}")
             case CallProgress():
                 self._progress(event)
             case Notice(text=words):
@@ -77,6 +85,11 @@ class Live:
             case ConfirmationAnswered() if event.by.startswith("rule "):
                 word = "allowed" if event.decision == "allow" else "denied"
                 self._beside(f"  {word} by {text.visible(event.by)}")
+
+    def _call(self, id: str, name: str, arguments: dict[str, object] | str) -> None:
+        if id not in self._called:
+            self._called[id] = name
+            self._beside(f"→ {text.visible(name)} {written(arguments)}")
 
     def _say(self, piece: str) -> None:
         self._wipe()
@@ -126,4 +139,10 @@ def written(arguments: dict[str, object] | str) -> str:
 
 def _result(result: ToolResult) -> str:
     note = ", from an earlier call" if result.reused_from is not None else ""
-    return f"{result.outcome}: {text.inline(result.content, _WIDE)}{note}"
+    return f"{result.outcome}: {text.inline(_without_outcome(result), _WIDE)}{note}"
+
+
+def _without_outcome(result: ToolResult) -> object:
+    """The content, but for the outcome that some errors begin with: it is told before."""
+    content: object = result.content
+    return content.removeprefix(f"{result.outcome}: ") if isinstance(content, str) and result.is_error else content

@@ -7,16 +7,17 @@ import click
 from handrail.cli.groups import LazyGroup, examples
 
 _COMMANDS = {
-    # name     module
-    "setup": "handrail.cli.local_setup",
-    "status": "handrail.cli.local_status",
+    # name      module, and what it is for
+    "setup": ("handrail.cli.local_setup", "Fetch the weights of the model, once: 98 MB."),
+    "status": ("handrail.cli.local_status", "Say whether the model can run."),
 }
 
 
 @click.group(
     "local",
     cls=LazyGroup,
-    modules=_COMMANDS,
+    modules={name: module for name, (module, _) in _COMMANDS.items()},
+    says={name: says for name, (_, says) in _COMMANDS.items()},
     epilog=examples("handrail local setup", "handrail local status"),
 )
 def command() -> None:

@@ -15,7 +15,8 @@ from handrail.cli.groups import examples
 from handrail.cli.mcp_servers import complete_servers, file_of, named
 from handrail.cli.setup import Setup, configured
 from handrail.cli.view import answer, answer_json, ask, tell
-from handrail.config.approvals import differences, unapproved
+from handrail.config.approvals import unapproved
+from handrail.config.pins import differences
 from handrail.core.errors import HandrailError, UsageError
 from handrail.execute.confirm import DeferAll
 from handrail.mcp.values import RemoteTool

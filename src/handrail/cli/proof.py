@@ -7,22 +7,23 @@ import click
 from handrail.cli.groups import LazyGroup, examples
 
 _COMMANDS = {
-    # name         module
-    "list": "handrail.cli.proof_list",
-    "show": "handrail.cli.proof_show",
-    "verify": "handrail.cli.proof_verify",
-    "checkpoint": "handrail.cli.proof_checkpoint",
-    "prove": "handrail.cli.proof_prove",
-    "export": "handrail.cli.proof_export",
-    "erase": "handrail.cli.proof_erase",
-    "stats": "handrail.cli.proof_stats",
+    # name      module, and what it is for
+    "list": ("handrail.cli.proof_list", "List the runs, and what came of their calls."),
+    "show": ("handrail.cli.proof_show", "Show a run as a timeline, or one call of it."),
+    "verify": ("handrail.cli.proof_verify", "Check the whole record, and say what that proves."),
+    "checkpoint": ("handrail.cli.proof_checkpoint", "Print the latest signed checkpoint, to keep elsewhere."),
+    "prove": ("handrail.cli.proof_prove", "Make the receipt of one call."),
+    "export": ("handrail.cli.proof_export", "Write a run as a bundle that anybody can verify."),
+    "erase": ("handrail.cli.proof_erase", "Erase arguments and results, and keep every proof valid."),
+    "stats": ("handrail.cli.proof_stats", "Show how often each tool was offered, picked and failed."),
 }
 
 
 @click.group(
     "proof",
     cls=LazyGroup,
-    modules=_COMMANDS,
+    modules={name: module for name, (module, _) in _COMMANDS.items()},
+    says={name: says for name, (_, says) in _COMMANDS.items()},
     epilog=examples("handrail proof list", "handrail proof show run_0193", "handrail proof verify"),
 )
 def command() -> None:

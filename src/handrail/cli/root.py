@@ -53,7 +53,7 @@ _COMMANDS = {
     type=click.Path(path_type=Path),
     envvar="HANDRAIL_JOURNAL",
     metavar="PATH",
-    help="The journal to look at. Default: $HANDRAIL_JOURNAL, or .handrail/journal.db here or in a folder above.",
+    help="The record of what ran. Default: $HANDRAIL_JOURNAL, or .handrail/journal.db here or in a folder above.",
 )
 @click.option(
     "--config",

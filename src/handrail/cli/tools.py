@@ -7,19 +7,20 @@ import click
 from handrail.cli.groups import LazyGroup, examples
 
 _COMMANDS = {
-    # name    module
-    "list": "handrail.cli.tools_list",
-    "show": "handrail.cli.tools_show",
-    "search": "handrail.cli.tools_search",
-    "call": "handrail.cli.tools_call",
-    "check": "handrail.cli.tools_check",
+    # name      module, and what it is for
+    "list": ("handrail.cli.tools_list", "List the tools, and whether they change something."),
+    "show": ("handrail.cli.tools_show", "Show one tool: what a model is told, how its calls are treated."),
+    "search": ("handrail.cli.tools_search", "Show which tools a turn would offer for some words."),
+    "call": ("handrail.cli.tools_call", "Call one tool by hand."),
+    "check": ("handrail.cli.tools_check", "Check files or the whole configuration, without calling anything."),
 }
 
 
 @click.group(
     "tools",
     cls=LazyGroup,
-    modules=_COMMANDS,
+    modules={name: module for name, (module, _) in _COMMANDS.items()},
+    says={name: says for name, (_, says) in _COMMANDS.items()},
     epilog=examples(
         "handrail tools list",
         "handrail tools show add --tools tools.py",

@@ -16,7 +16,7 @@ from handrail.cli.tools_show import find
 from handrail.cli.view import answer, answer_json, tell
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.events import CallSettled, Event
+from handrail.core.events import CallIntended, CallSettled, Event
 from handrail.core.ids import new_id
 
 
@@ -46,7 +46,7 @@ def command(setup: Setup, name: str, arguments: str, tools: tuple[str, ...], rul
         answer(text.spread(result.content))
     if result.is_error:
         if not setup.view.as_json:
-            tell(f"{result.outcome}: {text.block(result.text)}")
+            tell(f"{result.outcome}: {text.block(result.text.removeprefix(f'{result.outcome}: '))}")
         if result.outcome == "needs_confirmation":
             tell("Allow it with --yes or --rule, or call it on a terminal, where you are asked.")
         raise click.exceptions.Exit(1)
@@ -57,7 +57,7 @@ async def _call(setup: Setup, chosen: Chosen, name: str, written: str) -> ToolRe
     live = Live(as_json=False)
 
     async def beside(event: Event) -> None:
-        if not setup.view.as_json and not isinstance(event, CallSettled):  # the result is the answer
+        if not setup.view.as_json and not isinstance(event, CallIntended | CallSettled):  # the result is the answer
             await live(event)
 
     wanted, person = chosen.wanted(setup.config), chosen.person()

@@ -87,7 +87,7 @@ def common(function: Callable[..., None]) -> Callable[..., None]:
 
 
 _OPTIONS = (
-    click.option("--journal", type=click.Path(path_type=Path), metavar="PATH", help="The journal to look at."),
+    click.option("--journal", type=click.Path(path_type=Path), metavar="PATH", help="The record of what ran."),
     click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone."),
 )

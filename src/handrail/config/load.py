@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from handrail.config.kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count
 from handrail.config.mcp import read_serve, read_servers, refuse_secrets
 from handrail.config.network import read_node, read_services
 from handrail.config.nodes import McpSettings, ServeSettings
@@ -27,68 +28,55 @@ from handrail.tools.tool import Retry
 NAME = "handrail.toml"
 VARIABLE = "HANDRAIL_CONFIG"
 
-_TOP = (
-    *("default_model", "models", "llm", "policy", "limits", "offering", "rules", "ensembles", "mcp", "standard"),
+TOP: Kinds = {"default_model": TEXT, "ensembles": TEXTS, "rules": TEXTS}
+_TABLES = (
+    *("models", "llm", "policy", "limits", "offering", "mcp", "standard"),
     *("serve", "node", "services", "rlm", "proof"),
 )
-_MODEL = ("provider", "model", "key", "base_url", "options", "fallback", "tools")
-
-Read = Callable[[Table, str], Any]
-
-
-def _count(least: int) -> Read:
-    return lambda table, key: table.count(key, least)
-
-
-def _choice(*words: str) -> Read:
-    return lambda table, key: table.choice(key, words)
-
-
-def _amount(table: Table, key: str) -> float | None:
-    value = table.values.get(key)
-    if key in table and (not isinstance(value, int | float) or isinstance(value, bool) or not value > 0):
-        raise table.error(key, f"must be a number above 0, not {value!r}")
-    return None if value is None else float(value)
-
-
-_LLM: Mapping[str, Read] = {
-    "tools_enabled": Table.flag,
-    "tools_max_iterations": _count(1),
-    "tools_per_tool_timeout_seconds": Table.seconds,
-    "tools_max_parallel": _count(1),
-    "tools_default_set": Table.texts,
-    "tools_require_confirmation_for_side_effects": Table.flag,
+MODEL: Kinds = {
+    "provider": TEXT,
+    "model": TEXT,
+    "key": SECRET,
+    "base_url": TEXT,
+    "options": JSON,
+    "fallback": TEXTS,
+    "tools": TEXTS,
 }
-_POLICY: Mapping[str, Read] = {
-    "timeout": Table.seconds,
-    "concurrency": _count(1),
-    "confirm_side_effects": Table.flag,
-    "after_untrusted": _choice(*get_args(AfterUntrusted)),
-    "max_output": _count(SMALLEST),
-    "max_depth": _count(1),
-    "repair": Table.flag,
-    "max_retries": _count(0),
-    "deduplicator": _choice(*DEDUPLICATORS),
-    "max_left_running": _count(1),
-    "cancel_grace": Table.seconds,
+LLM: Kinds = {
+    "tools_enabled": FLAG,
+    "tools_max_iterations": count(1),
+    "tools_per_tool_timeout_seconds": SECONDS,
+    "tools_max_parallel": count(1),
+    "tools_default_set": TEXTS,
+    "tools_require_confirmation_for_side_effects": FLAG,
 }
-_LIMITS: Mapping[str, Read] = {
-    "iterations": _count(1),
-    "on_limit": _choice(*get_args(OnLimit)),
-    "calls_per_turn": _count(1),
-    "tokens": _count(1),
-    "seconds": Table.seconds,
-    "cost": _amount,
-    "same_failure": _count(1),
-    "same_answer": _count(1),
-    "wrong_calls": _count(1),
+POLICY: Kinds = {
+    "timeout": SECONDS,
+    "concurrency": count(1),
+    "confirm_side_effects": FLAG,
+    "after_untrusted": choice(*get_args(AfterUntrusted)),
+    "max_output": count(SMALLEST),
+    "max_depth": count(1),
+    "repair": FLAG,
+    "max_retries": count(0),
+    "deduplicator": choice(*DEDUPLICATORS),
+    "max_left_running": count(1),
+    "cancel_grace": SECONDS,
 }
-_OFFERING: Mapping[str, Read] = {
-    "most": _count(1),
-    "found": _count(1),
-    "native": Table.flag,
+LIMITS: Kinds = {
+    "iterations": count(1),
+    "on_limit": choice(*get_args(OnLimit)),
+    "calls_per_turn": count(1),
+    "tokens": count(1),
+    "seconds": SECONDS,
+    "cost": AMOUNT,
+    "same_failure": count(1),
+    "same_answer": count(1),
+    "wrong_calls": count(1),
 }
-_SAME = {
+OFFERING: Kinds = {"most": count(1), "found": count(1), "native": FLAG}
+PROOF: Kinds = {"journal": TEXT}
+SAME = {
     # of [policy], [limits]              of [llm]
     ("policy", "timeout"): "tools_per_tool_timeout_seconds",
     ("policy", "concurrency"): "tools_max_parallel",
@@ -131,7 +119,7 @@ def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ)
     Raises:
         ConfigError: Something in it is wrong.
     """
-    raw.only(_TOP)
+    raw.only((*TOP, *_TABLES))
     _refuse_keys(raw)
     refuse_secrets(raw)
     # The servers stay as they are written: theirs are filled in when they are started.
@@ -145,7 +133,7 @@ def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ)
         llm=LlmSettings(**llm),
         calls=calls,
         bounds=bounds,
-        offering=Offering(**_stated(top, "offering", _OFFERING)),
+        offering=Offering(**_stated(top, "offering", OFFERING)),
         rules=_rules(top),
         ensembles=_ensembles(top, path.parent),
         mcp=_servers(raw, models),
@@ -181,7 +169,7 @@ def _models(top: Table) -> dict[str, ModelSettings]:
     found: dict[str, ModelSettings] = {}
     tables = _tables(top, "models")
     for name, facts in tables.items():
-        facts.only(_MODEL)
+        facts.only(MODEL)
         provider = facts.text("provider")
         if not provider:
             raise facts.place.error('a model needs a provider, as in provider = "openai"')
@@ -223,9 +211,9 @@ def _default(top: Table, models: Mapping[str, ModelSettings]) -> str | None:
 
 
 def _treatment(top: Table) -> tuple[dict[str, Any], Policy, Limits]:
-    llm = _stated(top, "llm", _LLM)
-    stated = {"policy": _stated(top, "policy", _POLICY), "limits": _stated(top, "limits", _LIMITS)}
-    for (name, key), same in _SAME.items():
+    llm = _stated(top, "llm", LLM)
+    stated = {"policy": _stated(top, "policy", POLICY), "limits": _stated(top, "limits", LIMITS)}
+    for (name, key), same in SAME.items():
         if key in stated[name]:
             if same in llm:
                 at = top.place.at("llm", same)
@@ -236,7 +224,7 @@ def _treatment(top: Table) -> tuple[dict[str, Any], Policy, Limits]:
     return llm, Policy(**policy, retry=None if retries is None else Retry(attempts=retries + 1)), Limits(**limits)
 
 
-def _stated(top: Table, name: str, known: Mapping[str, Read]) -> dict[str, Any]:
+def _stated(top: Table, name: str, known: Kinds) -> dict[str, Any]:
     table = top.table(name)
     if table is None:
         return {}
@@ -286,5 +274,5 @@ def _journal(top: Table, folder: Path) -> Path | None:
     proof = top.table("proof")
     if proof is None:
         return None
-    journal = proof.only(("journal",)).text("journal")
+    journal = proof.only(PROOF).text("journal")
     return None if journal is None else folder / journal

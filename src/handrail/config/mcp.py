@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
+from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, stated
 from handrail.config.nodes import Converse, McpSettings, NewTools, PromptSettings, ServeSettings, below
 from handrail.config.text import KEY, refuse_secret
 from handrail.core.redact import redact_text
@@ -29,10 +30,17 @@ _KEYS = (
     *("timeout", "max_retries", "max_output", "max_message", "start_timeout"),
 )
 _OAUTH = ("client_id", "client_secret", "metadata_url", "scopes", "grant", "redirect_port")
-_SERVE = (
-    *("converse", "tools", "conversations", "proofs", "corpora", "prompts", "instructions"),
-    *("hosts", "origins", "token"),
-)
+SERVE: Kinds = {
+    "tools": TEXTS,
+    "conversations": FLAG,
+    "proofs": FLAG,
+    "instructions": TEXT,
+    "hosts": TEXTS,
+    "origins": TEXTS,
+    "token": SECRET,
+}
+SERVE_TABLES = ("converse", "corpora", "prompts")
+CONVERSE: Kinds = {"model": TEXT, "name": TEXT, "description": TEXT, "system": TEXT, "tools": TEXTS}
 
 
 def looks_secret(name: str) -> bool:
@@ -218,18 +226,9 @@ def read_serve(top: Table) -> ServeSettings:
     facts = top.table("serve")
     if facts is None:
         return ServeSettings()
-    facts.only(_SERVE)
+    facts.only((*SERVE, *SERVE_TABLES))
     return ServeSettings(
-        converse=_converse(facts),
-        tools=facts.texts("tools"),
-        conversations=facts.flag("conversations") is True,
-        proofs=facts.flag("proofs") is True,
-        corpora=_corpora(facts),
-        prompts=_prompts(facts),
-        instructions=facts.text("instructions") or "",
-        hosts=facts.texts("hosts") or (),
-        origins=facts.texts("origins") or (),
-        token=facts.text("token"),
+        converse=_converse(facts), corpora=_corpora(facts), prompts=_prompts(facts), **stated(facts, SERVE)
     )
 
 
@@ -239,10 +238,7 @@ def _converse(facts: Table) -> Converse | None:
     table = facts.table("converse")
     if table is None:
         return None
-    table.only(("model", "name", "description", "system", "tools"))
-    stated: dict[str, Any] = {key: table.text(key) for key in ("model", "name", "description", "system")}
-    stated["tools"] = table.texts("tools")
-    return Converse(**{key: value for key, value in stated.items() if value is not None})
+    return Converse(**stated(table.only(CONVERSE), CONVERSE))
 
 
 def _prompts(facts: Table) -> dict[str, PromptSettings]:

@@ -1,6 +1,7 @@
 """The tables `[node]` and `[services]` of a file: a node of the network, and what it does for others.
 
-[node]                 name, community, host, port, hosts, origins, token_required, tools, nats, identity
+[node]                 name, community, host, port, hosts, origins, token_required, tools, nats, identity,
+                       nats_cert, nats_key, nats_ca
 [node.peers.NAME]      another node: url, and token = "env:NAME"
 [node.trust]           how far other nodes are trusted, by their ids
 [node.issuers.NAME]    whose tokens are taken beside our own: id, and what they can be good for
@@ -17,8 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from handrail.config.text import KEY, variable
-from handrail.core.errors import ConfigError
+from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kind, Kinds, stated
+from handrail.config.text import variable
 from handrail.tools.files.table import Place, Table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -73,6 +74,12 @@ class NodeSettings:
     """Which tools others may be given, by names or patterns; None is all."""
     nats: str | None = None
     """Where the NATS server is, as `nats://127.0.0.1:4222`."""
+    nats_cert: Path | None = None
+    """The file of the certificate that is shown there, for a server that asks for one."""
+    nats_key: Path | None = None
+    """The file of its key; None if that is in the same file."""
+    nats_ca: Path | None = None
+    """The file of the authority that signed the server's certificate; None is those that the machine knows."""
     peers: Mapping[str, PeerSettings] = field(default_factory=lambda: MappingProxyType({}))
     trust: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     issuers: Mapping[str, IssuerSettings] = field(default_factory=lambda: MappingProxyType({}))
@@ -104,12 +111,6 @@ class ServiceSettings:
         return name not in self.off
 
 
-_NODE = (
-    *("name", "community", "identity", "host", "port", "hosts", "origins", "token_required", "tools", "nats"),
-    *("peers", "trust", "issuers"),
-)
-
-
 def read_node(top: Table, folder: Path) -> NodeSettings:
     """Raises:
     ConfigError: Something is wrong.
@@ -117,24 +118,17 @@ def read_node(top: Table, folder: Path) -> NodeSettings:
     facts = top.table("node")
     if facts is None:
         return NodeSettings()
-    facts.only(_NODE)
-    identity = facts.text("identity")
-    stated: dict[str, Any] = {
-        "name": _name(facts, "name"),
-        "community": _name(facts, "community"),
-        "identity": None if identity is None else folder / Path(identity).expanduser(),
-        "host": facts.text("host"),
-        "port": _port(facts),
-        "hosts": facts.texts("hosts"),
-        "origins": facts.texts("origins"),
-        "token_required": facts.flag("token_required"),
-        "tools": facts.texts("tools"),
-        "nats": facts.text("nats"),
-        "peers": _each(facts, "peers", _peer),
-        "trust": _trust(facts),
-        "issuers": _each(facts, "issuers", _issuer),
-    }
-    return NodeSettings(**{key: value for key, value in stated.items() if value is not None})
+    facts.only((*NODE, *NODE_TABLES))
+    said = stated(facts, NODE)
+    if "nats_key" in said and "nats_cert" not in said:
+        raise facts.error("nats_key", "is of no certificate; write nats_cert too")
+    said |= {key: folder / Path(said[key]).expanduser() for key in _FILES if key in said}
+    return NodeSettings(
+        **said,
+        peers=_each(facts, "peers", _peer),
+        trust=_trust(facts),
+        issuers=_each(facts, "issuers", _issuer),
+    )
 
 
 def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> ServiceSettings:
@@ -144,12 +138,12 @@ def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> 
     facts = top.table("services")
     if facts is None:
         return ServiceSettings()
-    facts.only((*SERVICES, "folder"))
+    facts.only((*SERVICES, *SERVICE))
     kept = facts.text("folder")
     inner = {name: _options(facts, name) for name in SERVICES}
     model_of = {name: _model(table, is_model) for name, table in inner.items() if name in ("trans", "img")}
     for name, table in inner.items():
-        table.only(_OPTIONS.get(name, ()))
+        table.only(OPTIONS.get(name, ()))
     return ServiceSettings(
         off=frozenset(name for name in SERVICES if facts.values.get(name) is False),
         folder=None if kept is None else folder / Path(kept).expanduser(),
@@ -157,11 +151,8 @@ def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> 
         translator=model_of["trans"],
         describer=model_of["img"],
         transcriber=inner["stt"].text("url"),
-        transcriber_key=_key(inner["stt"], "key"),
+        transcriber_key=SECRET(inner["stt"], "key"),
     )
-
-
-_OPTIONS = {"llm": ("models",), "trans": ("model",), "img": ("model",), "stt": ("url", "key")}
 
 
 def _options(facts: Table, name: str) -> Table:
@@ -193,11 +184,39 @@ def _name(facts: Table, key: str) -> str | None:
     return name
 
 
-def _port(facts: Table) -> int | None:
-    port = facts.count("port", 0)
+def _port(facts: Table, key: str) -> int | None:
+    port = facts.count(key, 0)
     if port is not None and port > 65_535:
-        raise facts.error("port", f"must be 65535 or less, not {port}")
+        raise facts.error(key, f"must be 65535 or less, not {port}")
     return port
+
+
+_NAMED = Kind("text", _name)
+NODE: Kinds = {
+    "name": _NAMED,
+    "community": _NAMED,
+    "identity": TEXT,
+    "host": TEXT,
+    "port": Kind("count", _port, least=0),
+    "hosts": TEXTS,
+    "origins": TEXTS,
+    "token_required": FLAG,
+    "tools": TEXTS,
+    "nats": TEXT,
+    "nats_cert": TEXT,
+    "nats_key": TEXT,
+    "nats_ca": TEXT,
+}
+_FILES = ("identity", "nats_cert", "nats_key", "nats_ca")
+NODE_TABLES = ("peers", "trust", "issuers")
+SERVICE: Kinds = {"folder": TEXT}
+OPTIONS: Mapping[str, Kinds] = {
+    "llm": {"models": TEXTS},
+    "trans": {"model": TEXT},
+    "img": {"model": TEXT},
+    "stt": {"url": TEXT, "key": SECRET},
+}
+"""What can be said of a service beside that it is there."""
 
 
 def _each(facts: Table, key: str, read: Callable[[Table], Any]) -> dict[str, Any]:
@@ -211,7 +230,7 @@ def _peer(facts: Table) -> PeerSettings:
     url = facts.text("url")
     if not url or not re.match(r"https?://", url):
         raise facts.place.error('a node is reached at an address: url = "http://127.0.0.1:8420"')
-    return PeerSettings(url=url, token=_key(facts, "token"))
+    return PeerSettings(url=url, token=SECRET(facts, "token"))
 
 
 def _issuer(facts: Table) -> IssuerSettings:
@@ -228,14 +247,3 @@ def _node_id(written: str, place: Place) -> str:
     if not _NODE_ID.fullmatch(written):
         raise place.error("a node is named by its id, ed25519:…, which `handrail identity` shows there")
     return written
-
-
-def _key(facts: Table, key: str) -> str | None:
-    written = facts.text(key)
-    if written is not None and not KEY.fullmatch(written):
-        raise _secret(facts, key)
-    return written
-
-
-def _secret(facts: Table, key: str) -> ConfigError:
-    return facts.error(key, f'a secret is not written into a file; put it into a variable and write {key} = "env:NAME"')

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import get_args
 
-from handrail.sandbox.port import Kind, ReplLimits
+from handrail.config.kinds import AMOUNT, SECONDS, TEXT, TEXTS, Kind, Kinds, choice, count
+from handrail.sandbox.port import Kind as Environment
+from handrail.sandbox.port import ReplLimits
 from handrail.tools.files.table import Table
-
-Read = Callable[[Table, str], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,29 +37,22 @@ class RlmSettings:
     limits: ReplLimits = field(default_factory=ReplLimits)
 
 
-def _amount(table: Table, key: str) -> float:
-    value = table.values[key]
-    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        raise table.error(key, f"must be a number above 0, not {value!r}")
-    return float(value)
-
-
-_MIB = 2**20
-KEYS: Mapping[str, Read] = {
-    "model": Table.text,
-    "sub_models": Table.texts,
-    "sub_window": lambda table, key: table.count(key, 1),
-    "tools": Table.texts,
-    "environment": lambda table, key: table.choice(key, get_args(Kind)),
-    "max_depth": lambda table, key: table.count(key, 1),
-    "max_iterations": lambda table, key: table.count(key, 1),
-    "max_budget": _amount,
-    "max_timeout": Table.seconds,
-    "max_tokens": lambda table, key: table.count(key, 1),
-    "max_errors": lambda table, key: table.count(key, 1),
-    "concurrency": lambda table, key: table.count(key, 1),
-    "memory_mb": lambda table, key: (table.count(key, 16) or 0) * _MIB,
-    "cell_seconds": Table.seconds,
+MIB = 2**20
+KEYS: Kinds = {
+    "model": TEXT,
+    "sub_models": TEXTS,
+    "sub_window": count(1),
+    "tools": TEXTS,
+    "environment": choice(*get_args(Environment)),
+    "max_depth": count(1),
+    "max_iterations": count(1),
+    "max_budget": AMOUNT,
+    "max_timeout": SECONDS,
+    "max_tokens": count(1),
+    "max_errors": count(1),
+    "concurrency": count(1),
+    "memory_mb": Kind("count", lambda table, key: (table.count(key, 16) or 0) * MIB, least=16),
+    "cell_seconds": SECONDS,
 }
 _OF_THE_REPL = {"memory_mb": "memory_bytes", "cell_seconds": "cell_seconds"}
 

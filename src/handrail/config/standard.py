@@ -8,20 +8,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from handrail.config.kinds import FLAG, JSON, SECONDS, TEXT, TEXTS, Kind, Kinds, count, stated
 from handrail.config.nodes import StandardSettings, Summarization
 from handrail.core.errors import UsageError
 from handrail.tools.files.table import Table
 
 _GROUPS = ("io", "probability", "summarization")
 _NAMED = re.compile(r"(?:^|[ :.`'$])(?P<key>[a-z_]+) of io|`\$\.(?P<path>[a-z_]+)")
-
-
-def _counted(table: Table, key: str) -> int | None:
-    return table.count(key, 0)
 
 
 def _paths(table: Table, key: str) -> dict[str, str]:
@@ -31,22 +28,25 @@ def _paths(table: Table, key: str) -> dict[str, str]:
     return {name: str(Path(inner.text(name) or "").expanduser()) for name in inner.values}
 
 
-_IO: Mapping[str, Callable[[Table, str], Any]] = {
-    "roots": _paths,
-    "write": Table.texts,
-    "hosts": Table.texts,
-    "deny_hosts": Table.texts,
-    "private": Table.texts,
-    "databases": _paths,
-    "write_databases": Table.texts,
-    "limits": Table.json,
+_NAMED_PATHS = Kind("table", _paths)
+ENABLED: Kinds = {"enabled": FLAG}
+IO: Kinds = {
+    "roots": _NAMED_PATHS,
+    "write": TEXTS,
+    "hosts": TEXTS,
+    "deny_hosts": TEXTS,
+    "private": TEXTS,
+    "databases": _NAMED_PATHS,
+    "write_databases": TEXTS,
+    "limits": JSON,
 }
-_SUMMARIZATION: Mapping[str, Callable[[Table, str], Any]] = {
-    "piece": _counted,
-    "overlap": _counted,
-    "concurrency": _counted,
-    "most": _counted,
-    "timeout": Table.seconds,
+MODEL: Kinds = {"model": TEXT}
+SUMMARIZATION: Kinds = {
+    "piece": count(0),
+    "overlap": count(0),
+    "concurrency": count(0),
+    "most": count(0),
+    "timeout": SECONDS,
 }
 
 
@@ -61,7 +61,7 @@ def read_standard(top: Table, folder: Path, is_model: Callable[[str], bool]) -> 
     tables = {name: table for name in _GROUPS if (table := _wanted(outer, name)) is not None}
     return StandardSettings(
         io=_io(tables["io"], folder) if "io" in tables else None,
-        probability="probability" in tables and tables["probability"].only(("enabled",)) is not None,
+        probability="probability" in tables and tables["probability"].only(ENABLED) is not None,
         summarization=_summarization(tables["summarization"], is_model) if "summarization" in tables else None,
     )
 
@@ -77,13 +77,13 @@ def _wanted(outer: Table, name: str) -> Table | None:
 def _io(table: Table, folder: Path) -> Any:
     from handrail.standard.io.settings import IoSettings
 
-    table.only((*_IO, "enabled"))
-    stated = {key: read(table, key) for key, read in _IO.items() if key in table}
-    for name, path in stated.get("roots", {}).items():
+    table.only((*IO, *ENABLED))
+    said = stated(table, IO)
+    for name, path in said.get("roots", {}).items():
         if not (folder / path).is_dir():
             raise table.at("roots").at(name).error(f"there is no folder {str(folder / path)!r}")
     try:
-        return IoSettings.from_dict(stated, folder)
+        return IoSettings.from_dict(said, folder)
     except UsageError as error:
         raise _placed(table, error) from error
 
@@ -98,12 +98,11 @@ def _placed(table: Table, error: UsageError) -> UsageError:
 def _summarization(table: Table, is_model: Callable[[str], bool]) -> Summarization:
     from handrail.standard.summarization.settings import SummarizationSettings
 
-    table.only((*_SUMMARIZATION, "model", "enabled"))
+    table.only((*MODEL, *SUMMARIZATION, *ENABLED))
     model = table.text("model")
     if model is not None and not is_model(model):
         raise table.error("model", f"there is no [models.{model}]")
-    stated = {key: read(table, key) for key, read in _SUMMARIZATION.items() if key in table}
     try:
-        return Summarization(model=model, settings=SummarizationSettings(**stated))
+        return Summarization(model=model, settings=SummarizationSettings(**stated(table, SUMMARIZATION)))
     except UsageError as error:
         raise table.place.error(str(error)) from error

@@ -25,6 +25,8 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     """Why a person is asked although a standing word may cover the call; then only a new word will do."""
     form: dict[str, Any] | None = None
     """A schema, where values are asked for and no word: `Edit` brings them, `Allow` takes `arguments` as they are."""
+    meant: tuple[str, ...] | None = None
+    """Where somebody outside asks in mid-call: the runs that they may ask for, several if they do not say for which."""
 
 
 class Allow(Struct, frozen=True):

@@ -1,42 +1,42 @@
 """Every error the package raises on purpose.
 
-HandrailError
-    UsageError
-        DuplicateTool
-        DuplicateEnsemble
-        InvalidDefinition
-        InvalidSchema
-        RegistryFrozen
-        ConfigError
-        MissingExtra
-        SandboxUnavailable
-    JournalError
-        BrokenProof
-        LeaseHeld
-    LimitExceeded
-    ToolFailed
-    ModelError
-        RateLimited
-        ModelUnavailable
-        RequestRefused
-        ProtocolError
-            BrokenChoice
-    McpError
-        ServerLost
-        ServerRefused
-        SignInFailed
-    BusError
-ToolError
-    UnknownTool
-    InvalidArguments
-    Forbidden
-    Denied
-    NeedsConfirmation
-    TimedOut
-    Cancelled
-    InDoubt
-    LimitReached
-    InvalidOutput
+    HandrailError
+        UsageError
+            DuplicateTool
+            DuplicateEnsemble
+            InvalidDefinition
+            InvalidSchema
+            RegistryFrozen
+            ConfigError
+            MissingExtra
+            SandboxUnavailable
+        JournalError
+            BrokenProof
+            LeaseHeld
+        LimitExceeded
+        ToolFailed
+        ModelError
+            RateLimited
+            ModelUnavailable
+            RequestRefused
+            ProtocolError
+                BrokenChoice
+        McpError
+            ServerLost
+            ServerRefused
+            SignInFailed
+        BusError
+    ToolError
+        UnknownTool
+        InvalidArguments
+        Forbidden
+        Denied
+        NeedsConfirmation
+        TimedOut
+        Cancelled
+        InDoubt
+        LimitReached
+        InvalidOutput
 
 A `HandrailError` reaches the program. A `ToolError` does not: it is raised by a
 tool, or by a step of the executor, and becomes the `ToolResult` of that call.

@@ -99,6 +99,16 @@ def parse_object(text: str | bytes, *, max_size: int = MAX_SIZE) -> dict[str, An
     return value
 
 
+def object_or_text(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+    """The arguments of a call as an object; text that is none stays as it is, for the executor to refuse."""
+    if isinstance(arguments, dict):
+        return arguments
+    try:
+        return parse_object(arguments)
+    except JSONTextError:
+        return arguments
+
+
 def kind_of(value: Any) -> str:
     """The JSON name of a value's type."""
     match value:

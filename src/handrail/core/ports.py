@@ -10,7 +10,7 @@ Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
-`SearchesTools` is what a `Model` may be besides.
+`SearchesTools` and `Provided` are what a `Model` may be besides.
 """
 
 from __future__ import annotations
@@ -48,6 +48,18 @@ class SearchesTools(Protocol):
 
     @property
     def searches_tools(self) -> bool: ...
+
+
+@runtime_checkable
+class Provided(Protocol):
+    """What a model may be beside a `Model`: one that says whose service answers."""
+
+    @property
+    def provider(self) -> str | None: ...
+
+
+def provider_of(model: Model) -> str | None:
+    return model.provider if isinstance(model, Provided) else None
 
 
 class Invoker(Protocol):
@@ -136,9 +148,9 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Each of these is a span for as long as its block lasts; an exception that leaves the block is told of."""
 
-    def run(self, run: str, model: str, context: Context) -> AbstractContextManager[Span]: ...
+    def run(self, run: str, model: Model, context: Context) -> AbstractContextManager[Span]: ...
 
-    def turn(self, model: str, request: ModelRequest, trace: str | None) -> AbstractContextManager[Span]: ...
+    def turn(self, run: str, model: Model, request: ModelRequest, context: Context) -> AbstractContextManager[Span]: ...
 
     def call(self, call: ToolCall, context: Context) -> AbstractContextManager[Span]: ...
 

@@ -2,7 +2,8 @@
 
 It is the approver of an app, made before the app is. It answers only for runs that
 the desk has open, a turn of a conversation or a tool that is tried; every other run
-is left to whoever answers later.
+is left to whoever answers later. Where an MCP server does not say for which of
+several runs it asks, it is asked in each of them, and each is told of the others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from handrail.core.errors import UsageError
 from handrail.core.ports import Approver
 from handrail.core.redact import MASK, mask_fields, redact, secret_fields
 from handrail.desk.exact import exact, read_object
+from handrail.desk.feed import News
 from handrail.desk.shown import tellable
 from handrail.desk.suggested import suggested
 from handrail.desk.values import Question
@@ -29,8 +31,8 @@ from handrail.tools.schema.validator import Validator
 Decision = Literal["allow", "always", "deny", "edit", "later"]
 Listen = Callable[[str, Any], None]
 """Told ("question", Question), and ("answered", {"request", "decision", "by"})."""
-_OF_SERVER = "mcp_"
-"""How the runs are called in which MCP servers ask: they do not say for whom."""
+_NAME = 60
+"""Letters of what a run is called in a question."""
 
 
 class _Attended(Struct, frozen=True):
@@ -38,14 +40,16 @@ class _Attended(Struct, frozen=True):
 
     conversation: str
     listen: Listen
-    busy_with: Callable[[str], bool]
-    """Whether a call of this MCP server is under way in it."""
+    name: str
+    """What a person calls it."""
 
 
 class _Open(Struct, frozen=True):
     """A question that waits."""
 
-    question: Question
+    shown: dict[str, Question]
+    """As it is put in each run that it may be about."""
+    rules: tuple[str, ...]
     asked: Confirmation
     secrets: frozenset[str]
     validator: Validator | None
@@ -68,45 +72,69 @@ class Asking:
         return _Knowing(self, tools)
 
     @contextmanager
-    def attend(
-        self, run: str, conversation: str, listen: Listen, busy_with: Callable[[str], bool] = lambda server: False
-    ) -> Iterator[None]:
-        """Ask about the calls of this run for as long as the block lasts; and what MCP servers ask that it is busy
-        with."""
-        self._attended[run] = _Attended(conversation, listen, busy_with)
+    def attend(self, run: str, conversation: str, listen: Listen, name: str = "") -> Iterator[None]:
+        """Ask about the calls of this run for as long as the block lasts, and what MCP servers ask in the middle of
+        them. `name` is what a person calls it."""
+        self._attended[run] = _Attended(conversation, listen, name or conversation)
         try:
             yield
         finally:
-            del self._attended[run]
+            self._withdraw(run, self._attended.pop(run))
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        return tuple(each.question for each in self._open.values())
+        """Each once, as it is put in one of the runs that it may be about."""
+        return tuple(next(iter(each.shown.values())) for each in self._open.values())
 
     def of(self, conversation: str) -> tuple[Question, ...]:
-        return tuple(each for each in self.questions if each.conversation == conversation)
+        shown = (each for waiting in self._open.values() for each in waiting.shown.values())
+        return tuple(each for each in shown if each.conversation == conversation)
+
+    def waits(self, request: str) -> bool:
+        """Whether nobody has answered it, and it is still asked."""
+        waiting = self._open.get(request)
+        return waiting is not None and not waiting.word.done()
+
+    def tell(self, news: News, heard: Any) -> None:
+        """What a run was told, to all who watch the desk. What is over in it may still wait in another."""
+        request = heard.request if isinstance(heard, Question) else heard["request"]
+        waits = next((each for each in self.questions if each.request == request), None)
+        if waits is None:
+            news.tell("answered", request, request)
+        else:
+            news.tell("question", request, waits)
 
     async def ask(self, asked: Confirmation, tools: RegisteredTools) -> Word:
-        attended = self._attended_by(asked.run)
-        if attended is None:
+        runs = (asked.run,) if asked.meant is None else asked.meant
+        attended = {run: self._attended[run] for run in runs if run in self._attended}
+        if not attended:
             return Defer()
-        waiting = _opened(asked, tools, attended.conversation)
+        waiting = _opened(asked, tools, attended)
         self._open[asked.request] = waiting
         decision = "stopped"
         try:
-            attended.listen("question", waiting.question)
+            for run, each in attended.items():
+                each.listen("question", waiting.shown[run])
             word, decision = await waiting.word
             return word
         finally:
             del self._open[asked.request]
-            attended.listen("answered", {"request": asked.request, "decision": decision, "by": self._by})
+            for run in waiting.shown:
+                attended[run].listen("answered", self._answered(asked.request, decision))
 
-    def _attended_by(self, run: str) -> _Attended | None:
-        if run in self._attended or not run.startswith(_OF_SERVER):
-            return self._attended.get(run)
-        # A server asks while it does something for a run, and does not say for which.
-        latest, server = [*reversed(self._attended.values())], run.removeprefix(_OF_SERVER)
-        return next((each for each in latest if each.busy_with(server)), next(iter(latest), None))
+    def _withdraw(self, run: str, attended: _Attended) -> None:
+        """A run is over: what may still be about others is asked there only, and the rest of nobody."""
+        for request, waiting in [*self._open.items()]:
+            if run not in waiting.shown:
+                continue
+            if len(waiting.shown) > 1:
+                del waiting.shown[run]
+                attended.listen("answered", self._answered(request, "stopped"))
+            elif not waiting.word.done():
+                waiting.word.set_result((Defer(), "stopped"))
+
+    def _answered(self, request: str, decision: str) -> dict[str, str]:
+        return {"request": request, "decision": decision, "by": self._by}
 
     def word(
         self,
@@ -132,8 +160,8 @@ class Asking:
                 return Defer()
             case "edit":
                 return Edit(self._by, _edited(waiting, arguments))
-            case "always" if rule not in waiting.question.rules:
-                offered = "; ".join(waiting.question.rules) or "none can be set for this call"
+            case "always" if rule not in waiting.rules:
+                offered = "; ".join(waiting.rules) or "none can be set for this call"
                 raise UsageError(f"{rule!r} is no rule that was offered; there are: {offered}")
         return Allow(self._by)
 
@@ -160,10 +188,9 @@ class Asking:
         self._waiting(request).word.set_result((word, decision))
 
     def _waiting(self, request: str) -> _Open:
-        waiting = self._open.get(request)
-        if waiting is None or waiting.word.done() or request in self._claimed:
+        if not self.waits(request) or request in self._claimed:
             raise UsageError(f"no question {request!r} waits for a word; somebody may have answered it already")
-        return waiting
+        return self._open[request]
 
 
 class _Knowing:
@@ -175,7 +202,7 @@ class _Knowing:
         return await self._asking.ask(question, self._tools)
 
 
-def _opened(asked: Confirmation, tools: RegisteredTools, conversation: str) -> _Open:
+def _opened(asked: Confirmation, tools: RegisteredTools, attended: dict[str, _Attended]) -> _Open:
     tool = tools.find(asked.tool) if asked.tool in tools else None
     schema: dict[str, Any] = {}
     validator: Validator | None = None
@@ -186,21 +213,32 @@ def _opened(asked: Confirmation, tools: RegisteredTools, conversation: str) -> _
         schema, secrets, validator = tool.definition.input_schema, tool.secrets, tool.validator
         rules = suggested(asked, secrets)
     masked = _masked(asked.arguments, secrets)
-    question = Question(
-        request=asked.request,
-        conversation=conversation,
-        run=asked.run,
-        call_id=asked.call_id,
-        tool=asked.tool,
-        description=asked.description,
-        arguments=tellable(masked),
-        written=exact(masked),
-        input_schema=schema,
-        why=asked.why,
-        rules=rules,
-        form=asked.form,
-    )
-    return _Open(question, asked, secrets, validator, asyncio.get_running_loop().create_future())
+    shown = {
+        run: Question(
+            request=asked.request,
+            conversation=each.conversation,
+            run=asked.run,
+            call_id=asked.call_id,
+            tool=asked.tool,
+            description=asked.description,
+            arguments=tellable(masked),
+            written=exact(masked),
+            input_schema=schema,
+            why=asked.why + _others(asked, attended, run),
+            rules=rules,
+            form=asked.form,
+        )
+        for run, each in attended.items()
+    }
+    return _Open(shown, rules, asked, secrets, validator, asyncio.get_running_loop().create_future())
+
+
+def _others(asked: Confirmation, attended: dict[str, _Attended], run: str) -> str:
+    """For whom else it may be asked."""
+    others = [f"{each.name[:_NAME]!r}" for other, each in attended.items() if other != run]
+    elsewhere = len(asked.meant or (run,)) - len(attended)
+    others += [f"{elsewhere} that {'is' if elsewhere == 1 else 'are'} not at this desk"] if elsewhere else []
+    return f": this one, or {', or '.join(others)}" if others else ""
 
 
 def _edited(waiting: _Open, arguments: dict[str, Any] | str | None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from handrail.desk.said import Around
 from handrail.desk.share import shared_file, taken
 from handrail.desk.shown import media_of
 from handrail.desk.talks import OpenTalks
+from handrail.desk.trials import Trials
 from handrail.desk.turns import whole
 from handrail.desk.values import About, Attached, File, Item, Question, Snapshot, TalkSummary, Told
 from handrail.store.conversations import ConversationStore
@@ -56,6 +57,7 @@ class Desk:
         self.settings_writable = settings_writable
         self.node_id = node_id
         self.news = News()
+        self.trials = Trials(app, asking, self.news, new_id)
         self._store = ConversationStore(app.journal.path.parent, clock=clock, new_id=new_id)
         self._models = Models()
         self._talks = OpenTalks(Around(app, asking, self._store, self._models, self.news, clock, new_id))
@@ -63,13 +65,15 @@ class Desk:
 
     async def __aenter__(self) -> Self:
         self.app.listeners.append(self._tools_changed)
+        self.app.rereaders.append(self._config_changed)
         await asyncio.to_thread(self._talks.tidy_up)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self.app.listeners.remove(self._tools_changed)
+        self.app.rereaders.remove(self._config_changed)
         try:
-            await self._talks.close()
+            await asyncio.gather(self.trials.close(), self._talks.close())
         finally:
             self.news.close()
             await self._models.aclose()
@@ -105,7 +109,8 @@ class Desk:
 
     async def watch(self) -> AsyncGenerator[tuple[str, Any], None]:
         """News of all conversations, until it is closed: ("talk", TalkSummary), ("gone", id), ("alert", Alert),
-        ("question", Question), ("answered", request), ("tools", count). Questions that wait already come first."""
+        ("settled", id) once its failure is answered, ("question", Question), ("answered", request), ("tools", count)
+        when there is something else to choose from. Questions that wait already come first."""
         async with aclosing(self.news.watch(lambda: [("question", each) for each in self.questions])) as news:
             async for each in news:
                 yield each
@@ -253,16 +258,24 @@ class Desk:
         value, or the text that a person made of `written`.
 
         Raises:
-            UsageError: No such question waits (somebody else answered it), or the arguments do not fit.
+            UsageError: No such question waits (somebody else answered it), or the arguments do not fit. If its turn
+                ended while a rule was set, it says that the rule holds.
         """
         word = self.asking.word(request, decision, arguments=arguments, reason=reason, rule=rule)
         if decision == "always" and rule is not None:
             with self.asking.claimed(request):  # else it may be denied in another tab while the rule is written
                 await asyncio.to_thread(self.app.person.approvals.add_rule, self.app.config.file, rule)
+                if not self.asking.waits(request):
+                    raise UsageError(f"the turn ended before it had your word; the rule holds from now on: {rule}")
         self.asking.answer(request, word, decision)
 
     def _tools_changed(self) -> None:
         self.news.tell("tools", "", len(self.app.tools))
+
+    def _config_changed(self) -> None:
+        """There may be others to choose from, and another model that is taken where nobody chose."""
+        self._tools_changed()
+        self._talks.tell_about()
 
 
 def _at(conversation: Conversation, index: int) -> Any:

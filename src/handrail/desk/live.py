@@ -24,7 +24,7 @@ from handrail.core.events import (
     TextDelta,
 )
 from handrail.core.redact import redact_text
-from handrail.desk.shown import CLIP, Shown, clipped, notes_of, shortened, spread, tellable_text
+from handrail.desk.shown import CLIP, Shown, clipped, notes_of, spread, tellable_text
 from handrail.desk.values import Live, LiveCall
 
 _WRITTEN = 2 * CLIP
@@ -63,10 +63,6 @@ class Turn:
             model=self._model,
             begun=self._begun,
         )
-
-    def busy_with(self, ensemble: str) -> bool:
-        """Whether one of its tools is at work."""
-        return any(call.stage == "running" and call.name.startswith(f"{ensemble}:") for call in self._calls.values())
 
     def took_in(self, answered: Iterable[str]) -> tuple[LiveCall, ...]:
         """The conversation has what the model said, and the results of these calls: the calls that are left."""
@@ -155,7 +151,7 @@ class Turn:
         if name:
             facts |= {"name": self._shown.name(name), "side_effects": self._shown.has_effects(name)}
         if arguments is not None:
-            facts |= {"arguments": shortened(self._shown.arguments(name, arguments)), "written": ""}
+            facts |= self._shown.given(name, arguments)
         self._calls[id] = replace(before, **facts)
         return self._calls[id]
 

@@ -120,6 +120,7 @@ class Said:
         if self.alert is not None:
             self.alert = None
             self.feed.tell("alert")
+            self.around.news.tell("settled", self.id, self.id)
             self.tell_state()
 
     def noted(self) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Shown:
             at=message.at,
             name=self.name(call.name),
             call_id=call.id,
-            arguments=shortened(self.arguments(call.name, call.arguments)),
+            **self.given(call.name, call.arguments),
             side_effects=self.has_effects(call.name),
         )
 
@@ -114,8 +114,17 @@ class Shown:
     def arguments(self, name: str, arguments: dict[str, Any] | str) -> Any:
         """As they may be shown: without what the tool marks as secret, nor what looks like one. Most services send them
         as text; it is shown as what it says."""
+        return tellable(self._unmarked(name, arguments))
+
+    def given(self, name: str, arguments: dict[str, Any] | str) -> dict[str, Any]:
+        """The same as fields of an `Item` or a `LiveCall`, long texts cut."""
+        given = shortened(self._unmarked(name, arguments))
+        told = tellable(given)
+        return {"arguments": told, "written": "" if told == given or isinstance(given, str) else exact(given)}
+
+    def _unmarked(self, name: str, arguments: dict[str, Any] | str) -> Any:
         tool = self.find(name)
-        return tellable(redact(_read(arguments if tool is None else tool.masked(arguments))))
+        return redact(_read(arguments if tool is None else tool.masked(arguments)))
 
     def kept(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """As they may be kept outside this process: without what their tools mark as secret."""
@@ -133,8 +142,8 @@ class Shown:
         """All of a text that was shown clipped."""
         match message:
             case InvocationMessage(call=call):
-                arguments = self.arguments(call.name, call.arguments)
-                return arguments if isinstance(arguments, str) else exact(arguments)
+                given = self._unmarked(call.name, call.arguments)
+                return tellable_text(given) if isinstance(given, str) else exact(given)
             case ResultMessage(result=result):
                 return spread(result)
             case _:

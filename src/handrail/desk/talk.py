@@ -131,7 +131,7 @@ class Talk(Said):
     async def close(self, *, gone: bool = False) -> None:
         """End what is under way. Nothing is told after this."""
         self._closing = True
-        self.kept.is_gone = gone
+        self.kept.is_gone |= gone
         await self.stop()
         async with self._one_at_a_time:  # somebody may be about to begin a turn
             await self.stop()
@@ -192,11 +192,8 @@ class Talk(Said):
         app = self.around.app
         llm = self.around.models.open(app.config, self.model)
         runner = app.runner(llm, "pause", valid=patterns(self.chosen.ensembles, app.tools))
-        with self.around.asking.attend(self.id, self.id, self._heard, self._busy_with):
+        with self.around.asking.attend(self.id, self.id, self._heard, self.kept.about.title):
             await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
-
-    def _busy_with(self, server: str) -> bool:
-        return self.turn is not None and self.turn.busy_with(server)
 
     async def _end(self, work: asyncio.Task[None]) -> None:
         await asyncio.wait({work})
@@ -280,12 +277,11 @@ class Talk(Said):
         """A question of this conversation, or that it has its answer."""
         if isinstance(data, Question):
             self._asked[data.request] = data.call_id
-            self.around.news.tell(event, data.request, data)
         else:
             call = self._asked.pop(data["request"], "")
             if data["decision"] == "deny":
                 self._denied.add(call)
-            self.around.news.tell(event, data["request"], data["request"])
+        self.around.asking.tell(self.around.news, data)
         self.feed.tell(event, data)
         self.tell_state()
 

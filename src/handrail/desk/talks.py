@@ -19,6 +19,7 @@ from handrail.desk.said import Around
 from handrail.desk.talk import Talk
 from handrail.desk.turns import begins_with
 from handrail.desk.values import TalkSummary
+from handrail.execute.whole import to_the_end
 from handrail.run.history import conversation_of
 from handrail.store.metadata import Chosen, Metadata
 
@@ -36,6 +37,8 @@ class OpenTalks:
         self._around = around
         self._store = around.store
         self._talks: dict[str, Talk] = {}
+        self._going: set[str] = set()
+        """Those that are being deleted."""
         self._one_at_a_time = asyncio.Lock()
         self._closed = False
 
@@ -47,6 +50,7 @@ class OpenTalks:
         async with self._one_at_a_time:
             if self._closed:
                 raise UsageError("the desk is closed; start the program again")
+            self._check_stays(id)
             talk = self._talks.get(id)
             if talk is None:
                 self._let_go_of_idle()
@@ -54,6 +58,11 @@ class OpenTalks:
             elif not talk.in_use:
                 await self._take_over(talk)
             return talk
+
+    def tell_about(self) -> None:
+        """To everybody who follows one."""
+        for talk in self._talks.values():
+            talk.tell_about()
 
     async def begin(
         self, conversation: Conversation, chosen: Chosen, title: str | None = None, forked_from: str | None = None
@@ -69,16 +78,15 @@ class OpenTalks:
         return id
 
     async def delete(self, id: str) -> None:
-        """With the contents that no other one has."""
+        """With the contents that no other one has. The other conversations go on meanwhile."""
         async with self._one_at_a_time:
+            self._check_stays(id)
             talk = self._talks.get(id)
             if talk is None or not talk.in_use:
                 await check_alone(self._around.app, id)
-            if talk is not None:
-                del self._talks[id]
-                await talk.close(gone=True)
-            await asyncio.to_thread(self._delete, id)
-        self._around.news.tell("gone", id, id)
+            self._going.add(id)
+        await to_the_end(self._delete(id, talk))  # who leaves in the middle must not leave half of it
+        await asyncio.to_thread(self._sweep, id)
 
     def summary(self, about: Metadata, excerpt: str = "") -> TalkSummary:
         """Of one that need not be open."""
@@ -153,8 +161,21 @@ class OpenTalks:
     def _read(self, id: str) -> tuple[Metadata, Conversation]:
         return self._store.about(id), self._store.load(id)
 
-    def _delete(self, id: str) -> None:
-        self._store.delete(id)
+    def _check_stays(self, id: str) -> None:
+        if id in self._going:
+            raise UsageError(f"conversation {id!r} was deleted")
+
+    async def _delete(self, id: str, talk: Talk | None) -> None:
+        try:
+            if talk is not None:
+                await talk.close(gone=True)
+                self._talks.pop(id, None)
+            await asyncio.to_thread(self._store.delete, id)
+        finally:
+            self._going.discard(id)
+        self._around.news.tell("gone", id, id)
+
+    def _sweep(self, id: str) -> None:
         try:
             self._store.sweep()
         except HandrailError:

@@ -15,6 +15,7 @@ from handrail.core.errors import ToolError, describe
 from handrail.core.redact import unsaid
 from handrail.execute.bound import cut
 from handrail.execute.isolation.work import HandlerRaised
+from handrail.execute.limits import Entry
 from handrail.execute.recorder import Recorder
 from handrail.tools.tool import Tool
 
@@ -34,6 +35,7 @@ class Attempt:
         "cancelled",
         "context",
         "converted",
+        "entry",
         "grant",
         "key",
         "ran",
@@ -53,6 +55,8 @@ class Attempt:
         self.arguments: dict[str, Any] = {}
         self.converted: dict[str, Any] = {}
         self.resource: Hashable | None = None
+        self.entry: Entry | None = None
+        """What it holds while it runs."""
         self.grant: str | None = None
         self.key = ""
         self.ran = False
@@ -81,6 +85,11 @@ class Attempt:
                 hash(self.resource)
             except Exception as error:
                 raise ToolError("resource", f"what the call touches cannot be told: {describe(error)}") from error
+
+    @property
+    def name(self) -> str:
+        """Of the tool, as exactly as it is known."""
+        return self.call.name if self.tool is None else self.tool.scoped_name
 
     @property
     def scope(self) -> str:

@@ -8,22 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import Cancelled, Forbidden, JournalError, LimitReached, ToolError, UsageError
-from handrail.core.events import (
-    CallAmended,
-    CallAsked,
-    CallSettled,
-    Emit,
-    Recorded,
-    ToolsOffered,
-    ignore,
-)
+from handrail.core.events import Emit, ignore
 from handrail.core.ids import NewId, nested_id, new_id
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
 from handrail.execute.arguments import check_secrets, read_arguments
@@ -34,22 +26,21 @@ from handrail.execute.dedupe.base import Deduplicator
 from handrail.execute.dedupe.create import create
 from handrail.execute.dedupe.memory import Reuse
 from handrail.execute.doubt import check_same, honest, reconciled
+from handrail.execute.entries import amended, asked, settled
 from handrail.execute.isolation.check import check_place
-from handrail.execute.ledger import Ledger
+from handrail.execute.keeper import Keeper
 from handrail.execute.perform import Performer
 from handrail.execute.policy import Policy
-from handrail.execute.recorder import Recorder
-from handrail.execute.runs import Runs
 from handrail.execute.untrusted import from_outside, suspicion
 from handrail.execute.whole import to_the_end
-from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.registry import RegisteredTools, listed, registered
 from handrail.tools.tool import Tool
 
 _NEVER = "cancelled before it started; it did nothing"
 _AGAIN = "cancelled after it had failed, before it was tried again"
 
 
-class Executor:
+class Executor(Keeper):
     """Settles calls: each gets exactly one honest answer."""
 
     def __init__(
@@ -66,22 +57,20 @@ class Executor:
         clock: Clock | None = None,
         new_id: NewId = new_id,
     ) -> None:
-        self.tools = tools if isinstance(tools, RegisteredTools) else registered(*tools)
-        """What runs that begin now may call. A run keeps those that it began with."""
+        super().__init__(
+            tools if isinstance(tools, RegisteredTools) else registered(*listed(tools)),
+            journal,
+            clock or SystemClock(),
+            new_id,
+        )
         self.policy = policy
-        self.run = new_id("run")
-        """The run of calls whose context names none."""
         self.tracer = tracer
         self._authoriser = authoriser or ScopeAuthoriser()
         self._confirmer = Confirmer(approver or DeferAll())
-        self._journal = journal
-        self._clock = clock or SystemClock()
-        self._new_id = new_id
         self._reuse = Reuse()
         self._embedder = embedder
         self._deduplicators: dict[Tool, Deduplicator | None] = {}
         self._performer = Performer(policy, spill, self._clock, self._nested, self._amend)
-        self._runs = Runs(journal, self._clock)
         self._take_in(self.tools)
 
     def include(self, tool: Tool) -> None:
@@ -107,16 +96,6 @@ class Executor:
         self.tools = tools
         kept = {tool for used in self.tools_in_use for tool in used}
         self._deduplicators = {tool: memory for tool, memory in self._deduplicators.items() if tool in kept}
-
-    @property
-    def tools_in_use(self) -> tuple[RegisteredTools, ...]:
-        """The set that runs get now, and those that runs under way have."""
-        return (self.tools, *(ledger.tools for ledger in self._runs))
-
-    def tools_of(self, run: str) -> RegisteredTools:
-        """What the calls of a run may name: what it began with; of one that is not worked on, what it would get now."""
-        ledger = self._runs.get(run or self.run)
-        return self.tools if ledger is None else ledger.tools
 
     def _take_in(self, tools: Iterable[Tool]) -> None:
         for tool in tools:
@@ -160,7 +139,7 @@ class Executor:
         with self.tracer.call(_discreet(attempt.call, attempt.recorder.ledger.tools), attempt.context) as span:
             attempt.context = msgspec.structs.replace(attempt.context, trace=span.parent)
             result = await self._settle(attempt)
-            span.settled(result, attempt.call.name if attempt.tool is None else attempt.tool.scoped_name)
+            span.settled(result, attempt.name)
             return result
 
     async def _settle(self, attempt: Attempt) -> ToolResult:
@@ -171,6 +150,8 @@ class Executor:
         except ToolError as error:
             result = attempt.refused(error)
         except asyncio.CancelledError:
+            if attempt.tool is not None and attempt.tool.replays and not attempt.ran:
+                raise  # whoever takes the run up makes it then
             attempt.cancelled = True
             result = attempt.result or attempt.refused(Cancelled(_AGAIN if attempt.ran else _NEVER))
         result = msgspec.structs.replace(
@@ -210,7 +191,7 @@ class Executor:
             arguments=attempt.arguments,
             resource=attempt.resource,
             reads=tool.reads,
-            may_reuse=tool.reusable and not tool.replays,
+            may_reuse=tool.repeatable,
             share=tool.share,
             execute=lambda: self._performer.perform(attempt),
         )
@@ -248,79 +229,20 @@ class Executor:
     async def _record(self, attempt: Attempt, result: ToolResult) -> None:
         tool = attempt.tool
         if not attempt.ran and attempt.call.id not in attempt.recorder.ledger.before:
-            await attempt.recorder.record(self._asked(attempt))
-        await attempt.recorder.record(
-            CallSettled(
-                run=attempt.recorder.run,
-                at=self._clock.now(),
-                call_id=attempt.call.id,
-                tool=attempt.call.name if tool is None else tool.scoped_name,
-                outcome=result.outcome,
-                duration_us=result.duration_us,
-                ran=attempt.ran,
-                result=result,
-            ),
-            durable=attempt.ran and tool is not None and not tool.reads,
-        )
-
-    def _asked(self, attempt: Attempt) -> CallAsked:
-        call, tool = attempt.call, attempt.tool
-        return CallAsked(
-            run=attempt.recorder.run,
-            at=self._clock.now(),
-            call_id=call.id,
-            tool=call.name if tool is None else tool.scoped_name,
-            principal=attempt.context.principal.id,
-            arguments=call.arguments if tool is None else tool.masked(call.arguments),
-        )
+            await attempt.recorder.record(asked(attempt))
+        effect = attempt.ran and tool is not None and not tool.reads
+        await attempt.recorder.record(settled(attempt, result), durable=effect)
 
     async def _nested(
         self, attempt: Attempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str
     ) -> ToolResult:
         """A call made by a running tool: the same caller, the same run, no more rights."""
         call = ToolCall(nested_id(attempt.call.id, key) if key else self._new_id("call"), name, arguments)
-        context = attempt.context.nested(scopes, attempt.tool, attempt.resource)
+        context = attempt.context.nested(scopes, attempt.tool, attempt.resource, attempt.entry)
         refusal = _unrepeatable(attempt.tool, name, attempt.recorder.ledger.tools, key)
         if refusal is not None:
             return await self.refuse(call, refusal, context, attempt.recorder.emit)
         return await self.invoke(call, context, attempt.recorder.emit)
-
-    # ── runs ─────────────────────────────────────────────────────────────────────────
-
-    async def _open(self, run: str, context: Context) -> Ledger:
-        return await self._runs.open(run, tools=self.tools, principal=context.principal.id)
-
-    async def calls(self, context: Context = Context()) -> set[str]:
-        """The ids that calls of a run have had; to use one again is to ask for that call again."""
-        return (await self._open(context.run or self.run, context)).calls
-
-    def holds(self, run: str) -> bool:
-        """Whether it works on this run now, so that nobody else does."""
-        return run in self._runs
-
-    def now(self) -> int:
-        return self._clock.now()
-
-    def is_silent(self, emit: Emit) -> bool:
-        """Whether nothing is written down and nobody listens: then what would only be told need not be made."""
-        return self._journal is None and emit is ignore
-
-    async def record(self, event: Recorded, context: Context = Context(), emit: Emit = ignore) -> None:
-        """Write down what happened around the calls of a run."""
-        ledger = await self._open(context.run or self.run, context)
-        await self._recorder(ledger, emit).record(event)
-
-    async def history(self, run: str) -> list[Recorded]:
-        """What the journal has of a run; nothing without a journal, or when the run has only just begun."""
-        return await self._runs.history(run)
-
-    async def offered(self, context: Context, tools: tuple[str, ...], emit: Emit = ignore) -> None:
-        """Note which tools a model was shown in a turn."""
-        if self.is_silent(emit):
-            return
-        there = self.tools_of(context.run)
-        scoped = tuple(there.find(name).scoped_name if name in there else name for name in tools)
-        await self.record(ToolsOffered(run=context.run or self.run, at=self.now(), tools=scoped), context, emit)
 
     async def refuse(
         self, call: ToolCall, error: ToolError, context: Context = Context(), emit: Emit = ignore
@@ -343,54 +265,18 @@ class Executor:
         """The answer to a call whose caller is gone: what it was settled with, or that it never began."""
         return await self.refuse(call, Cancelled(_NEVER), context)
 
-    async def answer(self, run: str, request: str, *, allow: bool, by: str, reason: str = "") -> None:
-        """Give a person's word on a call that waits for it. Ask for the call again to have it run.
-
-        Raises:
-            UsageError: No such request waits in this run.
-        """
-        recorder = self._recorder(await self._open(run, Context(run=run)))
-        await recorder.refresh()  # the first answer is the answer, also one from another process
-        asked = recorder.ledger.requests.get(request)
-        if asked is None or request in recorder.ledger.answers:
-            raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
-        decision: Literal["allow", "deny"] = "allow" if allow else "deny"
-        await recorder.record(asked.answered(decision, at=self._clock.now(), by=by, reason=reason))
-
-    async def amend(self, run: str, result: ToolResult) -> None:
-        """Say what became of a call that was in doubt, on a person's word."""
-        ledger = await self._open(run, Context(run=run))
-        await self._recorder(ledger).record(self._amendment(run, result.name, result, "person"), durable=True)
+    def is_left(self, call: ToolCall, context: Context = Context()) -> bool:
+        """Whether a call whose caller is gone has no end, and is made again when its run is taken up."""
+        ledger = self._runs.get(context.run or self.run)
+        if ledger is None or call.name not in ledger.tools or ledger.has_end(call.id):
+            return False
+        return ledger.tools.find(call.name).replays
 
     async def _amend(self, attempt: Attempt, result: ToolResult) -> None:
         """Work that outlived its answer has ended: note how."""
-        tool = attempt.tool
-        name = attempt.call.name if tool is None else tool.scoped_name
-        result = msgspec.structs.replace(result, untrusted=from_outside(tool, result))
+        result = msgspec.structs.replace(result, untrusted=from_outside(attempt.tool, result))
         self._reuse.wrote(attempt.resource)
-        await attempt.recorder.record(self._amendment(attempt.recorder.run, name, result, "late"))
-
-    def _amendment(self, run: str, tool: str, result: ToolResult, why: Literal["late", "person"]) -> CallAmended:
-        return CallAmended(
-            run=run,
-            at=self._clock.now(),
-            call_id=result.tool_call_id,
-            tool=tool,
-            outcome=result.outcome,
-            why=why,
-            result=result,
-        )
-
-    def _recorder(self, ledger: Ledger, emit: Emit = ignore) -> Recorder:
-        return Recorder(ledger, self._journal, self._clock, self._new_id, emit)
-
-    async def finish(self, run: str | None = None, reason: str = "done") -> None:
-        """Close a run: its last entry is written and others may work on it."""
-        await self._runs.finish(run or self.run, reason)
-
-    def let_go(self, run: str) -> None:
-        """Let others work on a run that is not over: one that waits for a person's word."""
-        self._runs.let_go(run)
+        await attempt.recorder.record(amended(attempt.recorder, attempt.name, result, "late"))
 
     async def aclose(self) -> None:
         """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""

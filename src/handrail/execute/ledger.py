@@ -102,6 +102,10 @@ class Ledger:
         self.open.pop(call_id, None)
         self.unknown.discard(call_id)
 
+    def has_end(self, call_id: str) -> bool:
+        """Whether its answer is there, or on its way into the record."""
+        return call_id in self._settled or call_id in self._on_the_way
+
     def is_writing(self, result: ToolResult) -> None:
         """The answer to a call goes into the record now."""
         self._on_the_way[result.tool_call_id] = result

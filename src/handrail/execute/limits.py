@@ -1,4 +1,4 @@
-"""How many calls at once: over all tools, of one tool, on one resource."""
+"""How many calls at once: over all tools, of one tool, on one resource; and that no calls wait for each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any, Self
 
+from handrail.core.errors import ToolError
 from handrail.tools.tool import Tool
+
+_CIRCLE = (
+    "it would wait for what another call holds, and that one waits for this one: neither would ever end; "
+    "let the other end first and try again, or have both tools touch things in the same order"
+)
 
 
 class Gate:
@@ -15,7 +21,9 @@ class Gate:
 
     def __init__(self, concurrency: int) -> None:
         self.all = asyncio.Semaphore(concurrency)
-        self._tools: dict[str, asyncio.Semaphore] = {}
+        self.waiting: dict[Entry, ResourceLock | None] = {}
+        """For what each waits of those that hold something meanwhile; None is a place among all calls."""
+        self._tools: dict[str, Places] = {}
         self._resources: dict[Hashable, ResourceLock] = {}
 
     def enter(self, tool: Tool, resource: Hashable | None, held: tuple[Any, ...] | None = None) -> Entry:
@@ -23,16 +31,13 @@ class Gate:
 
         `held` is given for a nested call: what the calls above it hold. It runs in their
         place, and waits for nothing that they hold: were it to, they would wait for each
-        other until one of them is out of time.
+        other until one of them is out of time. Nor does it wait in a circle with others.
         """
         shared = resource is None or (held is not None and resource in held)
-        return Entry(self, None if shared else resource, write=not tool.reads, places=self._places(tool, held))
-
-    def _places(self, tool: Tool, held: tuple[Any, ...] | None) -> list[asyncio.Semaphore]:
-        found = [self.all] if held is None else []
+        places = None
         if tool.concurrency is not None and tool not in (held or ()):
-            found.insert(0, self._tools.setdefault(tool.scoped_name, asyncio.Semaphore(tool.concurrency)))
-        return found
+            places = self._tools.setdefault(tool.scoped_name, Places(tool.concurrency))
+        return Entry(self, None if shared else resource, write=not tool.reads, places=places, held=held)
 
     def lock(self, resource: Hashable) -> ResourceLock:
         return self._resources.setdefault(resource, ResourceLock())
@@ -42,27 +47,47 @@ class Gate:
         if lock.idle and self._resources.get(resource) is lock:
             del self._resources[resource]
 
+    def before(self, entry: Entry, line: ResourceLock) -> set[Entry]:
+        """All that must leave before it has its turn in this line; also what those wait for, or calls they made."""
+        found, left = set[Entry](), line.before(entry)
+        while left:
+            each = left.pop()
+            if each not in found:
+                found.add(each)
+                for waits, other in self.waiting.items():
+                    if other is not None and (each is waits or each in waits.above):
+                        left += other.before(waits)
+        return found
+
 
 class Entry:
     """A call's way through the gate: what it has taken, it gives back."""
 
-    __slots__ = ("_gate", "_lock", "_places", "_resource", "_taken", "_write")
+    __slots__ = ("_gate", "_lock", "_nested", "_placed", "_places", "_resource", "_write", "above")
 
-    def __init__(self, gate: Gate, resource: Hashable | None, *, write: bool, places: list[asyncio.Semaphore]) -> None:
+    def __init__(
+        self, gate: Gate, resource: Hashable | None, *, write: bool, places: Places | None, held: tuple[Any, ...] | None
+    ) -> None:
         self._gate = gate
         self._resource = resource
         self._write = write
         self._places = places
-        self._taken = 0
+        """Of its tool, if they are counted."""
+        self._nested = held is not None
         self._lock: ResourceLock | None = None
+        self._placed = False
+        """Whether it has a place among all calls."""
+        self.above = tuple(each for each in held if isinstance(each, Entry)) if held else ()
+        """The calls that it is made in, the outermost first: they end after it."""
 
     async def __aenter__(self) -> Self:
         try:
             if self._resource is not None:
                 await self._acquire(self._gate.lock(self._resource))
-            for place in self._places:
-                await place.acquire()
-                self._taken += 1
+            if self._places is not None:
+                await self._turn(self._places, write=False)
+            if not self._nested:
+                await self._place()
         except BaseException:
             self._leave()
             raise
@@ -73,56 +98,108 @@ class Entry:
 
     def lend(self) -> None:
         """Give the place among all calls to somebody else, for good: this call only waits. The rest stays taken."""
-        if self._taken == len(self._places) and self._gate.all in self._places:
-            self._taken -= 1
-            self._places.pop().release()
+        if self._placed:
+            self._placed = False
+            self._gate.all.release()
 
     async def _acquire(self, lock: ResourceLock) -> None:
         try:
-            await lock.acquire(write=self._write)
+            await self._turn(lock, write=self._write)
         except BaseException:
             self._gate.forget(self._resource, lock)
             raise
         self._lock = lock
 
+    async def _turn(self, line: ResourceLock, *, write: bool) -> None:
+        """Raises:
+        ToolError: It would wait for a call that waits for it.
+        """
+        holds = self._lock is not None or self.above  # else nobody waits for it
+        if not holds or line.is_free(write=write):
+            await line.acquire(write=write, by=self)
+            return
+        self._check(self._gate.before(self, line))
+        self._gate.waiting[self] = line
+        try:
+            await line.acquire(write=write, by=self)
+        finally:
+            del self._gate.waiting[self]
+
+    def _check(self, before: set[Entry]) -> None:
+        if self in before or not before.isdisjoint(self.above):
+            raise ToolError("deadlock", _CIRCLE)
+        if self.above and any(self._gate.waiting.get(each, self) is None for each in before):
+            self.above[0].lend()  # it may be the one place that they wait for
+
+    async def _place(self) -> None:
+        """Among all calls. Who is inside and waits for us, by a call that it made, would keep us out for ever."""
+        gate = self._gate
+        holds = self._lock is not None or self._places is not None
+        if holds and gate.all.locked():
+            for each, line in gate.waiting.items():
+                if each.above and line is not None and self in gate.before(each, line):
+                    each.above[0].lend()
+            gate.waiting[self] = None
+        try:
+            await gate.all.acquire()
+        finally:
+            gate.waiting.pop(self, None)
+        self._placed = True
+
     def _leave(self) -> None:
-        for place in self._places[: self._taken]:
-            place.release()
+        self.lend()
+        if self._places is not None and self in self._places.inside:
+            self._places.release(write=False, by=self)
         if self._lock is not None:
-            self._lock.release(write=self._write)
+            self._lock.release(write=self._write, by=self)
             self._gate.forget(self._resource, self._lock)
 
 
 class ResourceLock:
     """Many readers or one writer; first come, first served, so that neither starves."""
 
-    __slots__ = ("_readers", "_waiting", "_writing")
+    __slots__ = ("_readers", "_waiting", "_writing", "inside")
 
     def __init__(self) -> None:
         self._readers = 0
         self._writing = False
-        self._waiting: deque[tuple[bool, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[bool, Entry | None, asyncio.Future[None]]] = deque()
+        self.inside: set[Entry] = set()
 
     @property
     def idle(self) -> bool:
         return not (self._readers or self._writing or self._waiting)
 
-    async def acquire(self, *, write: bool) -> None:
-        if not self._waiting and self._free(write):
-            self._take(write)
+    def before(self, entry: Entry) -> list[Entry]:
+        """Who is inside, and who waits longer."""
+        found = list(self.inside)
+        for _, each, _ in self._waiting:
+            if each is entry:
+                break
+            found += [] if each is None else [each]
+        return found
+
+    def is_free(self, *, write: bool) -> bool:
+        return not self._waiting and self._free(write)
+
+    async def acquire(self, *, write: bool, by: Entry | None = None) -> None:
+        if self.is_free(write=write):
+            self._take(write, by)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((write, turn))
+        self._waiting.append((write, by, turn))
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release(write=write)
+                self.release(write=write, by=by)
             else:
                 self._wake()
             raise
 
-    def release(self, *, write: bool) -> None:
+    def release(self, *, write: bool, by: Entry | None = None) -> None:
+        if by is not None:
+            self.inside.discard(by)
         if write:
             self._writing = False
         else:
@@ -132,7 +209,9 @@ class ResourceLock:
     def _free(self, write: bool) -> bool:
         return not self._writing and not (write and self._readers)
 
-    def _take(self, write: bool) -> None:
+    def _take(self, write: bool, by: Entry | None) -> None:
+        if by is not None:
+            self.inside.add(by)
         if write:
             self._writing = True
         else:
@@ -140,10 +219,23 @@ class ResourceLock:
 
     def _wake(self) -> None:
         while self._waiting:
-            write, turn = self._waiting[0]
+            write, by, turn = self._waiting[0]
             if not turn.cancelled():
                 if not self._free(write):
                     return
-                self._take(write)
+                self._take(write, by)
                 turn.set_result(None)
             self._waiting.popleft()
+
+
+class Places(ResourceLock):
+    """So many at once."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def _free(self, write: bool) -> bool:
+        return self._readers < self._most

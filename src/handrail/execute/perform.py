@@ -13,11 +13,11 @@ import msgspec
 
 from handrail.core.calls import Output, ToolResult
 from handrail.core.errors import Cancelled, JournalError, TimedOut, ToolError
-from handrail.core.events import CallIntended
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import Attempt, failure
 from handrail.execute.bound import bound
+from handrail.execute.entries import intended
 from handrail.execute.isolation.answers import NOTHING_LEFT
 from handrail.execute.isolation.process import ProcessPool
 from handrail.execute.isolation.threads import Threads
@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _KILLABLE = ("process", "sandbox")
 """Where work ends when its time is up, whatever it does; whoever runs it there keeps the time."""
+_WINDING_UP = 5.0
+"""Seconds for what works by calls of other tools, once it is cancelled: each of those has to end first."""
 
 
 class Performer:
@@ -67,6 +69,7 @@ class Performer:
         held = attempt.context.held if attempt.context.depth else None
         try:
             async with self._gate.enter(tool, attempt.resource, held) as entry:
+                attempt.entry = entry
                 await self._intend(attempt, tool)
                 return await self.result(attempt, tool, await self._try(attempt, tool, entry))
         except ToolError as error:
@@ -77,31 +80,13 @@ class Performer:
             self._stragglers.check(tool.name)
         attempt.key = attempt.key or attempt.recorder.new_id("key")
         if not attempt.recorder.instant:
-            await self._record_intent(attempt, tool)
+            await attempt.recorder.record(intended(attempt, tool), durable=not tool.reads)
         attempt.ran = True
-
-    async def _record_intent(self, attempt: Attempt, tool: Tool) -> None:
-        await attempt.recorder.record(
-            CallIntended(
-                run=attempt.recorder.run,
-                at=attempt.recorder.now(),
-                call_id=attempt.call.id,
-                tool=tool.scoped_name,
-                side_effects=not tool.reads,
-                idempotent=tool.definition.idempotent,
-                key=attempt.key,
-                principal=attempt.context.principal.id,
-                depth=attempt.context.depth,
-                grant=attempt.grant,
-                arguments=tool.masked(attempt.arguments),
-            ),
-            durable=not tool.reads,
-        )
 
     async def _try(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
         """Once; again only by a policy, and only what may run again."""
         retry = tool.retry or self._policy.retry
-        tries = retry.attempts if retry is not None and tool.reusable and not tool.replays else 1
+        tries = retry.attempts if retry is not None and tool.repeatable else 1
         delay = retry.first_delay if retry is not None else 0.0
         for left in range(tries - 1, -1, -1):
             try:
@@ -129,9 +114,9 @@ class Performer:
         work = self._start(tool, invocation, attempt.converted, timeout)
         if tool.isolation == "loop":
             invocation.held_by(partial(_hold, work, entry))
-        ending = await work.watch(
-            None if tool.isolation in _KILLABLE else timeout, self._policy.cancel_grace, attempt.context.deadline
-        )
+        grace = max(self._policy.cancel_grace, _WINDING_UP) if tool.replays else self._policy.cancel_grace
+        seconds = None if tool.isolation in _KILLABLE else timeout
+        ending = await work.watch(seconds, grace, attempt.context.deadline)
         try:
             await progress.drain()
         except asyncio.CancelledError:  # the work has ended, and its answer is the real one

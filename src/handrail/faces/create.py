@@ -7,7 +7,6 @@ key, base_url and options that gives a `Model`.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +21,7 @@ from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, Model, SystemClock
 from handrail.core.redact import Secret
 from handrail.faces.llm import LLM, Settings
+from handrail.faces.meant import check_given, hint
 
 if TYPE_CHECKING:
     from handrail.providers.codec import Codec
@@ -118,6 +118,7 @@ def create_llm(
         UsageError: There is no such service, or it lacks a model, a key or an address.
         MissingExtra: What it needs is not installed.
     """
+    check_given(name, tools, fallback)
     service, _, said = name.partition(":")
     if said and model is not None:
         raise UsageError(f"the model is given twice, as {said!r} and as {model!r}; keep one")
@@ -169,9 +170,8 @@ def _maker(name: str) -> Callable[..., Model]:
         if point.name == name:
             loaded: Callable[..., Model] = point.load()
             return lambda **given: loaded(**{key: value for key, value in given.items() if value is not None})
-    near = difflib.get_close_matches(name, service_names(), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"there is no model service {name!r}{hint}; there are {', '.join(service_names())}")
+    names = service_names()
+    raise UsageError(f"there is no model service {name!r}{hint(name, SERVICES, names)}; there are {', '.join(names)}")
 
 
 def _points() -> tuple[EntryPoint, ...]:
@@ -239,7 +239,8 @@ def _service_model(
     pace = (options.pop("paces", None) or _paces(options)).of(endpoint, options.pop("requests_per_minute", None))
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
     codec = _codec(name, service, profile, (tools or "").partition(":")[2], options)
-    return CodecModel(codec, transport, endpoint, model, profile=profile, pace=pace, **treatment)
+    whose = name.removesuffix("-responses")
+    return CodecModel(codec, transport, endpoint, model, profile=profile, pace=pace, provider=whose, **treatment)
 
 
 def _transport(service: Service, region: str | None, clock: Clock) -> Transport:
@@ -276,6 +277,8 @@ def _codec(name: str, service: Service, profile: Profile, written: str, options:
 
 def _check_options(name: str, options: Mapping[str, Any], known: set[str]) -> None:
     unknown = sorted(options.keys() - known)
+    if "api_key" in unknown:
+        raise UsageError("the key is given as key=, best as key='env:NAME'")
     if unknown:
         there = ", ".join(sorted({*known, *Settings.__annotations__}))
         raise UsageError(f"{name!r} has no option {unknown[0]!r}; there are {there}")

@@ -28,7 +28,8 @@ from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
-from handrail.run.runner import OnError, Runner
+from handrail.run.runner import Runner
+from handrail.run.terms import OnError
 from handrail.run.transcript import Follow
 from handrail.tools.lives import alive
 from handrail.tools.registry import RegisteredTools

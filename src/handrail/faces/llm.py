@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from typing import Any, Self, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from handrail.core.errors import ProtocolError, UsageError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.meant import check_model
 from handrail.core.messages import Content, Conversation
 from handrail.core.model import ModelRequest, ToolChoice
 from handrail.core.ports import Model
 from handrail.faces.offers import choice_of, offers_of
-from handrail.faces.portal import LazyPortal
+from handrail.faces.portal import Closable, LazyPortal
 from handrail.faces.requests import RequestedCall, ToolCallRequest
 
 Prompt = str | Conversation | Iterable[str | Content]
@@ -35,10 +36,11 @@ class Settings(TypedDict, total=False):
     extra: dict[str, Any]
 
 
-class LLM:
+class LLM(Closable):
     """A model with the settings of its requests, blocking and async."""
 
     def __init__(self, model: Model, **settings: Unpack[Settings]) -> None:
+        check_model(model)
         self.model = model
         self.settings = _checked(settings)
         self.portal = LazyPortal()
@@ -127,22 +129,6 @@ class LLM:
         """Let go of connections or processes that the model holds. The blocking forms use `close()`."""
         if (close := getattr(self.model, "aclose", None)) is not None:
             await close()
-
-    def close(self) -> None:
-        self.portal.call(self.aclose())
-        self.portal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 def conversation_of(prompt: Prompt, system_prompt: str | None = None) -> Conversation:

@@ -18,6 +18,7 @@ from handrail.core.calls import Attachment, Problem, ToolCall, ToolResult
 from handrail.core.errors import ProtocolError, UsageError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
+from handrail.core.jsontext import object_or_text
 from handrail.core.messages import (
     AssistantMessage,
     Content,
@@ -30,7 +31,6 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.core.model import ModelRequest, ToolOffer
-from handrail.faces.requests import arguments_of
 from handrail.providers.codec import Codec
 
 Native = Mapping[str, Any]
@@ -131,7 +131,7 @@ class Anthropic(Dialect):
         return {**reply, "stop_reason": "tool_use" if calls else "end_turn"}
 
     def invocation(self, call: ToolCall) -> dict[str, Any]:
-        return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_of(call.arguments)}
+        return {"type": "tool_use", "id": call.id, "name": call.name, "input": object_or_text(call.arguments)}
 
     def result(self, result: ToolResult) -> dict[str, Any]:
         block = {"type": "tool_result", "tool_use_id": result.tool_call_id, "content": result.text}
@@ -170,7 +170,7 @@ def _messages(events: Iterable[ModelEvent]) -> Iterator[Message]:
             case TextDelta(text=piece):
                 text.append(piece)
             case CallRequested(call=call, artefacts=artefacts):
-                read = ToolCall(call.id, call.name, arguments_of(call.arguments))
+                read = ToolCall(call.id, call.name, object_or_text(call.arguments))
                 calls.append(InvocationMessage(read, artefacts=artefacts))
             case ReplyFinished():
                 finished = event

@@ -9,7 +9,7 @@ from handrail.core.errors import DuplicateTool, UsageError
 from handrail.core.model import NamedTool, ToolChoice, ToolOffer
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.ensemble import Ensemble
-from handrail.tools.registry import RegisteredTools
+from handrail.tools.registry import RegisteredTools, listed
 from handrail.tools.tool import Tool, as_tool
 
 
@@ -18,7 +18,7 @@ def definitions_of(tools: Iterable[Any]) -> tuple[ToolDefinition, ...]:
     InvalidDefinition: Something is not a tool.
     DuplicateTool: Two have one name.
     """
-    found = tuple(definition for item in tools for definition in _definitions(item))
+    found = tuple(definition for item in listed(tools) for definition in _definitions(item))
     names: set[str] = set()
     for definition in found:
         if definition.name in names:

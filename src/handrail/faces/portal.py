@@ -1,4 +1,4 @@
-"""A blocking door to async work that is opened when it is first used and closed with its owner."""
+"""A blocking door to async work that is opened when it is first used and closed with its owner, who has two ends."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import contextlib
 import queue
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from handrail.core.errors import UsageError
 from handrail.sync import Portal
@@ -73,6 +74,31 @@ class LazyPortal:
             if self._finalizer is not None:
                 self._finalizer()
                 self._finalizer = None
+
+
+class Closable(ABC):
+    """Ends by `close()` or by `aclose()`, and with its block: by whichever the program around it can use."""
+
+    portal: LazyPortal
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    def close(self) -> None:
+        self.portal.call(self.aclose())
+        self.portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
 
 
 def _close(portal: Portal) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from handrail import sync
 from handrail.core.calls import ToolCall
 from handrail.core.ids import NewId, new_id
-from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.jsontext import object_or_text
 from handrail.tools.tool import Tool, as_tool
 
 Functions = Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]]
@@ -33,7 +33,7 @@ class RequestedCall:
 
     @classmethod
     def of(cls, call: ToolCall, new_id: NewId = new_id) -> RequestedCall:
-        return cls(call.id or new_id("call"), call.name, arguments_of(call.arguments))
+        return cls(call.id or new_id("call"), call.name, object_or_text(call.arguments))
 
     @property
     def call(self) -> ToolCall:
@@ -81,13 +81,3 @@ def _named(functions: Functions) -> Mapping[str, Callable[..., Any]]:
         return functions
     tools: list[Tool] = [as_tool(function) for function in functions]
     return {tool.name: tool for tool in tools}
-
-
-def arguments_of(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
-    """As an object; text that is none stays as it is, for the executor to refuse."""
-    if isinstance(arguments, dict):
-        return arguments
-    try:
-        return parse_object(arguments)
-    except JSONTextError:
-        return arguments

@@ -28,14 +28,14 @@ from handrail.execute.policy import Policy
 from handrail.faces.engine import Engine, Parts, Setup
 from handrail.faces.llm import LLM
 from handrail.faces.offers import choice_of
-from handrail.faces.portal import LazyPortal
+from handrail.faces.portal import Closable, LazyPortal
 from handrail.faces.proof import Proof
 from handrail.faces.stream import streamed
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
-from handrail.run.runner import OnError
+from handrail.run.terms import OnError
 from handrail.store.conversations import ConversationStore
-from handrail.tools.registry import registered
+from handrail.tools.registry import listed, registered
 
 Said = str | Iterable[str | Content] | None
 Choice = ToolChoice | Mapping[str, Any] | str
@@ -53,7 +53,7 @@ class Reply(Struct, frozen=True):
         return self.text
 
 
-class Session:
+class Session(Closable):
     """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
 
     Without a journal, one is kept as long as the session lives. A side effect waits for
@@ -76,10 +76,11 @@ class Session:
         **parts: Unpack[Parts],
     ) -> None:
         self.llm = provider if isinstance(provider, LLM) else LLM(provider)
+        self.portal = self.llm.portal
         self._provider = provider
         if context.run:
             raise UsageError(f"a session has its own run and cannot be {context.run!r}; leave it out of the context")
-        items = tuple(tools)
+        items = tuple(listed(tools))
         registered(*items)  # what is wrong with them is said now, and not when the first prompt comes
         self._closes_model = self.llm is not provider
         """Whether the model is its to close: not one that somebody else made an `LLM` of, nor that of a fork."""
@@ -121,7 +122,7 @@ class Session:
             LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
         """
         emit = ignore if on_event is None else _awaitable(on_event)
-        return self.llm.portal.call(self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
+        return self.portal.call(self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
 
     async def agenerate_with_tools(
         self, prompt: Said = None, *, tool_choice: Choice = "auto", emit: Emit = ignore
@@ -143,7 +144,7 @@ class Session:
 
     def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
         """The same as it happens: pieces of text, calls, results, progress."""
-        return self.llm.portal.iterate(self.astream(prompt, tool_choice=tool_choice))
+        return self.portal.iterate(self.astream(prompt, tool_choice=tool_choice))
 
     def astream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
         return streamed(lambda emit: self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
@@ -245,8 +246,8 @@ class Session:
         async with self._opening:
             if self._engine is None:
                 self._engine = await Engine.open(self._setup, self._new_id("run"))
-                if self.llm.portal.is_here():
-                    self._finalizer = weakref.finalize(self, _shut, self.llm.portal, self._engine)
+                if self.portal.is_here():
+                    self._finalizer = weakref.finalize(self, _shut, self.portal, self._engine)
             return self._engine
 
     async def aclose(self) -> None:
@@ -262,21 +263,9 @@ class Session:
                 await self.llm.aclose()
 
     def close(self) -> None:
-        self.llm.portal.call(self.aclose())
+        self.portal.call(self.aclose())
         if self.llm is not self._provider:
-            self.llm.portal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
+            self.portal.close()
 
 
 def _results(messages: Iterable[Any]) -> tuple[ToolResult, ...]:

@@ -43,12 +43,15 @@ class CodecModel:
         clock: Clock = SystemClock(),
         chance: Callable[[], float] = random.random,
         pace: Pace | None = None,
+        provider: str | None = None,
     ) -> None:
-        """`profile` prices the tokens; what the codec needs to know of the model, it has itself.
+        """`profile` prices the tokens; what the codec needs to know of the model, it has itself. `provider` is whose
+        service it is, where others speak the same wire.
 
         Models of one service share its `pace`; without one, all requests of this model do.
         """
         self.name = model
+        self.provider = provider or codec.provider
         self._codec = codec
         self._transport = transport
         self._endpoint = endpoint

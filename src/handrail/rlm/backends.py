@@ -11,7 +11,7 @@ from typing import Any
 
 from handrail.core.errors import UsageError
 from handrail.core.ports import Model
-from handrail.faces.create import create_llm
+from handrail.faces.create import SERVICES, create_llm
 from handrail.faces.llm import LLM
 from handrail.rlm.query.functions import model_of
 
@@ -41,6 +41,34 @@ class Made:
         return READS if self.window is None else self.window * _CHARACTERS
 
 
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """The model that writes code, and those that its code asks."""
+
+    root: Made
+    others: list[Made]
+
+    @property
+    def sub(self) -> Model | None:
+        """Whom code asks that names no model."""
+        return self.others[0].model if self.others else None
+
+    @property
+    def by_name(self) -> dict[str, Model]:
+        return {each.model.name: each.model for each in self.others}
+
+    @property
+    def reads(self) -> int:
+        """Characters that any of the models which code asks can be given at once."""
+        return min(each.reads for each in self.others or [self.root])
+
+    async def aclose(self) -> None:
+        """Let go of those that were made here."""
+        for each in (self.root, *self.others):
+            if each.owned is not None:
+                await each.owned.aclose()
+
+
 def made(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> Made:
     """
     Raises:
@@ -53,7 +81,14 @@ def made(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> Made:
                 f"arguments for {backend.name!r} come too late: it was made already; give its name instead"
             )
         return Made(model_of(backend), backend.name, window=_window(backend))
-    llm = create_llm(backend, **_ours(kwargs or {}))
+    ours = _ours(kwargs or {})
+    service = SERVICES.get(backend)
+    if service is not None and service.model is None and "model" not in ours:
+        raise UsageError(
+            f"{backend!r} is a service, and no one can tell which of its models is meant; give '{backend}:<model>', or "
+            "backend_kwargs={'model_name': '<model>'}"
+        )
+    llm = create_llm(backend, **ours)
     return Made(model_of(llm), backend, llm, _window(llm))
 
 

@@ -41,6 +41,8 @@ def custom_of(given: Mapping[str, Any] | None) -> Custom:
         ReservedName: The REPL has that name already.
         UsageError: An entry is none of these.
     """
+    if not isinstance(given, Mapping | None):
+        raise UsageError("custom_tools has functions, tools and values by name; write custom_tools={'add': add}")
     tools: list[Tool | Ensemble] = []
     values: dict[str, JSON] = {}
     for name, entry in (given or {}).items():

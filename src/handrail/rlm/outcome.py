@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from handrail.core.errors import HandrailError, LimitExceeded, ModelError
-from handrail.core.messages import AssistantMessage, Conversation, SupervisorMessage, UserMessage
+from handrail.core.messages import AssistantMessage, Conversation, Message, SupervisorMessage, UserMessage
 from handrail.core.redact import redact_text
 from handrail.rlm.query.asking import WAITING
 from handrail.rlm.repl import finals
@@ -16,7 +16,7 @@ from handrail.rlm.repl.parse import is_only_code, read_reply
 from handrail.rlm.repl.turns import turns_of
 from handrail.rlm.values import RLMChatCompletion
 from handrail.run.history import unanswered
-from handrail.run.runner import FINALISE
+from handrail.run.one import FINALISE
 
 _WAITS = "a call of its code waits for a person's word; give it, and take the run up again"
 
@@ -34,6 +34,22 @@ def answer_in(conversation: Conversation) -> str | None:
     turns = turns_of(conversation.messages)
     final = turns[-1].ran.final if turns else None
     return None if final is None else final.text
+
+
+def going_on(conversation: Conversation, iterations: int) -> Conversation:
+    """The conversation of a run that is taken up: without half a reply, which its time had cut, and without its last
+    word, if it may have more turns now."""
+    messages = conversation.messages
+    if answer_in(conversation) is not None:
+        return conversation
+    upto = len(messages) - isinstance(messages[-1] if messages else None, AssistantMessage)
+    if upto and _is_last_call(messages[upto - 1]):
+        return conversation if len(turns_of(messages)) >= iterations else conversation.upto(upto - 1)
+    return conversation.upto(upto)
+
+
+def _is_last_call(message: Message) -> bool:
+    return isinstance(message, SupervisorMessage) and message.text == FINALISE
 
 
 def waits(conversation: Conversation) -> bool:
@@ -83,7 +99,7 @@ def _draft(conversation: Conversation) -> str:
 
 def _last_word(conversation: Conversation) -> str | None:
     match conversation.messages[-2:]:
-        case (SupervisorMessage(text=text), AssistantMessage(text=said)) if text == FINALISE:
+        case (before, AssistantMessage(text=said)) if _is_last_call(before):
             return said
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import count
 
 import msgspec
 
@@ -13,13 +13,13 @@ from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.events import CallIntended, CallSettled, Recorded
 from handrail.core.ids import nested_id
-from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, UserMessage
+from handrail.core.messages import Conversation, Usage, UserMessage
 from handrail.core.redact import redact_text
 from handrail.execute.executor import Executor
 from handrail.rlm import prompts
 from handrail.rlm.repl.notebook import Done
 from handrail.rlm.repl.turns import REPL, Asked, Ran
-from handrail.rlm.used import answered, unanswered
+from handrail.rlm.used import answered, said, unanswered
 from handrail.rlm.values import RLMChatCompletion
 from handrail.run.history import conversation_of
 
@@ -31,16 +31,12 @@ class Record:
     """The calls of the tool `repl` that have their results, in order."""
     completions: tuple[RLMChatCompletion, ...] = ()
     """Of the queries of its code, also of those that came to nothing."""
+    said: tuple[tuple[str, Usage], ...] = ()
+    """What each reply of the root model used, by the name of the model."""
+    calls: tuple[CallIntended | CallSettled, ...] = ()
+    """Of its code."""
     cut_off: frozenset[str] = frozenset()
     """The calls of the tool that came to nothing, and whose code had called nothing by then."""
-
-    @property
-    def replies(self) -> Iterator[AssistantMessage]:
-        """What the root model itself said: each is followed by the call that was made of it."""
-        messages = self.conversation.messages
-        for said, call in pairwise(messages):
-            if isinstance(said, AssistantMessage) and isinstance(call, InvocationMessage):
-                yield said
 
     def check(self, run: str, question: str | None) -> None:
         """
@@ -77,17 +73,29 @@ class Record:
         return task
 
 
-async def history_of(executor: Executor, run: str) -> Record:
+async def history_of(executor: Executor, context: Context) -> Record:
     """Read it. From here on nobody else works on the run.
 
     Raises:
         LeaseHeld: Somebody does.
         UsageError: Its words were erased.
     """
-    await executor.calls(Context(run=run))
-    events = await executor.history(run)
+    await executor.calls(context)
+    events = await executor.history(context.run)
     completions = (*answered(events), *[each async for each in unanswered(executor, events)])
-    return Record(conversation_of(events), tuple(_done(events)), completions, _cut_off(events))
+    return Record(
+        conversation_of(events),
+        tuple(_done(events)),
+        completions,
+        tuple(said(events)),
+        _calls(events),
+        _cut_off(events),
+    )
+
+
+def _calls(events: Iterable[Recorded]) -> tuple[CallIntended | CallSettled, ...]:
+    calls = (event for event in events if isinstance(event, CallIntended | CallSettled))
+    return tuple(event for event in calls if event.tool != REPL)
 
 
 def _done(events: Iterable[Recorded]) -> Iterator[Done]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from handrail.core.context import Context
 from handrail.core.errors import JournalError, ToolError
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
@@ -20,6 +21,7 @@ from handrail.rlm.repl.tools import (
     RLM_QUERY_BATCHED,
     VALUE_ERROR,
     check_waiting,
+    left_open,
     query_tool,
     run_of,
     written,
@@ -30,8 +32,8 @@ from handrail.tools.tool import Tool
 AT_ONCE = 4
 """Children of one batch: each has an interpreter."""
 
-Child = Callable[[Any, str | None, str, float | None], Awaitable[RLMChatCompletion]]
-"""Works on a prompt: with which model, as which run, and until when on the clock of the loop."""
+Child = Callable[[Any, str | None, str, Context], Awaitable[RLMChatCompletion]]
+"""Works on a prompt: with which model, as which run, and for the call that has this context."""
 
 
 def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
@@ -41,7 +43,8 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
         asked = invocation.arguments
         prompt, model = asked.get("prompt"), asked.get("model")
         _check(model, prompt)
-        found = await settled(child, prompt, model, run_of(invocation), invocation.context.deadline)
+        with left_open(invocation):
+            found = await settled(child, prompt, model, run_of(invocation), invocation.context)
         check_waiting(found)
         return written(found)
 
@@ -51,10 +54,10 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
         prompts = _checked(model, asked.get("prompts"))
 
         async def work(at: int) -> RLMChatCompletion:
-            deadline = invocation.context.deadline
-            return await settled(child, prompts[at], model, nested_id(run, str(at)), deadline)
+            return await settled(child, prompts[at], model, nested_id(run, str(at)), invocation.context)
 
-        completions = await worked_off(len(prompts), work, at_once)
+        with left_open(invocation):
+            completions = await worked_off(len(prompts), work, at_once)
         check_waiting(*completions)
         return {"completions": list(map(written, completions))}
 
@@ -64,11 +67,11 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
     )
 
 
-async def settled(child: Child, prompt: Any, model: str | None, run: str, deadline: float | None) -> RLMChatCompletion:
+async def settled(child: Child, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
     """A completion whatever becomes of the child, but that nothing goes on without a record."""
     nothing = RLMChatCompletion(root_model=model or "", prompt=prompt, response="", run=run)
     try:
-        return await child(prompt, model, run, deadline)
+        return await child(prompt, model, run, context)
     except JournalError:
         raise
     except Exception as error:  # the other children of a batch go on

@@ -10,20 +10,22 @@ work inside a running loop too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
 from handrail.execute.policy import Policy
-from handrail.execute.whole import to_the_end
-from handrail.faces.portal import LazyPortal
-from handrail.rlm.backends import Backend, Made, made, others_made
+from handrail.faces.portal import Closable, LazyPortal
+from handrail.rlm.asked import traced
+from handrail.rlm.backends import Backend, Backends, made, others_made
 from handrail.rlm.custom import custom_of
+from handrail.rlm.environment import Environment, setup_code_of
 from handrail.rlm.iterations import OnIteration
 from handrail.rlm.kept import Kept, journal_of
 from handrail.rlm.progress import Watch
@@ -31,20 +33,15 @@ from handrail.rlm.prompts import SYSTEM
 from handrail.rlm.query.queries import OnRequest
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
-from handrail.rlm.repl.dumps import key_of
 from handrail.rlm.run import Run, opened
 from handrail.rlm.setup import Setup
 from handrail.rlm.values import RLMChatCompletion, RLMMetadata
 from handrail.rlm.watching import Watcher
-from handrail.run.runner import OnWait
-from handrail.sandbox.create import create_sandbox
+from handrail.run.terms import OnWait
 from handrail.sandbox.port import ReplLimits, Sandbox
 
-_OF_ENVIRONMENT = ("setup_code",)
-"""What `environment_kwargs` may hold; for `rlms` it belongs there."""
 
-
-class RLM:
+class RLM(Closable):
     """Models, a sandbox, and limits. Each completion has a REPL of its own, unless it is `persistent`."""
 
     def __init__(
@@ -77,6 +74,7 @@ class RLM:
         approver: Approver | None = None,
         on_wait: OnWait = "tell",
         tracer: Tracer | None = None,
+        context: Context = Context(),
         limits: ReplLimits = ReplLimits(),
         concurrency: int = 16,
         state: str | Path | None = None,
@@ -104,6 +102,9 @@ class RLM:
             journal: Where the record is kept: one that is open, or the file of one. Without it nothing can be resumed.
             on_wait: When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there.
                 Its completion is then `partial`, and once the word was given the run is taken up at this very call.
+            context: On whose behalf it runs, with what rights, as part of which trace; what it calls and begins says so
+                too. Whoever may not do everything needs the scope `repl`, and of `llm_query` and its like those that
+                code may use.
             state: A folder for the variables of REPLs that can be dumped, so that a resumed run has them at once.
             run: The id of the run. If it is on record already, it is taken up.
 
@@ -115,11 +116,11 @@ class RLM:
         if max_timeout is not None and not max_timeout > 0:
             raise UsageError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
         Spending(max_budget, max_tokens)  # what is wrong with them is said now
-        if isinstance(environment, str):
-            create_sandbox(environment, limits)  # and what is missing; nothing is started yet
-        self._root = made(backend, backend_kwargs)
-        self._others = others_made(other_backends, other_backend_kwargs)
-        self._environment = environment
+        self._environment = Environment(environment, limits)
+        if context.run or context.deadline is not None:
+            raise UsageError("the run and the time of a completion are not of its context; give run= and max_timeout=")
+        self._context = context
+        self._backends = Backends(made(backend, backend_kwargs), others_made(other_backends, other_backend_kwargs))
         self._journal = Path(journal) if isinstance(journal, str) else journal
         self._run = run
         self._max_timeout, self._max_budget, self._max_tokens = max_timeout, max_budget, max_tokens
@@ -128,13 +129,13 @@ class RLM:
         self._on_event = on_event
         custom = custom_of(custom_tools)
         self._setup = Setup(
-            root=self._root.model,
-            sub=self._others[0].model if self._others else None,
-            models={each.model.name: each.model for each in self._others},
+            root=self._backends.root.model,
+            sub=self._backends.sub,
+            models=self._backends.by_name,
             limits=limits,
-            sub_window=_window(self._others or [self._root]) if sub_window is None else sub_window,
+            sub_window=self._backends.reads if sub_window is None else sub_window,
             concurrency=concurrency,
-            setup_code=_setup_code(environment_kwargs, setup_code),
+            setup_code=setup_code_of(environment_kwargs, setup_code),
             depth=depth,
             max_depth=max_depth,
             max_iterations=max_iterations,
@@ -151,18 +152,15 @@ class RLM:
             clock=clock,
             new_id=new_id,
         )
-        self._portal = LazyPortal()
+        self.portal = LazyPortal()
         self._kept: Kept | None = None
         self._opening = asyncio.Lock()
         if logger is not None:
             logger.log_metadata(self._metadata(backend_kwargs))
 
     def __repr__(self) -> str:
-        return f"RLM({self._root.backend!r}, environment={self._kind!r}, max_depth={self._setup.max_depth})"
-
-    @property
-    def _kind(self) -> str:
-        return self._environment if isinstance(self._environment, str) else self._environment.kind
+        root, kind = self._backends.root.backend, self._environment.kind
+        return f"RLM({root!r}, environment={kind!r}, max_depth={self._setup.max_depth})"
 
     def _metadata(self, backend_kwargs: Mapping[str, Any] | None) -> RLMMetadata:
         setup = self._setup
@@ -170,18 +168,20 @@ class RLM:
             root_model=setup.root.name,
             max_depth=setup.max_depth,
             max_iterations=setup.max_iterations,
-            backend=self._root.backend,
+            backend=self._backends.root.backend,
             backend_kwargs=dict(backend_kwargs or {}),  # the logger masks what is secret by its name
-            environment_type=self._kind,
+            environment_type=self._environment.kind,
             environment_kwargs={"setup_code": setup.setup_code} if setup.setup_code else {},
-            other_backends=[each.backend for each in self._others] or None,
+            other_backends=[each.backend for each in self._backends.others] or None,
         )
 
     # ── asking ───────────────────────────────────────────────────────────────────────
 
-    def completion(self, prompt: Any, root_prompt: str | None = None) -> RLMChatCompletion:
-        """`acompletion`, blocking. Works inside a running loop too."""
-        return self._portal.call(self.acompletion(prompt, root_prompt))
+    def completion(
+        self, prompt: Any, root_prompt: str | None = None, on_iteration: OnIteration | None = None
+    ) -> RLMChatCompletion:
+        """`acompletion`, blocking. Works inside a running loop too. `on_iteration` is called in another thread."""
+        return self.portal.call(self.acompletion(prompt, root_prompt, on_iteration))
 
     async def acompletion(
         self, prompt: Any, root_prompt: str | None = None, on_iteration: OnIteration | None = None
@@ -200,9 +200,15 @@ class RLM:
             raise UsageError("a completion needs a prompt: the context, or the task")
         return await self._ask(self._run or self._setup.new_id("run"), prompt, root_prompt, on_iteration)
 
-    def resume(self, run: str, prompt: Any = None, root_prompt: str | None = None) -> RLMChatCompletion:
+    def resume(
+        self,
+        run: str,
+        prompt: Any = None,
+        root_prompt: str | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> RLMChatCompletion:
         """`aresume`, blocking."""
-        return self._portal.call(self.aresume(run, prompt, root_prompt))
+        return self.portal.call(self.aresume(run, prompt, root_prompt, on_iteration))
 
     async def aresume(
         self,
@@ -237,21 +243,17 @@ class RLM:
     async def _asked(
         self, run: Run, prompt: Any, root_prompt: str | None, on_iteration: OnIteration | None
     ) -> RLMChatCompletion:
-        return await run.ask(
-            prompt, root_prompt, seconds=self._max_timeout, on_iteration=on_iteration, logger=self._logger
-        )
+        def ask(context: Context) -> Awaitable[RLMChatCompletion]:
+            seconds, logger = self._max_timeout, self._logger
+            return run.ask(prompt, root_prompt, context, seconds=seconds, on_iteration=on_iteration, logger=logger)
+
+        return await traced(self._setup.tracer, run.id, self._context, ask)
 
     async def _enter(self, stack: AsyncExitStack, run: str) -> Run:
         """A run with everything that it needs, until the stack is closed."""
         watcher = None if self._on_event is None else Watcher(self._on_event)
         setup = replace(self._setup, journal=await journal_of(self._journal, stack), watcher=watcher)
-        if isinstance(self._environment, str):
-            key = None if setup.state is None else key_of(setup.state)
-            sandbox = create_sandbox(self._environment, setup.limits, key=key)
-            stack.push_async_callback(_closed, sandbox)
-            await sandbox.__aenter__()
-        else:
-            sandbox = self._environment
+        sandbox = await self._environment.enter(stack, setup.state)
         spend = Spending(self._max_budget, self._max_tokens, clock=setup.clock)
         return await stack.enter_async_context(opened(setup, run, sandbox, spend))
 
@@ -270,40 +272,4 @@ class RLM:
         kept, self._kept = self._kept, None
         if kept is not None:
             await kept.aclose()
-        for each in (self._root, *self._others):
-            if each.owned is not None:
-                await each.owned.aclose()
-
-    def close(self) -> None:
-        self._portal.call(self.aclose())
-        self._portal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
-
-
-async def _closed(sandbox: Sandbox) -> None:
-    """To its end, also when the caller is cancelled once more: no interpreter is left behind."""
-    await to_the_end(sandbox.aclose())
-
-
-def _setup_code(environment_kwargs: Mapping[str, Any] | None, setup_code: str) -> str:
-    """Where both have some, that of the environment first."""
-    kwargs = dict(environment_kwargs or {})
-    if unknown := sorted(kwargs.keys() - set(_OF_ENVIRONMENT)):
-        raise UsageError(f"environment_kwargs may hold setup_code; {unknown[0]!r} is not known. See limits=")
-    return "\n".join(filter(None, (kwargs.get("setup_code", ""), setup_code)))
-
-
-def _window(asked: Sequence[Made]) -> int:
-    """What any of the models that code asks can read."""
-    return min(each.reads for each in asked)
+        await self._backends.aclose()

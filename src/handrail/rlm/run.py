@@ -12,17 +12,21 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
-from handrail.core.errors import HandrailError, LimitExceeded, ModelError
+from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError
 from handrail.core.messages import Conversation
 from handrail.core.ports import Model
 from handrail.execute.executor import Executor
 from handrail.execute.whole import to_the_end
 from handrail.rlm import prompts
+from handrail.rlm.asked import of_child, of_query
 from handrail.rlm.contexts import Held, load
 from handrail.rlm.iterations import Iterations, OnIteration, Trajectory
-from handrail.rlm.outcome import Ending, answer_in, partial, waits
+from handrail.rlm.outcome import Ending, answer_in, going_on, partial, waits
+from handrail.rlm.query.asking import failed_by
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
@@ -84,6 +88,7 @@ class Run:
             concurrency=setup.concurrency,
             spend=spend,
             on_request=self._watching.on_request(setup.on_request),
+            tracer=setup.tracer,
             clock=setup.clock,
             new_id=setup.new_id,
         )
@@ -97,8 +102,9 @@ class Run:
             recall=self._recall,
             dumps=None if setup.state is None else Dumps(setup.state, run),
         )
-        pauses, carried = setup.on_wait == "pause", Carried(setup.limits.calls_bytes)
-        cells = Cells(self._notebook, self._watching.tell, depth=setup.depth, pauses=pauses, carried=carried)
+        self._carried = Carried(setup.limits.calls_bytes)
+        pauses = setup.on_wait == "pause"
+        cells = Cells(self._notebook, self._watching.tell, depth=setup.depth, pauses=pauses, carried=self._carried)
         asking = (*query_tools(self._queries, self._channels, setup.depth + 1), *recursive_tools(self._child))
         self._names = frozenset(tool.name for tool in (*asking, *custom))
         self._executor = Executor(
@@ -114,6 +120,7 @@ class Run:
         self._is_logged = False
         self._below: dict[str, Trajectory] = {}
         self._conversation = Conversation()
+        self._context = Context(run=run)
 
     # ── asking ───────────────────────────────────────────────────────────────────────
 
@@ -121,6 +128,7 @@ class Run:
         self,
         prompt: Any,
         question: str | None = None,
+        context: Context = Context(),
         *,
         seconds: float | None = None,
         on_iteration: OnIteration | None = None,
@@ -128,7 +136,8 @@ class Run:
     ) -> RLMChatCompletion:
         """Answer a question over a context. What the record has of this run already is not asked or done again.
 
-        Without a `prompt`, the run must be on record and have had no context but its task.
+        Without a `prompt`, the run must be on record and have had no context but its task. `context` says on whose
+        behalf it runs.
 
         Raises:
             UsageError: The context or the question is not what it was, or the setup code fails.
@@ -138,14 +147,14 @@ class Run:
         self._watching.begin()
         started, spent = self._setup.clock.monotonic(), self._spend.summary()
         self._is_logged = logger is not None
+        context = self._context = replace(context, run=self.id, deadline=_deadline(seconds))
         number = len(self._held)
-        record = Record() if number else await history_of(self._executor, self.id)
+        record = Record() if number else await history_of(self._executor, context)
         if not number:
             self._conversation = record.conversation
         record.check(self.id, question)
         if prompt is None:
             prompt = record.task(self.id)
-        context = Context(run=self.id, deadline=_deadline(seconds))
         held = await self._give(prompt, record)
         self._count(record)
         try:
@@ -153,7 +162,9 @@ class Run:
         except LimitExceeded as late:
             ending = Ending(record.conversation, late, self._setup.max_iterations, seconds)
             return await self._completion(prompt, ending, started, spent, logger)
-        conversation = record.conversation if record.conversation.messages else self._first(prompt, question, held)
+        conversation = going_on(record.conversation, self._setup.max_iterations)
+        if not conversation.messages:
+            conversation = self._first(prompt, question, held)
         iterations = Iterations(
             self.id,
             told=len(turns_of(record.conversation.messages)),
@@ -217,9 +228,11 @@ class Run:
         check_setup(self.id, result)
 
     def _count(self, record: Record) -> None:
-        """What an earlier process has spent."""
-        for said in record.replies:
-            self._spend.add(said.model or self._setup.root.name, said.usage)
+        """What an earlier process has spent, and what its calls have carried."""
+        for model, usage in record.said:
+            self._spend.add(model or self._setup.root.name, usage)
+        for event in record.calls:
+            self._carried.recorded(event)
         for completion in record.completions:
             self._spend.heard(completion)
 
@@ -281,19 +294,28 @@ class Run:
         return Bridge(caller, call_id, self._names, self._channels, spend=self._spend)
 
     async def _recall(self, call_id: str) -> Remembered:
-        context = Context(run=self.id)
+        context = replace(self._context, deadline=None)
         return Remembered(self._executor, context, call_id, await self._executor.calls(context))
 
-    async def _child(self, prompt: Any, model: str | None, run: str, deadline: float | None) -> RLMChatCompletion:
+    async def _child(self, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
         setup = self._setup
         if not setup.has_children:
-            return await self._queries.query(prompt, model, depth=setup.depth + 1, run=run)
+            return await self._queries.query(prompt, model, depth=setup.depth + 1, run=run, context=of_query(context))
         root = setup.root if model is None else self._queries.route(model, setup.depth + 1)
         self._spend.check()
-        seconds = None if deadline is None else deadline - asyncio.get_running_loop().time()
-        with self._spend.asking(run):
-            async with opened(setup.below(root), run, self._sandbox, self._spend.below()) as child:
-                completion = await child.ask(prompt, seconds=seconds, logger=self._logger_of(root))
+        seconds = None if context.deadline is None else context.deadline - asyncio.get_running_loop().time()
+        spend = self._spend.below()
+        try:
+            with self._spend.asking(run):
+                async with opened(setup.below(root), run, self._sandbox, spend) as child:
+                    logger = self._logger_of(root)
+                    completion = await child.ask(prompt, context=of_child(context), seconds=seconds, logger=logger)
+        except JournalError:
+            raise
+        except Exception as error:  # what it has used by then it has used
+            nothing = RLMChatCompletion(root_model=root.name, prompt=prompt, response="", run=run)
+            nothing.usage_summary = spend.summary()
+            return failed_by(nothing, error)
         if completion.metadata is not None:  # it is for the trajectory; the journal has all of it already
             self._below[run], completion.metadata = completion.metadata, None
         return completion

@@ -15,7 +15,7 @@ from handrail.rlm.custom import Custom
 from handrail.rlm.prompts import SYSTEM
 from handrail.rlm.query.queries import OnRequest
 from handrail.rlm.watching import Watcher
-from handrail.run.runner import OnWait
+from handrail.run.terms import OnWait
 from handrail.sandbox.port import ReplLimits
 
 

@@ -17,6 +17,20 @@ from handrail.rlm.repl.turns import REPL
 from handrail.rlm.values import RLMChatCompletion, UsageSummary
 
 
+def said(events: Iterable[Recorded]) -> Iterator[tuple[str, Usage]]:
+    """What a run's own model said, with its name: each reply, also one that was taken back. The answer that the REPL
+    had is no reply of the model."""
+    has_answer = False
+    for event in events:
+        match event:
+            case CallSettled(tool=tool, result=ToolResult(content=dict() as content)) if tool == REPL:
+                has_answer = content.get("final") is not None
+            case ReplyGiven() if not has_answer:
+                words = next((each for each in event.messages or () if isinstance(each, AssistantMessage)), None)
+                usage = None if words is None else words.usage
+                yield event.model, usage or Usage(input_tokens=event.input_tokens, output_tokens=event.output_tokens)
+
+
 def answered(events: Iterable[Recorded]) -> Iterator[RLMChatCompletion]:
     """Of the queries that have an answer on record."""
     for event in events:
@@ -26,16 +40,21 @@ def answered(events: Iterable[Recorded]) -> Iterator[RLMChatCompletion]:
                 yield from completions_of({"prompts": prompts}, content)
 
 
-async def unanswered(executor: Executor, events: Iterable[Recorded]) -> AsyncIterator[RLMChatCompletion]:
-    """Of the queries that were cut off and that nobody takes up: without words, but with what they used."""
-    for run in _cut_off(tuple(events)):
+async def unanswered(
+    executor: Executor, events: Iterable[Recorded], *, goes_on: bool = True
+) -> AsyncIterator[RLMChatCompletion]:
+    """Of the queries that were cut off and that nobody takes up: without words, but with what they used.
+
+    `goes_on`: the run that asked them is taken up itself.
+    """
+    for run in _cut_off(tuple(events), goes_on):
         used = await _used(executor, run)
         if used.total_calls:
             yield RLMChatCompletion(root_model="", prompt=None, response="", usage_summary=used, run=run)
 
 
-def _cut_off(events: tuple[Recorded, ...]) -> Iterator[str]:
-    """Their runs. A query without an end is taken up again, unless the cell that asked has one."""
+def _cut_off(events: tuple[Recorded, ...], goes_on: bool) -> Iterator[str]:
+    """Their runs. A query without an end is taken up again with its run, unless the cell that asked has one."""
     ended = {event.call_id: event for event in events if isinstance(event, CallSettled)}
     cells = tuple(f"{id}." for id, event in ended.items() if event.tool == REPL)
     for event in events:
@@ -43,7 +62,7 @@ def _cut_off(events: tuple[Recorded, ...]) -> Iterator[str]:
             continue
         end = ended.get(event.call_id)
         has_answer = end is not None and end.outcome == "ok"
-        is_taken_up = end is None and not event.call_id.startswith(cells)
+        is_taken_up = goes_on and end is None and not event.call_id.startswith(cells)
         if has_answer or is_taken_up:
             continue
         run = nested_id(event.run, event.call_id)
@@ -58,13 +77,10 @@ async def _used(executor: Executor, run: str) -> UsageSummary:
     """By a query, or by a child of the run with all of its own."""
     events = await executor.history(run)
     summary = UsageSummary()
-    for event in events:
-        if isinstance(event, ReplyGiven):
-            said = next((each for each in event.messages or () if isinstance(each, AssistantMessage)), None)
-            usage = Usage(input_tokens=event.input_tokens, output_tokens=event.output_tokens)
-            summary.count(event.model, said.usage or usage if said is not None else usage)
+    for model, usage in said(events):
+        summary.count(model, usage)
     for completion in answered(events):
         summary.add(completion.usage_summary)
-    async for completion in unanswered(executor, events):
+    async for completion in unanswered(executor, events, goes_on=False):
         summary.add(completion.usage_summary)
     return summary

@@ -12,6 +12,7 @@ from handrail.core.messages import InvocationMessage
 from handrail.execute.executor import Executor
 from handrail.run.limits import WRONG, Limits
 from handrail.run.repeats import Repeats
+from handrail.tools.tool import Tool
 
 Started = dict[str, asyncio.Task[ToolResult]]
 """By the id of the call."""
@@ -53,8 +54,10 @@ class Calls:
         return results
 
     async def known(self, calls: tuple[InvocationMessage, ...]) -> list[ToolResult]:
-        """After a cancellation: what the executor has written down for each call."""
-        return [await self._executor.answered(message.call, self._context) for message in calls]
+        """After a cancellation: what the executor has written down for each call. What is made again when the run is
+        taken up has no result until then."""
+        ended = [message.call for message in calls if not self._executor.is_left(message.call, self._context)]
+        return [await self._executor.answered(call, self._context) for call in ended]
 
     def count(self, call: ToolCall, result: ToolResult) -> None:
         """Remember how a call went, for what the limits say of the next."""
@@ -85,10 +88,15 @@ class Calls:
 
     def _takes_back(self, call: ToolCall) -> bool:
         """Whether nothing came of it, were it begun and then not asked for: not so if it may call what has effects."""
-        return self._reads(call) and not self._executor.tools_of(self._context.run).find(call.name).replays
+        tool = self._tool(call)
+        return tool is not None and tool.reads and tool.repeatable
 
     def _reads(self, call: ToolCall) -> bool:
+        tool = self._tool(call)
+        return tool is not None and tool.reads
+
+    def _tool(self, call: ToolCall) -> Tool | None:
         try:
-            return self._executor.tools_of(self._context.run).find(call.name).reads
+            return self._executor.tools_of(self._context.run).find(call.name)
         except UnknownTool:
-            return False
+            return None

@@ -17,7 +17,14 @@ from handrail.core.events import (
     ReplyGiven,
     TextDelta,
 )
-from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, Message, ResultMessage
+from handrail.core.messages import (
+    AssistantMessage,
+    Conversation,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    UserMessage,
+)
 
 
 def conversation_of(events: Iterable[Recorded]) -> Conversation:
@@ -97,3 +104,9 @@ async def _tell(reply: ReplyGiven, emit: Emit) -> None:
             case InvocationMessage(call=call, artefacts=artefacts):
                 await emit(CallRequested(call=call, artefacts=artefacts))
     await emit(ReplyFinished(stop=reply.stop, model=reply.model))
+
+
+def user_spoke(messages: tuple[Message, ...]) -> int:
+    """Where the user last said something; -1 is nowhere."""
+    spoke = (at for at in range(len(messages) - 1, -1, -1) if isinstance(messages[at], UserMessage))
+    return next(spoke, -1)

@@ -30,8 +30,10 @@ class Check(Protocol):
     """Says who signed. `handrail.bus.tokens.signatures.Authenticator` is one."""
 
     def authenticate(self, fields: Mapping[str, str], body: bytes) -> Caller:
-        """Raises:
-        BusError: It is signed wrongly, too old, or was seen before (`invalid_signature`).
+        """Who signed a call with these fields and this body.
+
+        Raises:
+            BusError: It is signed wrongly, too old, or was seen before (`invalid_signature`).
         """
         ...
 

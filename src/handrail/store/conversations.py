@@ -27,18 +27,18 @@ from msgspec.structs import replace
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.keyfile import sync_folder
-from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage, UserMessage
+from handrail.core.messages import Conversation, Message, UserMessage
 from handrail.core.ports import Clock, SystemClock
 from handrail.store import metadata
 from handrail.store.content import ContentError, ContentFolder, make_folder, write_whole
 from handrail.store.metadata import Chosen, Metadata
 from handrail.store.packing import digests, pack, unpack
+from handrail.store.searching import excerpt, places
 
 logger = logging.getLogger(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _TITLE = 60
-_AROUND = 40
 _DELETED = ".deleted"
 _MOST_SAVED = 16
 """Conversations kept in memory, so that adding to one does not read it again; the one used longest ago goes first."""
@@ -69,6 +69,8 @@ class ConversationStore:
         self._clock = clock
         self._new_id = new_id
         self._saved: dict[str, _Saved] = {}
+        self._read_before: dict[str, tuple[tuple[int, int, int], Metadata]] = {}
+        """For lists: how a file of metadata looked, and what it said."""
 
     def save(
         self,
@@ -85,9 +87,11 @@ class ConversationStore:
             return self._save(id, conversation, title, forked_from, chosen)
 
     def load(self, id: str) -> Conversation:
-        """Raises:
-        UsageError: There is none of that id.
-        ContentError: It is there, but damaged.
+        """The conversation of this id.
+
+        Raises:
+            UsageError: There is none of that id.
+            ContentError: It is there, but damaged.
         """
         with self._locked(fcntl.LOCK_SH):
             return Conversation(self._known(id, self._about(id)).messages)
@@ -112,15 +116,16 @@ class ConversationStore:
 
     def search(self, words: str) -> tuple[Found, ...]:
         """Where this text occurs, in whatever case, in titles and in what was said and answered. Of one that is
-        damaged only the title is read."""
+        damaged only the title is read. Nobody who saves waits for more than the reading of one file."""
         needle = words.casefold()
-        with self._locked(fcntl.LOCK_SH):
-            return tuple(
-                Found(about.id, about.title, index, excerpt)
-                for about in self._all()
-                for index, text in _texts(about, self._readable(about))
-                if (excerpt := _excerpt(text, needle)) is not None
-            )
+        found: list[Found] = []
+        for about in self.list():
+            titled = excerpt(about.title, needle)
+            if titled is not None:
+                found.append(Found(about.id, about.title, -1, titled))
+            if not about.problem:
+                found += (Found(about.id, about.title, *place) for place in self._places(about.id, needle))
+        return tuple(found)
 
     def delete(self, id: str) -> None:
         """Remove a conversation, damaged or not. `sweep()` then removes the contents that no other one has."""
@@ -139,11 +144,41 @@ class ConversationStore:
         Raises:
             ContentError: One is damaged, and nobody knows what belongs to it: nothing is removed.
         """
+        # Read one by one first: who saves meanwhile waits only until those that changed since are read again.
+        before = {about.id: self._used(about.id) for about in self.list()}
         with self._locked():
-            used = {
-                digest for id in self._ids() for line in self._lines(id, self._about(id)) for digest in digests(line)
-            }
+            used: set[str] = set()
+            for id in self._ids():
+                about, found = before.get(id, (None, ()))
+                now = self._listed(id)
+                used.update(found if about == now else _referred(self._lines(id, self._about(id))))
             return self._content.sweep(used)
+
+    def _used(self, id: str) -> tuple[Metadata | None, tuple[str, ...]]:
+        """What one refers to, as it stood then."""
+        try:
+            with self._locked(fcntl.LOCK_SH):
+                about = self._about(id)
+                lines = self._lines(id, about)
+        except UsageError:  # it was deleted meanwhile
+            return None, ()
+        return about, tuple(_referred(lines))
+
+    def _places(self, id: str, needle: str) -> tuple[tuple[int, str], ...]:
+        """In one conversation. A search does not end at what is damaged, or was deleted meanwhile."""
+        try:
+            with self._locked(fcntl.LOCK_SH):
+                lines = self._lines(id, self._about(id))
+            try:
+                return tuple(places(lines, needle, self._content.get))
+            except ContentError:  # it may have been changed since, and its contents swept: look again, alone with it
+                with self._locked(fcntl.LOCK_SH):
+                    return tuple(places(self._lines(id, self._about(id)), needle, self._content.get))
+        except UsageError:
+            return ()
+        except ContentError:
+            logger.warning("conversation %s is not searched: it cannot be read", id, exc_info=True)
+            return ()
 
     # ── under the lock ───────────────────────────────────────────────────────────────
 
@@ -224,16 +259,6 @@ class ConversationStore:
             raise ContentError(f"{str(path)!r} is cut off: {len(data)} of {about.bytes} bytes; restore it from a copy")
         return tuple(data[: about.bytes].splitlines(keepends=True))
 
-    def _readable(self, about: Metadata) -> tuple[Message, ...]:
-        """For a search, which does not end at what is damaged."""
-        if about.problem:
-            return ()
-        try:
-            return self._read(about.id, about).messages
-        except ContentError:
-            logger.warning("conversation %s is not searched: it cannot be read", about.id, exc_info=True)
-            return ()
-
     def _about(self, id: str) -> Metadata:
         return metadata.read(self._file(id))
 
@@ -244,13 +269,24 @@ class ConversationStore:
         return path
 
     def _listed(self, id: str) -> Metadata:
-        try:
-            return self._about(id)
-        except ContentError as error:
-            return metadata.damaged(self._file(id), error)
+        path = self._file(id)
+        # A file is never changed, only exchanged: one that looks the same is the same.
+        stat = path.stat()
+        looks = stat.st_ino, stat.st_mtime_ns, stat.st_size
+        known = self._read_before.get(id)
+        if known is None or known[0] != looks:
+            try:
+                known = looks, metadata.read(path)
+            except ContentError as error:
+                return metadata.damaged(path, error)
+            self._read_before[id] = known
+        return known[1]
 
     def _all(self) -> tuple[Metadata, ...]:
-        found = [self._listed(id) for id in self._ids()]
+        ids = self._ids()
+        found = [self._listed(id) for id in ids]
+        for gone in self._read_before.keys() - set(ids):
+            self._read_before.pop(gone, None)
         return tuple(sorted(found, key=lambda each: (each.updated, each.id), reverse=True))
 
     def _ids(self) -> tuple[str, ...]:
@@ -284,16 +320,8 @@ def _write_behind(path: Path, size: int, lines: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _texts(about: Metadata, messages: tuple[Message, ...]) -> Iterator[tuple[int, str]]:
-    yield -1, about.title
-    for index, message in enumerate(messages):
-        match message:
-            case ResultMessage(result=result):
-                yield index, result.text
-            case InvocationMessage():
-                continue
-            case _:
-                yield index, message.text
+def _referred(lines: tuple[bytes, ...]) -> Iterator[str]:
+    return (digest for line in lines for digest in digests(line))
 
 
 def _first_words(conversation: Conversation) -> str:
@@ -305,10 +333,3 @@ def _first_words(conversation: Conversation) -> str:
 def _valid(text: str) -> str:
     """A title is for people: what is no character becomes a question mark."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _excerpt(text: str, needle: str) -> str | None:
-    at = text.casefold().find(needle)
-    if at < 0:
-        return None
-    return " ".join(text[max(0, at - _AROUND) : at + len(needle) + _AROUND].split())

@@ -24,6 +24,7 @@ from handrail.core.context import Context
 from handrail.core.errors import MissingExtra
 from handrail.core.messages import AssistantMessage
 from handrail.core.model import ModelRequest
+from handrail.core.ports import Model, provider_of
 from handrail.core.redact import redact
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ _REQUEST = {
     "seed": "gen_ai.request.seed",
     "stop": "gen_ai.request.stop_sequences",
 }
+_PROVIDERS = {
+    "gemini": "gcp.gemini",
+    "bedrock": "aws.bedrock",
+    "kimi": "moonshot_ai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    None: "handrail",
+}
+"""Where the conventions have another name for a service; of any other, ours."""
 _USAGE = {
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
@@ -103,16 +115,16 @@ class OtelTracer:
         self._content = content
 
     @contextmanager
-    def run(self, run: str, model: str, context: Context) -> Iterator[OtelSpan]:
-        facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": run, "gen_ai.request.model": model}
-        with self._span(f"invoke_agent {model}", facts, context.trace) as span:
+    def run(self, run: str, model: Model, context: Context) -> Iterator[OtelSpan]:
+        with self._span(f"invoke_agent {model.name}", _asked("invoke_agent", run, model), context.trace) as span:
             yield span
 
     @contextmanager
-    def turn(self, model: str, request: ModelRequest, trace: str | None) -> Iterator[OtelSpan]:
-        asked = {name: getattr(request, field) for field, name in _REQUEST.items()}
-        facts = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model, **asked}
-        with self._span(f"chat {model}", facts, trace, client=True) as span:
+    def turn(self, run: str, model: Model, request: ModelRequest, context: Context) -> Iterator[OtelSpan]:
+        facts = _asked("chat", run, model)
+        facts |= {name: getattr(request, field) for field, name in _REQUEST.items()}
+        facts["gen_ai.output.type"] = None if request.response_schema is None else "json"
+        with self._span(f"chat {model.name}", facts, context.trace, client=True) as span:
             yield span
 
     @contextmanager
@@ -146,6 +158,16 @@ class OtelTracer:
                 span.set_attribute("error.type", type(error).__qualname__)
                 span.set_status(StatusCode.ERROR)
                 raise
+
+
+def _asked(operation: str, run: str, model: Model) -> dict[str, Any]:
+    provider = provider_of(model)
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+        "gen_ai.conversation.id": run,
+        "gen_ai.request.model": model.name,
+    }
 
 
 def _inside(parent: str | None) -> Any:

@@ -72,8 +72,10 @@ class ScriptFile:
 
     @classmethod
     def read(cls, path: Path) -> ScriptFile:
-        """Raises:
-        UsageError: There is no such file, or it is no script.
+        """The script in this file, TOML or JSON.
+
+        Raises:
+            UsageError: There is no such file, or it is no script.
         """
         decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
         try:

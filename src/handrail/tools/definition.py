@@ -108,6 +108,11 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
         return {"name": self.name, "description": self.description, **written}
 
     @property
+    def reusable(self) -> bool:
+        """Whether a call may run again."""
+        return not self.side_effects or self.idempotent
+
+    @property
     def parameters_schema(self) -> dict[str, Any]:
         return self.input_schema
 

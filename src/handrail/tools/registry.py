@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from handrail.core.canonical import digest
-from handrail.core.errors import DuplicateEnsemble, DuplicateTool, InvalidDefinition, RegistryFrozen, UnknownTool
+from handrail.core.errors import (
+    DuplicateEnsemble,
+    DuplicateTool,
+    InvalidDefinition,
+    RegistryFrozen,
+    UnknownTool,
+    UsageError,
+)
 from handrail.tools.definition import KEBAB, ToolDefinition
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.lookalikes import looks
@@ -148,6 +155,24 @@ class RegisteredTools:
 
     def __repr__(self) -> str:
         return f"RegisteredTools({', '.join(tool.scoped_name for tool in self._tools)})"
+
+
+def listed(tools: Any) -> Iterable[Any]:
+    """Tools as they were given, if that is several in a row.
+
+    Raises:
+        UsageError: It is one tool, a dict or a text, with what to write instead.
+    """
+    if isinstance(tools, Mapping):
+        raise UsageError("tools are given as a list, and each has its own name; write list(tools.values())")
+    if isinstance(tools, str | bytes):
+        raise UsageError(f"{tools!r} is a text; give a list of functions, tools or ensembles")
+    if isinstance(tools, Ensemble) or callable(tools):
+        name = getattr(tools, "name", None) or getattr(tools, "__name__", "tool")
+        raise UsageError(f"tools are given as a list; write [{name}]")
+    if not isinstance(tools, Iterable):
+        raise UsageError(f"{type(tools).__name__!r} is no list of tools; give functions, tools or ensembles in one")
+    return tools
 
 
 def registered(*tools: Any) -> RegisteredTools:

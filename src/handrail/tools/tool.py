@@ -137,6 +137,7 @@ class Tool:
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
         """Make a tool of a function; with `schema`, of any handler whose arguments that schema describes."""
+        _check_function(function, named="name" in options)
         facts: dict[str, Any] = {key: value for key, value in options.items() if key in _OF_DEFINITION}
         treatment: dict[str, Any] = {
             key: value for key, value in options.items() if key not in _OF_DEFINITION and key != "schema"
@@ -197,8 +198,13 @@ class Tool:
 
     @property
     def reusable(self) -> bool:
-        """Whether a call may be answered by the result of another, or run again."""
-        return self.reads or self.definition.idempotent
+        return self.definition.reusable
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call may also be tried again at once, or be answered by the result of another: not if what it does
+        are calls of other tools."""
+        return self.reusable and not self.replays
 
     def changed(self, **changes: Any) -> Tool:
         """The same tool with other facts or other treatment."""
@@ -277,6 +283,19 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Option
     if function is not None:
         return Tool.from_function(function, **options)
     return lambda decorated: Tool.from_function(decorated, **options)
+
+
+def _check_function(function: Any, *, named: bool) -> None:
+    """
+    Raises:
+        InvalidDefinition: It cannot become a tool, with what to write instead.
+    """
+    if isinstance(function, Tool):
+        raise InvalidDefinition(f"{function.name!r} is a tool already; use it as it is")
+    if not callable(function) and not isinstance(function, classmethod | staticmethod):
+        raise InvalidDefinition(f"{function!r} is no function; write @tool over a def, or tool(function)")
+    if not named and getattr(function, "__name__", "") == "<lambda>":
+        raise InvalidDefinition("a lambda has no name and no types; write a function with def")
 
 
 def as_tool(value: Any) -> Tool:

@@ -101,7 +101,7 @@ class Tui(App[None]):
     @work(exclusive=True, group="quit")
     async def action_quit(self) -> None:  # type: ignore[override]  # a worker, since it may ask
         turn = self._working or self.chat.state == "working" or self.desk.questions
-        trial = any(each.under_way for each in self._trials)
+        trial = self.desk.trials.under_way
         what = "A tool is at work" if trial else "A turn is under way"
         if not (turn or trial) or await self.push_screen_wait(
             Sure(f"{what}. Leaving stops it; what was done stays done and on record.", "Leave")

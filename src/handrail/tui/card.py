@@ -71,7 +71,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     @classmethod
     def called(cls, item: Item) -> Shown:
         """A call of a conversation that has no answer yet, as far as is known here."""
-        return cls(call_id=item.call_id, name=item.name, arguments=item.arguments, stage="open")
+        return cls(call_id=item.call_id, name=item.name, arguments=item.arguments, written=item.written, stage="open")
 
     def answered(self, item: Item) -> Shown:
         return replace(
@@ -182,7 +182,7 @@ def _error(shown: Shown) -> Content | None:
 
 
 def _body(shown: Shown) -> Content:
-    arguments = shown.arguments if shown.arguments is not None else shown.written
+    arguments = shown.written if shown.arguments is None else shown.written or shown.arguments
     given = arguments if isinstance(arguments, str) else exact(arguments)
     cut = f"\n… the first {_ARGUMENTS:,} of {len(given):,} characters" if len(given) > _ARGUMENTS else ""
     pieces = [plain("arguments", "bold"), plain(f"\n{given[:_ARGUMENTS]}{cut}")]

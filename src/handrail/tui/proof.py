@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from handrail.desk.values import EntryRow, RunPage, RunRow
 from handrail.desk.views.proofs import ProofViews, Runs, safe
+from handrail.desk.views.values import EntryRow, RunPage, RunRow
 from handrail.proof.audit import Report, audit, export_run
 from handrail.tui.asking import got
 from handrail.tui.dialogs import Line, Whole

@@ -17,8 +17,8 @@ from textual.widgets.option_list import Option
 from handrail.core.errors import UsageError
 from handrail.desk.desk import Desk
 from handrail.desk.exact import exact, read_object
-from handrail.desk.values import ToolPage, ToolRow
 from handrail.desk.views.tools import ToolViews
+from handrail.desk.views.values import ToolPage, ToolRow
 from handrail.tui.asking import got
 from handrail.tui.editing import EditJson, beginning
 from handrail.tui.trial import Trial
@@ -106,6 +106,11 @@ class Tools(Screen[None]):
         if at is None or at >= len(self._shown):
             return
         name = self._shown[at].name
+        begun = self._desk.trials.of(name)
+        if begun and not self._desk.trials.find(begun[0].run).is_seen:
+            await self.app.push_screen_wait(Trial(self._desk, name, run=begun[0].run))
+            self.load()
+            return
         page = await got(self, self._views.page(name))
         if page is None:
             return

@@ -186,4 +186,4 @@ def _index(widget: Widget) -> int:
 
 
 def _with_call(shown: Shown, item: Item) -> Shown:
-    return replace(shown, arguments=item.arguments)
+    return replace(shown, arguments=item.arguments, written=item.written)

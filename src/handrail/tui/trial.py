@@ -1,4 +1,4 @@
-"""One tool at work because a person wants to see it: its pane, and its questions. Leaving cancels the call."""
+"""One tool at work because a person wants to see it: its pane, and its questions. It goes on when they leave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from textual.widgets import Footer
 
 from handrail.desk.desk import Desk
 from handrail.desk.values import LiveCall, Question
-from handrail.desk.views.trying import tried
 from handrail.tui.asking import got
 from handrail.tui.card import Card, Shown
 from handrail.tui.dialogs import Whole
@@ -23,17 +22,20 @@ from handrail.tui.words import count, line
 
 
 class Trial(ModalScreen[None]):
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Leave")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Leave"),
+        Binding("ctrl+x", "stop", "Stop"),
+    ]
 
-    def __init__(self, desk: Desk, name: str, arguments: dict[str, Any]) -> None:
+    def __init__(self, desk: Desk, name: str, arguments: dict[str, Any] | None = None, run: str = "") -> None:
+        """With `run`, one that was begun before."""
         super().__init__()
         self._desk = desk
         self._tool = name
-        self._arguments = arguments
+        self._arguments = arguments or {}
         self._cards: dict[str, Card] = {}
-        self.run = ""
+        self.run = run
         """The one that it makes on the record."""
-        self.under_way = True
 
     def compose(self) -> ComposeResult:
         yield VerticalScroll(classes="dialog tall", can_focus=False)
@@ -45,13 +47,23 @@ class Trial(ModalScreen[None]):
     @work
     async def attempt(self) -> None:
         await got(self, self._work())
-        self.under_way = False
+
+    @work
+    async def action_stop(self) -> None:
+        await got(self, self._stop())
+
+    async def _stop(self) -> None:
+        if self.run:
+            await self._desk.trials.find(self.run).stop()
 
     async def _work(self) -> None:
-        frames = tried(self._desk.app, self._desk.asking, self._desk.news, self._tool, self._arguments)
-        async with aclosing(frames) as told:
+        trials = self._desk.trials
+        trial = trials.find(self.run) if self.run else trials.begin(self._tool, self._arguments)
+        self.run = trial.run
+        async with aclosing(trial.follow()) as told:
             async for _, data in told:
                 await self._hear(data)
+        trial.is_seen = True
 
     async def _hear(self, data: Any) -> None:
         match data:
@@ -65,7 +77,6 @@ class Trial(ModalScreen[None]):
                         await each.close()
 
     async def _show(self, call: LiveCall) -> None:
-        self.run = call.run
         if call.call_id in self._cards:
             self._cards[call.call_id].show(Shown.live(call))
             return

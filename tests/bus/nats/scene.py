@@ -23,12 +23,15 @@ from handrail.bus.request import Caller
 from handrail.core.context import Principal
 from handrail.core.redact import Secret
 from handrail.faces.bus import CapabilityBus
+from tests.network import free_port
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
-QUICK = Pace(heartbeat=0.1, grace=0.5, gather=0.05, connect=2.0)
+QUICK = Pace(heartbeat=0.1, grace=0.5, gather=0.05, connect=20.0)
 """Losses are noticed in 0.3 s, and believed half a second later."""
 PATIENT = Pace(heartbeat=0.1, grace=30.0, gather=0.05)
 """The same for who is sure that the other end comes back."""
+CALM = Pace(heartbeat=1.0, missed=20, grace=30.0, gather=0.05, connect=30.0)
+"""For those who lose nothing, on a machine that does much else."""
 HOME = "home"
 
 
@@ -48,7 +51,7 @@ class NatsServer:
         self, *options: str, host: str = "127.0.0.1", port: int | None = None, netns: str | None = None
     ) -> None:
         self.host = host
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self._command = [str(PROGRAM), "-a", host, "-p", str(self.port), *options]
         if netns is not None:
             self._command = ["ip", "netns", "exec", netns, *self._command]
@@ -188,8 +191,3 @@ async def until(true: Any) -> None:
     """Until it is so; the test's own timeout is the end of patience."""
     while not true():  # noqa: ASYNC110  # nothing says when this becomes so
         await asyncio.sleep(0.01)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from handrail.core.ids import new_id
-from tests.bus.nats.scene import NatsServer, caller, node
+from tests.bus.nats.scene import CALM, NatsServer, caller, node
 from tests.contracts.bus import BusContract, BusPair
 
 
@@ -15,5 +15,8 @@ class TestNatsBus(BusContract):
     @pytest.fixture
     async def bus_pair(self, shared: NatsServer) -> AsyncIterator[BusPair]:
         community = new_id("home")
-        async with node(shared, community=community) as (bus, _), caller(shared, community=community) as client:
+        async with (
+            node(shared, pace=CALM, community=community) as (bus, _),
+            caller(shared, pace=CALM, community=community) as client,
+        ):
             yield BusPair(bus, client)

@@ -57,7 +57,7 @@ async def test_a_server_that_does_not_let_us_in_is_said_to_in_time_and_without_t
     """nats-py loses some cancellations in this case: of so many attempts, some would go on for ever."""
     with nats_server("--user", "me", "--pass", "right") as server, caplog.at_level(logging.DEBUG):
         url = server.url.replace("//", "//me:swordfish@")
-        links = [Link(url, pace=replace(QUICK, connect=0.2 + n / 200)) for n in range(60)]
+        links = [Link(url, pace=replace(QUICK, connect=1.0 + n / 200)) for n in range(60)]
         async with asyncio.timeout(PATIENCE):
             errors = await asyncio.gather(*(failed(link.open()) for link in links))
 
@@ -101,7 +101,7 @@ async def test_a_server_that_says_nothing_does_not_hold_up_the_end_of_a_worker()
             door = NatsDoor(bus, link, community=HOME)
             await door.start()
             server.stop()
-            async with asyncio.timeout(5):  # nats-py alone waits ten seconds for each of twenty subjects
+            async with asyncio.timeout(PATIENCE):  # nats-py alone waits ten seconds for each of twenty subjects
                 await door.aclose(1)
                 await link.aclose()
             server.resume()

@@ -22,7 +22,7 @@ from tests.bus.nats.bank import KINDS
 from tests.bus.nats.simulated import FakeLink, Instant, Network
 
 PACE = Pace(heartbeat=0.1, grace=0.5, gather=0.05)
-SEEDS = 200
+SEEDS = 100
 LONGEST = 60.0
 """Seconds, as the simulation counts them, in which everything must have ended."""
 
@@ -133,3 +133,30 @@ def test_whatever_the_network_does_each_call_has_one_outcome_and_it_is_true(capl
             untold += runner.run(town(seed))
 
     assert untold == []
+
+
+class Far(random.Random):
+    """Nothing is lost, and everything takes its time."""
+
+    def choices(self, *_: Any, **__: Any) -> list[Any]:
+        return [1]
+
+    def random(self) -> float:
+        return 0.5
+
+    def expovariate(self, lambd: float = 1.0) -> float:
+        return 0.4
+
+
+async def offered_from_afar() -> list[str]:
+    network = Network(Far(1), strays=".bank.pay.")
+    worker = Worker(network, Counter(), "w")
+    await worker.door.start()
+    offers = await NatsBus(FakeLink(network, Pace()), community="home").discover("bank.look")
+    await worker.door.aclose(1)
+    return [each.descriptor.name for each in offers]
+
+
+def test_a_worker_is_found_also_where_its_answer_takes_a_while() -> None:
+    with asyncio.Runner(loop_factory=Instant) as runner:
+        assert runner.run(offered_from_afar()) == ["bank.look"]

@@ -230,6 +230,14 @@ async def test_a_federated_issuer_gives_what_it_was_allowed_to_give() -> None:
     assert await refused(home, NOBODY, stranger) == "not_federated"
 
 
+async def test_a_refusal_for_the_sake_of_the_issuer_says_whose_word_is_taken_for_what() -> None:
+    wide = Home(federation={EVE.node_id: Scope.of(["rag.*@1.*"])})
+    for home, said in ((Home(), (HOME.node_id, EVE.node_id)), (wide, ("rag.*@1.*",))):
+        with pytest.raises(BusError) as caught:
+            await home.admit(NOBODY, home.issue("*", identity=EVE)[1])
+        assert all(each in str(caught.value) for each in said)
+
+
 async def test_a_token_of_this_node_that_it_does_not_know_is_invalid() -> None:
     """Its revocations would be unknown too."""
     home = Home()

@@ -209,9 +209,9 @@ def test_what_is_too_long_is_refused_whatever_it_is_and_at_once() -> None:
         "x" * 10**7,
     ]
 
-    started = time.perf_counter()
+    started = time.process_time()
     assert {code(each) for each in bombs * 20} == {"bad_request"}
-    assert time.perf_counter() - started < 2, "100 of them, and each is to cost next to nothing"
+    assert time.process_time() - started < 2, "100 of them, and each is to cost next to nothing"
 
 
 def test_no_token_is_issued_that_nobody_would_read() -> None:

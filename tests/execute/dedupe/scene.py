@@ -94,7 +94,7 @@ class Asker:
         )
 
     async def _within_seconds(self, **asked: Any) -> tuple[ToolResult, bool]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await self.reuse.run(**asked)
 
 

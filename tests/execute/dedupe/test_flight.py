@@ -32,7 +32,7 @@ class Work:
 @pytest.mark.requirement("converser.deduplicator")
 async def test_calls_that_overlap_share_one_execution() -> None:
     once, work = Once[str](), Work()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         tasks = [group.create_task(once.share("k", work.by(who))) for who in ("a", "b", "c")]
         await everyone_waits()
         assert work.begun == ["a"]
@@ -49,7 +49,7 @@ async def test_different_keys_run_side_by_side() -> None:
         await both.wait()
         return "met"
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         one, two = await asyncio.gather(once.share(1, start), once.share(2, start))
     assert (one, two) == (("met", False), ("met", False))
 
@@ -67,7 +67,7 @@ async def test_an_exception_goes_to_everybody_who_waits() -> None:
     tasks = [asyncio.create_task(once.share("k", work.by(who, error))) for who in ("a", "b", "c")]
     await everyone_waits()
     work.go.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await asyncio.gather(*tasks, return_exceptions=True) == [error] * 3
     assert (work.begun, len(once)) == (["a"], 0)
 
@@ -80,7 +80,7 @@ async def test_if_the_first_is_cancelled_the_next_in_line_runs_it_itself() -> No
     await everyone_waits()
     assert work.begun == ["a", "b"]
     work.go.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await asyncio.gather(*tasks[1:]) == [("by b", False), ("by b", True)]
     assert tasks[0].cancelled()
 
@@ -91,7 +91,7 @@ async def test_when_all_are_cancelled_in_turn_nothing_is_left() -> None:
     for task in tasks:
         await everyone_waits()
         task.cancel()
-    await asyncio.wait(tasks, timeout=5)
+    await asyncio.wait(tasks, timeout=30)
     assert all(task.cancelled() for task in tasks)
     assert (work.begun, len(once)) == (["a", "b", "c"], 0)
 
@@ -104,7 +104,7 @@ async def test_a_cancelled_waiter_does_not_disturb_the_others() -> None:
     await everyone_waits()
     assert tasks[1].cancelled()
     work.go.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         first, third = await asyncio.gather(tasks[0], tasks[2])
     assert (first, third) == (("by a", False), ("by a", True))
     assert work.begun == ["a"]
@@ -119,7 +119,7 @@ async def test_work_that_asks_for_itself_does_not_wait_for_itself() -> None:
         value, _ = await once.share("k", lambda: countdown(left - 1))
         return value + 1
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await once.share("k", lambda: countdown(3)) == (3, False)
 
 
@@ -135,7 +135,7 @@ async def test_two_pieces_of_work_that_ask_for_each_other_do_not_wait_in_a_circl
         value, _ = await once.share(other, inner)
         return f"outer of {value}"
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         x, y = await asyncio.gather(once.share("x", lambda: outer("y")), once.share("y", lambda: outer("x")))
     assert (x, y) == (("outer of inner", False), ("outer of inner", False))
 

@@ -27,6 +27,7 @@ from handrail.execute.isolation.target import check_importable
 from handrail.tools.tool import Tool, tool
 from tests.execute.isolation import light_tools
 from tests.execute.isolation import process_tools as tools
+from tests.processes import children
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,18 +114,6 @@ async def ended(pid: int) -> None:
             await process.end()
     except ProcessLookupError:
         return  # it has ended and was reaped
-
-
-def children_of(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == pid:
-            found.append(int(stat.parent.name))
-    return found
 
 
 def exists(pid: int) -> bool:
@@ -272,6 +261,7 @@ async def test_a_tool_over_its_timeout_is_answered_and_gone(pool: ProcessPool, p
 
 @pytest.mark.requirement("abstractllm.timeout")
 async def test_what_a_timed_out_tool_has_started_ends_with_it(pool: ProcessPool, pipe: Pipe) -> None:
+    await call(pool, tools.whereabouts)
     running = asyncio.create_task(call(pool, tools.with_grandchild, {"path": pipe.path}, timeout=3))
     grandchild, child = await pipe.pids()
     with Watched(grandchild) as below, Watched(child) as worker:
@@ -348,14 +338,14 @@ async def test_a_thousand_timed_out_calls_leave_nothing_behind() -> None:
         parent = (await call(pool, tools.whereabouts))["parent"]
         files, threads = len(open_files()), set(threading.enumerate())
         await asyncio.gather(*(time_out(pool, 250) for _ in range(4)))
-        children = children_of(parent)
+        workers = children(parent)
         # Each of the four callers may have a worker on its way in and one on its way out.
-        assert len(children) <= 2 + 8
+        assert len(workers) <= 2 + 8
         assert len(open_files()) <= files + 8
-        assert set(threading.enumerate()) == threads
+        assert set(threading.enumerate()) <= threads
     assert reached
-    assert not any(exists(pid) for pid in (parent, *children))
-    assert (open_files(), set(threading.enumerate())) == before
+    assert not any(exists(pid) for pid in (parent, *workers))
+    assert open_files() <= before[0] and set(threading.enumerate()) <= before[1]
 
 
 # The pool's own life.
@@ -372,7 +362,7 @@ async def test_closing_ends_every_process_and_answers_every_call(pipe: Pipe) -> 
         assert zygote.has_ended
     with pytest.raises(ToolError, match="the pool was closed"):
         await running
-    assert (open_files(), set(threading.enumerate()), asyncio.all_tasks()) == before
+    assert open_files() <= before[0] and set(threading.enumerate()) <= before[1] and asyncio.all_tasks() <= before[2]
     with pytest.raises(UsageError, match="closed"):
         await call(pool, tools.add, {"a": 1})
     await pool.aclose()
@@ -413,7 +403,7 @@ def test_a_pool_belongs_to_the_loop_that_first_used_it() -> None:
 async def test_a_pool_that_was_never_used_starts_nothing_and_closes() -> None:
     before = open_files()
     async with ProcessPool():
-        assert open_files() == before
+        assert open_files() <= before
 
 
 @pytest.fixture

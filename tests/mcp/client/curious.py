@@ -18,6 +18,7 @@ import mcp_types as types
 import uvicorn
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 REQUESTS: dict[str, type[types.ElicitRequest | types.CreateMessageRequest | types.ListRootsRequest]] = {
@@ -35,7 +36,8 @@ RESULTS: dict[str, type[types.Result]] = {
 async def list_tools(
     context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
-    schema = {"type": "object", "properties": {"question": {"type": "object"}, "for_ever": {"type": "boolean"}}}
+    how = {name: {"type": "boolean"} for name in ("for_ever", "apart")}
+    schema = {"type": "object", "properties": {"question": {"type": "object"}, **how}}
     hints = types.ToolAnnotations(read_only_hint=True)
     return types.ListToolsResult(tools=[types.Tool(name="ask", input_schema=schema, annotations=hints)])
 
@@ -52,7 +54,9 @@ async def call_tool(
         if params.input_responses and not arguments.get("for_ever"):
             return said(plain(params.input_responses["q"]))
         return types.InputRequiredResult(input_requests={"q": request}, request_state="sealed")
-    answer = await context.session.send_request(request, RESULTS[asked["method"]])
+    # Over HTTP what belongs to a call goes on its stream; what does not, on one of its own.
+    part_of_call = None if arguments.get("apart") else ServerMessageMetadata(related_request_id=context.request_id)
+    answer = await context.session.send_request(request, RESULTS[asked["method"]], metadata=part_of_call)
     return said(plain(answer))
 
 

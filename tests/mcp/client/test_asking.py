@@ -6,7 +6,8 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from handrail import Executor, ToolCall, ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
+from handrail.core.context import Context
 from handrail.core.errors import InvalidSchema, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, ReplyFinished
 from handrail.core.messages import AssistantMessage, SupervisorMessage, UserMessage
@@ -62,6 +64,17 @@ async def curious(
             yield executor
     finally:
         await ensemble.close()
+
+
+@asynccontextmanager
+async def at_address() -> AsyncIterator[Http]:
+    program = await asyncio.create_subprocess_exec(sys.executable, SERVER, "--http", stdout=asyncio.subprocess.PIPE)
+    try:
+        assert program.stdout is not None
+        yield Http(url=f"http://127.0.0.1:{int(await program.stdout.readline())}/mcp")
+    finally:
+        program.kill()
+        await program.wait()
 
 
 async def ask(executor: Executor, method: str, **params: Any) -> ToolResult:
@@ -134,16 +147,9 @@ async def test_the_folders_in_use_are_told_and_only_what_can_be_answered_is_anno
 @pytest.mark.requirement("converser.mcp-client")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_server_at_an_address_is_an_ensemble_that_may_ask_too(era: Era) -> None:
-    program = await asyncio.create_subprocess_exec(sys.executable, SERVER, "--http", stdout=asyncio.subprocess.PIPE)
-    try:
-        assert program.stdout is not None
-        endpoint = Http(url=f"http://127.0.0.1:{int(await program.stdout.readline())}/mcp")
-        person = Person(Edit("ada", {"size": "large", "count": 2}))
-        async with curious(PortAsking(person), era, endpoint) as executor:
-            given = await form(executor)
-    finally:
-        program.kill()
-        await program.wait()
+    person = Person(Edit("ada", {"size": "large", "count": 2}))
+    async with at_address() as endpoint, curious(PortAsking(person), era, endpoint) as executor:
+        given = await form(executor)
     assert json.loads(given.text)["content"] == {"size": "large", "count": 2}
 
 
@@ -316,4 +322,57 @@ async def test_who_gives_up_a_call_is_not_asked_its_question_any_more() -> None:
         calling.cancel()
         with suppress(asyncio.CancelledError):
             await calling
-        await asyncio.wait_for(withdrawn.wait(), 5)
+        await asyncio.wait_for(withdrawn.wait(), 20)
+
+
+class Thoughtful:
+    """Takes its time: answers each question, by the run that it was asked in, when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Confirmation] = {}
+        self.answers: dict[str, asyncio.Event] = {}
+
+    async def decide(self, question: Confirmation) -> Decision:
+        self.asked[question.description] = question
+        await self.answers.setdefault(question.description, asyncio.Event()).wait()
+        return Edit("ada", {"size": "large", "count": len(question.description)})
+
+
+async def two_at_once(endpoint: Endpoint, era: Era, *, apart: bool = False) -> tuple[Thoughtful, list[int]]:
+    """Two runs at work with one server, each asked something; and what each got. `apart` is on no stream of a call."""
+    person = Thoughtful()
+    async with curious(PortAsking(person), era, endpoint) as executor, asyncio.timeout(20):
+        calls = []
+        for says in ("one", "three"):
+            question = {"method": "elicitation/create", "params": {"message": says, "requestedSchema": FORM}}
+            call = ToolCall("", "ask", {"question": question, "apart": apart})
+            calls.append(asyncio.create_task(executor.invoke(call, Context(run=f"run_{says}"))))
+            await until(partial(person.asked.__contains__, says))
+        for says in ("three", "one"):
+            person.answers[says].set()
+        return person, [json.loads((await call).text)["content"]["count"] for call in calls]
+
+
+@pytest.mark.requirement("converser.mcp-more")
+@pytest.mark.parametrize(("era", "over"), [("modern", "pipes"), ("legacy", "http")])
+async def test_a_question_is_known_by_the_call_that_it_came_with(era: Era, over: str) -> None:
+    async with AsyncExitStack() as stack:
+        endpoint = PROGRAM if over == "pipes" else await stack.enter_async_context(at_address())
+        person, got = await two_at_once(endpoint, era)
+    assert {says: question.meant for says, question in person.asked.items()} == {
+        "one": ("run_one",),
+        "three": ("run_three",),
+    }
+    assert all("does not say" not in question.why for question in person.asked.values())
+    assert got == [3, 5]
+
+
+@pytest.mark.parametrize("over", ["pipes", "http"])
+async def test_where_the_wire_does_not_say_for_whom_a_server_asks_nobody_guesses(over: str) -> None:
+    async with AsyncExitStack() as stack:
+        endpoint = PROGRAM if over == "pipes" else await stack.enter_async_context(at_address())
+        person, got = await two_at_once(endpoint, "legacy", apart=True)
+    assert person.asked["one"].meant == ("run_one",), "it was the only one at work"
+    assert person.asked["three"].meant == ("run_one", "run_three")
+    assert "works for 2 runs now and does not say for which" in person.asked["three"].why
+    assert got == [3, 5]

@@ -113,10 +113,13 @@ async def test_7_who_waits_for_a_plain_function_has_an_answer_on_time_and_the_se
 @pytest.mark.parametrize("era", ERAS)
 async def test_7_a_call_that_was_given_up_is_cancelled_at_the_server(era: str) -> None:
     async with connected(raw(era)) as connection:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await connection.use(lambda client: client.call_tool("silent", {}), resend=False)
-        assert await call(connection, "given_up") != "[]"
+        for seconds in (0.05, 0.5, 5):  # until it has left before that: a busy machine may take longer
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await connection.use(lambda client: client.call_tool("silent", {}), resend=False)
+            if (given_up := await call(connection, "given_up")) != "[]":
+                break
+        assert given_up != "[]"
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -24,6 +24,7 @@ from handrail.mcp.client.redirect import listening
 from handrail.mcp.values import Http, OAuth
 from handrail.testing.clock import FixedClock
 from tests.mcp.client.authorization import Person, Service, return_of, serving
+from tests.network import free_port
 
 
 @pytest.fixture
@@ -467,14 +468,14 @@ async def test_signing_out_forgets_the_server_and_only_it(service: Service, tmp_
     ],
 )
 async def test_only_the_one_request_counts_at_the_place_to_return_to(said: bytes, status: bytes) -> None:
-    port = unused()
+    port = free_port()
     async with listening(port, "secret") as answer:
         assert (await say(port, said)).split(b" ")[1] == status
         assert answer.done() is (status == b"200")
 
 
 async def test_an_answer_is_taken_once(tmp_path: Path) -> None:
-    port = unused()
+    port = free_port()
     async with listening(port, "secret") as answer:
         assert b"200 OK" in await say(port, b"GET /callback?code=first&state=secret HTTP/1.1\r\n\r\n")
         assert b"409 Conflict" in await say(port, b"GET /callback?code=second&state=secret HTTP/1.1\r\n\r\n")
@@ -482,19 +483,12 @@ async def test_an_answer_is_taken_once(tmp_path: Path) -> None:
 
 
 async def test_whoever_says_nothing_does_not_keep_the_place_open() -> None:
-    port = unused()
-    async with asyncio.timeout(5):
+    port = free_port()
+    async with asyncio.timeout(30):
         async with listening(port, "secret"):
             _, silent = await asyncio.open_connection("127.0.0.1", port)
             assert b"404" in await say(port, b"GET / HTTP/1.1\r\n\r\n")
         silent.close()
-
-
-def unused() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        port: int = place.getsockname()[1]
-        return port
 
 
 async def say(port: int, said: bytes) -> bytes:

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,7 @@ async def test_a_call_comes_in_pieces_that_join_to_its_arguments(local: LocalMod
 @pytest.mark.requirement("hearthnet.backends.grammar")
 async def test_every_call_names_an_offered_tool_and_fits_its_schema(local: LocalModel) -> None:
     """Among them some that are offered sixteen tools, of which eight are shown."""
-    cases = [*ONE[:21], *(case for case in ONE if case.tools == ALL)][:23]
+    cases = [*ONE[:6], *ONE[9:13], *(case for case in ONE if case.tools == ALL)][:12]
     fitting = correct = 0
     for case in cases:
         events = await reply(local, asked(case, max_tokens=96))
@@ -80,7 +79,7 @@ async def test_every_call_names_an_offered_tool_and_fits_its_schema(local: Local
         fitting += all(fits(offers[call.name], call) for call in calls_in(events))
         correct += _right(case, events)
     assert fitting == len(cases)
-    assert correct >= len(cases) - 3
+    assert correct >= len(cases) - 2
 
 
 HARD: dict[str, tuple[dict[str, Any], str]] = {
@@ -244,9 +243,10 @@ def test_closing_ends_the_process_and_leaves_nothing(files: Files) -> None:
     pid = model.pid
     assert pid is not None
     assert _tcp_ports(pid) == []
+    (door,) = _doors(pid)
     model.close()
     assert not Path(f"/proc/{pid}").exists()
-    assert not list(Path(tempfile.gettempdir()).glob("handrail-model-*/model.sock"))
+    assert not door.parent.exists()
     with pytest.raises(UsageError, match="closed"):
         asyncio.run(reply(model, say("Hi")))
 
@@ -260,10 +260,21 @@ def test_one_model_serves_one_event_loop_after_another(local: LocalModel) -> Non
 
 def _tcp_ports(pid: int) -> list[str]:
     """The sockets of a process that listen on a port."""
-    inodes = {os.readlink(link)[8:-1] for link in Path(f"/proc/{pid}/fd").iterdir() if "socket:" in os.readlink(link)}
+    inodes = _sockets(pid)
     tables = [Path(f"/proc/{pid}/net/{table}") for table in ("tcp", "tcp6")]
     rows = [row.split() for table in tables if table.exists() for row in table.read_text().splitlines()[1:]]
     return [row[1] for row in rows if row[9] in inodes]
+
+
+def _doors(pid: int) -> list[Path]:
+    """The files at which a process listens. Other models of this machine have theirs."""
+    rows = [row.split() for row in Path(f"/proc/{pid}/net/unix").read_text().splitlines()]
+    return [Path(row[7]) for row in rows if len(row) == 8 and row[6] in _sockets(pid)]
+
+
+def _sockets(pid: int) -> set[str]:
+    links = map(os.readlink, Path(f"/proc/{pid}/fd").iterdir())
+    return {link[8:-1] for link in links if "socket:" in link}
 
 
 def test_a_model_that_is_forgotten_ends_its_process(files: Files) -> None:

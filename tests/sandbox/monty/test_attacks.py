@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,14 @@ async def test_attacks_get_nothing_and_harm_nobody(group: str, tmp_path: Path, m
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
     facts = Facts(file=str(secret), variable="HANDRAIL_CANARY", pid=os.getpid())
-    async with MontySandbox(LIMITS, grace=0.2) as sandbox, Watch() as host:
-        repl = await sandbox.repl()
+    async with (
+        MontySandbox(LIMITS, grace=0.2) as hurried,
+        MontySandbox(replace(LIMITS, cell_seconds=60.0)) as patient,
+        Watch() as host,
+    ):
+        repls = {True: await hurried.repl(), False: await patient.repl()}
         for attack in GROUPS[group]:
+            repl = repls["timeout" in attack.monty_endings]
             async with asyncio.timeout(60):
                 cell = await repl.run(attack.against(facts), answer, peek=("got", "x"))
                 went_on = await goes_on(repl)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,11 +43,13 @@ async def test_it_is_made_by_its_name() -> None:
     ],
     ids=["loop", "sleep", "memory", "output", "calls"],
 )
-async def test_a_cell_that_is_ended_leaves_the_variables_from_before_it(repl: Repl, code: str, ending: str) -> None:
-    await repl.run("x, f = 1, lambda: x + 1")
-
-    cell = await repl.run(code, echo)
-    after = await repl.run("print(f())", peek=("x",))
+async def test_a_cell_that_is_ended_leaves_the_variables_from_before_it(code: str, ending: str) -> None:
+    limits = SMALL if ending == "timeout" else replace(SMALL, cell_seconds=60.0)
+    async with MontySandbox(limits) as sandbox:
+        repl = await sandbox.repl()
+        await repl.run("x, f = 1, lambda: x + 1")
+        cell = await repl.run(code, echo)
+        after = await repl.run("print(f())", peek=("x",))
 
     assert (cell.ending, cell.state, cell.names) == (ending, "kept", {"x": "int", "f": "function"})
     assert cell.error

@@ -13,7 +13,7 @@ from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import BusError
-from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.jsontext import object_or_text
 from handrail.core.messages import (
     Artefact,
     AssistantMessage,
@@ -81,15 +81,6 @@ def call_written(call: ToolCall, artefacts: tuple[Artefact, ...] = ()) -> Wire:
         "arguments": object_or_text(call.arguments),
         **artefacts_written(artefacts),
     }
-
-
-def object_or_text(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
-    if isinstance(arguments, dict):
-        return arguments
-    try:
-        return parse_object(arguments)
-    except JSONTextError:
-        return arguments
 
 
 def _result(result: ToolResult) -> Wire:

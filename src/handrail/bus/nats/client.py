@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
 _REFUSED = "it does not let us in"
+_ASKED = "it asks for a certificate of ours"
+_ASKING = ("certificate required", "certificate_required", "bad certificate", "unknown ca")
+"""What a server says, by TLS, of a client whose certificate is missing or not good."""
 _PATIENCE = 0.05
 """Seconds before a task that did not hear is told once more."""
 
@@ -42,15 +45,20 @@ def checked(servers: str | Sequence[str]) -> list[str]:
 def trouble(error: Exception) -> str:
     """What went wrong, by its kind: the text of some errors has the address of the server, password included."""
     said = str(error).lower()
+    if any(each in said for each in _ASKING):
+        return _ASKED
     return _REFUSED if "authorization" in said or "authentication" in said else type(error).__name__
 
 
 def unreachable(troubles: set[str]) -> BusError:
     if _REFUSED in troubles:
         return BusError("partition", "the NATS server does not let us in; check the user and password, or the key")
+    if _ASKED in troubles:
+        why = "the NATS server asks for a certificate, and was shown none that it takes"
+        return BusError("partition", f"{why}; name one that it takes by nats_cert and nats_key under [node]")
     if any(each.startswith("SSLCert") for each in troubles):
         why = "the certificate of the NATS server is signed by nobody that is known here"
-        return BusError("partition", f"{why}; name the file of its authority in SSL_CERT_FILE")
+        return BusError("partition", f"{why}; name its authority's file by nats_ca under [node], or in SSL_CERT_FILE")
     return BusError("partition", f"no NATS server can be reached: {', '.join(sorted(troubles))}")
 
 

@@ -116,7 +116,7 @@ class Directory:
         started = self._clock()
         try:
             await self._link.send_bytes(f"$SRV.INFO.{self._subjects.service}", b"", reply)
-            wait = min(5 * self._link.pace.gather, _LONGEST)
+            wait = _LONGEST  # where nobody listens, the server says so at once
             while self._clock() < started + _LONGEST:
                 arrived = await box.get(wait)
                 if arrived is None or isinstance(arrived, Nobody):

@@ -16,7 +16,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Seconds for which a caller goes on asking after a call that may have taken effect, and for which a worker goes
     on working for a caller that is not there."""
     gather: float = 0.1
-    """Seconds of silence that end a look around for workers."""
+    """Seconds of silence that end a look around for workers, once one has answered."""
     ttl: float = 10.0
     """Seconds for which what was found is believed."""
     connect: float = 5.0

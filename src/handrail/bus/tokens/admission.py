@@ -158,11 +158,17 @@ class TokenAdmission:
         allowed = self._federation.get(issuer)
         if allowed is not None:
             if not token.scope.is_within(allowed):
-                raise _refused("federation_forbidden", "the token is for more than its issuer may give away here")
+                raise _refused("federation_forbidden", _more_than(allowed))
             return "member"
         if level == "federated" or token.issued_via == "federation":
             raise _refused("not_federated", "the community of the token's issuer is not federated with this one")
-        raise _refused("token_invalid", "nobody here takes the word of the token's issuer; ask a member for a token")
+        raise _refused("token_invalid", self._not_known(issuer))
+
+    def _not_known(self, issuer: str) -> str:
+        return (
+            f"the node {self._node_id} does not take the word of the token's issuer, {issuer}; ask a member for a"
+            " token, or have the issuer's id written under [node.issuers] there"
+        )
 
     def _check_revoked(self, token: Token) -> None:
         ids = [each.id for each in self._store.chain(token)]
@@ -189,6 +195,11 @@ class TokenAdmission:
 def _only(caller: Caller, descriptor: CapabilityDescriptor) -> Caller:
     """Somebody unknown may call what is for everybody, and nothing by way of it."""
     return Caller(principal=Principal(caller.id, (descriptor.full_name,)), trust=caller.trust)
+
+
+def _more_than(allowed: Scope) -> str:
+    can = ", ".join(allowed.capabilities)
+    return f"the token is for more than its issuer may give away here, which is {can}; call with one for that or less"
 
 
 def _lowest(one: Trust, other: Trust) -> Trust:

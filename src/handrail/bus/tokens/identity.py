@@ -37,8 +37,10 @@ class Identity:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> Identity:
-        """Raises:
-        MissingExtra: The library of keys is not installed.
+        """The identity of a key, by its 32 bytes.
+
+        Raises:
+            MissingExtra: The library of keys is not installed.
         """
         key = _keys().Ed25519PrivateKey.from_private_bytes(seed)
         return cls(key, _PREFIX + to_base64(key.public_key().public_bytes_raw()))
@@ -68,8 +70,10 @@ class Identity:
 
     @classmethod
     def load(cls, path: Path) -> Identity:
-        """Raises:
-        UsageError: The file cannot be used, with what to do about it.
+        """The identity whose key is in this file.
+
+        Raises:
+            UsageError: The file cannot be used, with what to do about it.
         """
         try:
             text = read_key(path)

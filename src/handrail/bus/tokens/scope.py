@@ -43,8 +43,10 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rate_limit_per_minute: int | None = None,
         max_calls_total: int | None = None,
     ) -> Scope:
-        """Raises:
-        BusError: A pattern, a constraint or a limit cannot be used (`bad_request`).
+        """These rights, checked.
+
+        Raises:
+            BusError: A pattern, a constraint or a limit cannot be used (`bad_request`).
         """
         if isinstance(capabilities, str):
             raise BusError("bad_request", "capabilities is a list of patterns, as ['rag.query@1.0']")
@@ -133,8 +135,10 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return part
 
     def check_within(self, other: Scope) -> None:
-        """Raises:
-        BusError: It is not within the other, or cannot be shown to be (`token_scope_insufficient`).
+        """Make sure that these rights are the same as those, or fewer.
+
+        Raises:
+            BusError: It is not within the other, or cannot be shown to be (`token_scope_insufficient`).
         """
         if not self.is_within(other):
             raise BusError(

@@ -51,8 +51,10 @@ class TokenStore:
     """Close it when it is no longer needed."""
 
     def __init__(self, path: Path | None = None, *, clock: Clock = SystemClock(), patience: float = 10) -> None:
-        """Raises:
-        UsageError: The file cannot be opened, or is something else.
+        """In this file, for any number of processes; without one, in memory.
+
+        Raises:
+            UsageError: The file cannot be opened, or is something else.
         """
         self._clock = clock
         self._lock = threading.Lock()

@@ -17,7 +17,7 @@ from handrail.desk.desk import Desk
 from handrail.desk.service.door import Offered
 from handrail.desk.service.talks import Talks
 
-LISTENING = ("desk.watch", "desk.follow", "desk.network")
+LISTENING = ("desk.watch", "desk.follow", "desk.trial", "desk.network")
 """They last as long as somebody listens."""
 
 

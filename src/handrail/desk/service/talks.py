@@ -20,9 +20,9 @@ from handrail.desk.service.door import Offered, answers, streams
 from handrail.desk.values import Attached, Snapshot, Told
 from handrail.services.shapes import closed
 
-WATCHED = ("talk", "gone", "alert", "question", "answered", "tools")
+WATCHED = ("talk", "gone", "alert", "settled", "question", "answered", "tools")
 """The frames of `desk.watch`."""
-_PLAIN = {"gone": "id", "answered": "request", "tools": "count"}
+_PLAIN = {"gone": "id", "settled": "id", "answered": "request", "tools": "count"}
 """Of those that are told as one plain value, its name on the wire."""
 FOLLOWED = ("snapshot", "told")
 """The frames of `desk.follow`."""

@@ -12,6 +12,7 @@ from handrail.app.network import NetworkNode
 from handrail.bus.request import RouteRequest
 from handrail.desk.desk import Desk
 from handrail.desk.service.door import Offered, answers, streams
+from handrail.desk.trials import Trial
 from handrail.desk.views.network import NetworkView
 from handrail.desk.views.proofs import ENTRIES, RUNS
 from handrail.desk.views.views import DeskViews
@@ -22,6 +23,9 @@ _NAME = {"type": "string", "minLength": 1, "maxLength": 300}
 _WORDS = {"type": "string", "maxLength": 500}
 _PLACE = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _TEXT = {"type": "string", "maxLength": LARGEST}
+_PATH = {"type": "array", "items": _NAME, "maxItems": 8}
+_ONE = {"type": "string", "maxLength": 10_000}
+_VALUE = {**_ONE, "type": ["boolean", "number", "string", "array", "null"], "items": _ONE, "maxItems": 1_000}
 _RULE = {"type": "string", "minLength": 1, "maxLength": 4_000}
 
 
@@ -31,7 +35,8 @@ def _most(count: int) -> dict[str, Any]:
 
 class Views:
     def __init__(self, desk: Desk, node: NetworkNode) -> None:
-        self._views = DeskViews(desk.app, desk.asking, desk.news, writable=desk.settings_writable)
+        self._views = DeskViews(desk.app, writable=desk.settings_writable)
+        self._trials = desk.trials
         self._network = NetworkView(node.bus, lambda: node.config)
 
     def capabilities(self) -> Iterator[Offered]:
@@ -51,15 +56,29 @@ class Views:
 
         yield answers("desk.tools", "Every tool, with how it did.", all)
         yield answers("desk.tool", "Everything about one tool.", one, {"name": _NAME}, ["name"])
-        yield streams(
-            "desk.try",
-            "Run one tool by hand.",
-            self._try,
-            {"name": _NAME, "arguments": {"type": ["object", "string"]}},
-            ["name", "arguments"],
-            frames=("call", "question", "answered"),
-            changes=True,
-        )
+        yield from self._of_trials()
+
+    def _of_trials(self) -> Iterator[Offered]:
+        trials, frames = self._trials, ("call", "question", "answered")
+
+        async def begin(request: RouteRequest) -> None:
+            await _follow(request, trials.begin(request.input["name"], request.input["arguments"]))
+
+        async def follow(request: RouteRequest) -> None:
+            await _follow(request, trials.find(request.input["run"]))
+
+        async def of(said: dict[str, Any]) -> Any:
+            return {"trials": trials.of(said["name"])}
+
+        async def stop(said: dict[str, Any]) -> Any:
+            await trials.find(said["run"]).stop()
+
+        given = {"name": _NAME, "arguments": {"type": ["object", "string"]}}
+        says = "Run one tool by hand. It goes on when nobody listens."
+        yield streams("desk.try", says, begin, given, ["name", "arguments"], frames=frames, changes=True)
+        yield streams("desk.trial", "A tool that is tried.", follow, {"run": _ID}, ["run"], frames=frames)
+        yield answers("desk.trials", "What was begun of one tool.", of, {"name": _NAME}, ["name"])
+        yield answers("desk.untry", "End a trial.", stop, {"run": _ID}, ["run"], changes=True)
 
     def _of_proofs(self) -> Iterator[Offered]:
         proofs = self._views.proofs
@@ -97,6 +116,9 @@ class Views:
         async def check(said: dict[str, Any]) -> Any:
             return {"problems": await settings.check(**said)}
 
+        async def form(said: dict[str, Any]) -> Any:
+            return await settings.form(said["text"], tuple(said.get("path", ())), said.get("value"))
+
         async def save(said: dict[str, Any]) -> Any:
             return await settings.save(**said)
 
@@ -105,17 +127,19 @@ class Views:
 
         yield answers("desk.settings", "The configuration.", now)
         yield answers("desk.check", "What would be wrong with it.", check, {"text": _TEXT}, ["text"])
+        change = {"path": _PATH, "value": _VALUE}
+        yield answers("desk.form", "It as fields, after one change.", form, {"text": _TEXT, **change}, ["text"])
         fields = {"text": _TEXT, "revision": _ID}
         yield answers("desk.save", "Change it.", save, fields, ["text", "revision"], changes=True)
         yield answers("desk.forget", "Take back a standing rule.", forget, {"rule": _RULE}, ["rule"], changes=True)
-
-    async def _try(self, request: RouteRequest) -> None:
-        said = request.input
-        async with aclosing(self._views.tried(said["name"], said["arguments"])) as frames:
-            async for event, data in frames:
-                await request.send(event, msgspec.to_builtins(data))
 
     async def _watch(self, request: RouteRequest) -> None:
         async with aclosing(self._network.changes()) as found:
             async for network in found:
                 await request.send("network", msgspec.to_builtins(network))
+
+
+async def _follow(request: RouteRequest, trial: Trial) -> None:
+    async with aclosing(trial.follow()) as frames:
+        async for event, data in frames:
+            await request.send(event, msgspec.to_builtins(data))

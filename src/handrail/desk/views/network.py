@@ -12,7 +12,7 @@ from typing import Literal
 from handrail.bus.providers import Peer, Provider
 from handrail.config.values import Config
 from handrail.core.ports import Clock, SystemClock
-from handrail.desk.values import CapabilityRow, Network, NodeRow, TraceRow
+from handrail.desk.views.values import CapabilityRow, Network, NodeRow, TraceRow
 from handrail.faces.bus import CapabilityBus
 
 _NODES, _CAPABILITIES, _TRACES, _LOOKED_AT = 200, 1_000, 100, 2_000

@@ -28,8 +28,9 @@ from handrail.core.events import (
     RunStarted,
     ToolsOffered,
 )
-from handrail.desk.values import EntryRow, File, RunPage, RunRow
+from handrail.desk.values import File
 from handrail.desk.views.record import Record, RunState, Signed
+from handrail.desk.views.values import EntryRow, RunPage, RunRow
 from handrail.proof.audit import export_run, prove
 from handrail.proof.entry import decode
 from handrail.proof.read import Entry

@@ -15,7 +15,7 @@ from handrail.app.person import shown
 from handrail.config.text import KEY
 from handrail.config.values import Config
 from handrail.core.redact import MASK, redact_text
-from handrail.desk.values import Section
+from handrail.desk.views.values import Section
 from handrail.execute.rules import Rule
 from handrail.mcp.values import Http, Stdio
 

@@ -9,16 +9,20 @@ import asyncio
 import codecs
 import os
 import stat
+import tomllib
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from handrail.app.opened import App
+from handrail.config.edit import Value, changed
 from handrail.config.load import NAME, read_config
 from handrail.core.canonical import digest_bytes
-from handrail.core.errors import HandrailError, UsageError
+from handrail.core.errors import ConfigError, HandrailError, UsageError
 from handrail.core.redact import redact_text
-from handrail.desk.values import Settings
+from handrail.desk.views.form import changes_of, groups_of
 from handrail.desk.views.sections import concealed, sections, variables
+from handrail.desk.views.values import Mistake, Settings, SettingsForm
 from handrail.store.content import write_whole
 from handrail.tools.files.table import LARGEST, read_data
 
@@ -48,6 +52,14 @@ class SettingsView:
     async def check(self, text: str) -> tuple[str, ...]:
         """What would be wrong with a file that says this."""
         return await asyncio.to_thread(self._problems, text)
+
+    async def form(self, text: str, path: tuple[str, ...] = (), value: Value | None = None) -> SettingsForm:
+        """A text as fields. With a path, after its value was changed to this one, or taken out if it is None.
+
+        Raises:
+            UsageError: It cannot be changed without changing more of the text.
+        """
+        return await asyncio.to_thread(self._form, text, path, value)
 
     async def save(self, text: str, revision: str) -> Settings:
         """Let the file say this, if it still is what somebody changed, and take it up.
@@ -89,7 +101,7 @@ class SettingsView:
 
     def _look(self) -> Settings:
         data = _read(self._path)
-        text = (data or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        text = _shown(data)
         hidden = self._hidden(text)
         self._names |= hidden.keys()
         safe = redact_text(text)
@@ -111,19 +123,39 @@ class SettingsView:
         return {name: self._environ[name] for name in names if name in self._environ}
 
     def _problems(self, text: str) -> tuple[str, ...]:
+        error = self._mistake(text)
+        return () if error is None else (concealed(str(error), self._hidden(text)),)
+
+    def _mistake(self, text: str) -> HandrailError | None:
         try:
-            data = text.encode()
+            return self._error(text.encode())
         except UnicodeEncodeError:
-            return ("it holds characters that are none; take them out",)
-        return tuple(self._wrong(data, self._hidden(text)))
+            return UsageError("it holds characters that are none; take them out")
 
     def _wrong(self, data: bytes, hidden: Mapping[str, str]) -> list[str]:
+        error = self._error(data)
+        return [] if error is None else [concealed(str(error), hidden)]
+
+    def _error(self, data: bytes) -> HandrailError | None:
         path = self._path
         try:
             read_config(read_data(data, path), path, self._environ)
         except HandrailError as error:
-            return [concealed(str(error), hidden)]
-        return []
+            return error
+        return None
+
+    def _form(self, text: str, path: tuple[str, ...], value: Value | None) -> SettingsForm:
+        try:
+            text = changed(text, path, value) if path else text
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise UsageError("it is not TOML; mend it as text first") from error
+        wrong = self._mistake(text)
+        return SettingsForm(
+            text=text,
+            groups=groups_of(text, self._environ),
+            problems=() if wrong is None else (_placed(wrong, self._hidden(text)),),
+            changes=changes_of(redact_text(_shown(_read(self._path))), text),
+        )
 
     def _write(self, text: str, revision: str) -> tuple[Path, bytes | None, bytes]:
         """Where it was written to, what was there before, and what is there now."""
@@ -134,6 +166,19 @@ class SettingsView:
         ours = _as_before(text, before or b"")
         _put(path, ours)
         return path, before, ours
+
+
+def _shown(data: bytes | None) -> str:
+    return (data or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+
+def _placed(error: HandrailError, hidden: Mapping[str, str]) -> Mistake:
+    """A mistake at the field that it is about. Its words are without the file, which the page names above."""
+    if not isinstance(error, ConfigError):
+        return Mistake(words=concealed(str(error), hidden))
+    words = f"{error.key}: {error.why}" if error.key else error.why
+    keys = tuple(takewhile(lambda step: isinstance(step, str), error.path))
+    return Mistake(words=concealed(words, hidden), line=error.line or 0, path=tuple(map(str, keys)))
 
 
 def _revision(data: bytes | None) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from handrail.app.opened import App
 from handrail.core.errors import UnknownTool, UsageError
-from handrail.desk.values import ToolPage, ToolRow
 from handrail.desk.views.record import Record, Usage
+from handrail.desk.views.values import ToolPage, ToolRow
 from handrail.proof.telemetry import Telemetry
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.finder import one_line
@@ -134,7 +134,7 @@ def _limits(tool: Tool, timeout: float) -> dict[str, Any]:
         "isolation": tool.isolation,
         "concurrency": tool.concurrency,
         "idempotent": definition.idempotent or None,
-        "cacheable": (tool.reusable and tool.deduplicator is not None) or None,
+        "cacheable": (tool.repeatable and tool.deduplicator is not None) or None,
         "max_output": tool.max_output,
         "untrusted": definition.untrusted or None,
         "models": None if definition.models is None else list(definition.models),

@@ -60,15 +60,18 @@ class Asking(Protocol):
     @property
     def roots(self) -> tuple[Path, ...]: ...
 
-    async def elicit(self, server: str, message: str, form: dict[str, Any] | None, url: str | None) -> Elicited:
-        """Values for a form, or whether a person will go to an address.
+    async def elicit(
+        self, server: str, message: str, form: dict[str, Any] | None, url: str | None, meant: tuple[str, ...] = ()
+    ) -> Elicited:
+        """Values for a form, or whether a person will go to an address. `meant` are the runs that it may be for: one,
+        or those at work with the server if it does not say for which it asks.
 
         Raises:
             UsageError: The question itself cannot be put to anybody; the words say why.
         """
         ...
 
-    async def sample(self, server: str, request: ModelRequest) -> Sampled:
+    async def sample(self, server: str, request: ModelRequest, meant: tuple[str, ...] = ()) -> Sampled:
         """A model's reply.
 
         Raises:
@@ -121,12 +124,14 @@ class PortAsking:
 
     # ── values from a person ─────────────────────────────────────────────────────────
 
-    async def elicit(self, server: str, message: str, form: dict[str, Any] | None, url: str | None) -> Elicited:
+    async def elicit(
+        self, server: str, message: str, form: dict[str, Any] | None, url: str | None, meant: tuple[str, ...] = ()
+    ) -> Elicited:
         if url is not None:
-            return await self._visit(server, message, url)
+            return await self._visit(server, message, url, meant)
         form = form or {"type": "object", "properties": {}}
         validator = Validator(form, f"the form of server {server!r}", root="(answer)")
-        question = self._question(server, "elicit", message, _defaults(form), form=form)
+        question = self._question(server, "elicit", message, _defaults(form), meant, form)
         for _ in range(_ATTEMPTS):
             decision = await self._decide(question, secret_fields(form))
             match decision:
@@ -139,20 +144,20 @@ class PortAsking:
             problems = validator.problems(values)
             if not problems:
                 return Elicited("accept", values)
-            again = f"{_why(server)}; the last answer did not fit: {'; '.join(problems)}"
+            again = f"{_why(server, meant)}; the last answer did not fit: {'; '.join(problems)}"
             question = replace(question, request=self._new_id("confirm"), why=again)
         return Elicited("cancel")
 
-    async def _visit(self, server: str, message: str, url: str) -> Elicited:
+    async def _visit(self, server: str, message: str, url: str, meant: tuple[str, ...]) -> Elicited:
         """Whether a person will go to an address. Nobody goes there for them."""
         if not _is_of_the_web(url):
             raise UsageError(f"server {server!r} asks somebody to open {url!r}, which is no address of the web")
-        decision = await self._decide(self._question(server, "elicit", message, {"url": url}))
+        decision = await self._decide(self._question(server, "elicit", message, {"url": url}, meant))
         return Elicited("accept" if isinstance(decision, Allow) else _REFUSED.get(type(decision), "cancel"))
 
     # ── a word of a model ────────────────────────────────────────────────────────────
 
-    async def sample(self, server: str, request: ModelRequest) -> Sampled:
+    async def sample(self, server: str, request: ModelRequest, meant: tuple[str, ...] = ()) -> Sampled:
         if self._model is None:
             raise UsageError(f"server {server!r} asks for a model, and none is set up for that")
         most = min(request.max_tokens or self._max_tokens, self._max_tokens)
@@ -163,6 +168,7 @@ class PortAsking:
             "sample",
             f"Server {server!r} asks the model {self._model.name!r} for a reply. It will read it.",
             {"messages": said, "max_tokens": most},
+            meant,
         )
         match await self._decide(question):
             case Allow():
@@ -179,6 +185,7 @@ class PortAsking:
         what: str,
         message: str,
         arguments: dict[str, Any],
+        meant: tuple[str, ...],
         form: dict[str, Any] | None = None,
     ) -> Confirmation:
         return Confirmation(
@@ -189,8 +196,9 @@ class PortAsking:
             description=message,
             arguments=arguments,
             binds="",
-            why=_why(server),
+            why=_why(server, meant),
             form=form,
+            meant=meant,
         )
 
     async def _decide(self, question: Confirmation, secrets: frozenset[str] = frozenset()) -> Decision:
@@ -242,8 +250,9 @@ class PortAsking:
 _REFUSED: Mapping[type, Action] = {Deny: "decline"}
 
 
-def _why(server: str) -> str:
-    return f"the MCP server {server!r} asks, and what you say goes there"
+def _why(server: str, meant: tuple[str, ...]) -> str:
+    why = f"the MCP server {server!r} asks, and what you say goes there"
+    return why if len(meant) < 2 else f"{why}; it works for {len(meant)} runs now and does not say for which it asks"
 
 
 def _is_of_the_web(url: str) -> bool:

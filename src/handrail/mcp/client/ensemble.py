@@ -93,8 +93,10 @@ class McpEnsemble(Ensemble):
 
     @property
     def connection(self) -> Connection:
-        """Raises:
-        McpError: It is not prepared, or closed.
+        """The connection to the server.
+
+        Raises:
+            McpError: It is not prepared, or closed.
         """
         if self._connection is None:
             raise McpError(self.name, "it is not connected; prepare the ensemble first")
@@ -256,8 +258,7 @@ class McpEnsemble(Ensemble):
         from handrail.mcp.client.calls import RemoteCall
 
         structured = definition.output_schema is not None
-        reusable = not definition.side_effects or definition.idempotent
-        handler = RemoteCall(self, remote.name, digest, reusable=reusable, structured=structured)
+        handler = RemoteCall(self, remote.name, digest, reusable=definition.reusable, structured=structured)
         return self.defaults.applied(Tool(definition, handler, style="invocation"), self.name)
 
     def _swap(self, found: Catalogue) -> None:

@@ -1,7 +1,8 @@
 """While a person is asked in mid-call, the call's own time does not run; and who gave up the call is asked no more.
 
-Which call a question belongs to is not on the wire, so all that are under way at its server wait for the answer, and
-it is withdrawn when all of them were given up.
+A question belongs to a call if it came as part of its answer: in the stateless era, and over HTTP on the stream of
+the call. Over pipes, and on a stream of its own, the wire does not say to which. Then it may be for any that is under
+way at its server: all of them wait, it is withdrawn when all were given up, and whoever is asked is told of all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,12 @@ from handrail.core.errors import Denied
 from handrail.core.invocation import Invocation
 from handrail.core.model import ModelRequest
 from handrail.mcp.client.asking import Asking, Elicited, Kind, Sampled
+
+_GIVEN_UP = "the call was given up, and the question with it"
+
+
+_CALL: ContextVar[tuple[UnderWay, Invocation] | None] = ContextVar("handrail_mcp_call", default=None)
+"""In which call we are. The official package runs a callback in the context of the request that it belongs to."""
 
 
 class UnderWay:
@@ -29,12 +37,14 @@ class UnderWay:
     @contextmanager
     def calling(self, invocation: Invocation) -> Iterator[None]:
         self._calls.add(invocation)
+        token = _CALL.set((self, invocation))
         try:
             yield
         except BaseException:
             self._give_up(invocation)
             raise
         finally:
+            _CALL.reset(token)
             self._calls.discard(invocation)
 
     def _give_up(self, invocation: Invocation) -> None:
@@ -43,22 +53,34 @@ class UnderWay:
                 question.reschedule(0)
             calls.discard(invocation)
 
+    def _meant(self) -> set[Invocation]:
+        """The calls that a question which comes now may belong to."""
+        match _CALL.get():
+            case (under_way, call) if under_way is self:
+                if call not in self._calls:
+                    raise Denied(_GIVEN_UP)
+                return {call}
+        return set(self._calls)
+
     @asynccontextmanager
-    async def waiting(self) -> AsyncIterator[None]:
-        """Raises:
-        Denied: Nobody waits for the answer any more.
+    async def waiting(self) -> AsyncIterator[tuple[str, ...]]:
+        """Gives the runs that the question may be for.
+
+        Raises:
+            Denied: Nobody waits for the answer any more.
         """
+        calls = self._meant()
         try:
             async with asyncio.timeout(None) as question:
-                self._questions[question] = set(self._calls)
+                self._questions[question] = calls
                 with ExitStack() as stack:
-                    for invocation in self._calls:
+                    for invocation in calls:
                         stack.enter_context(invocation.waiting())
-                    yield
+                    yield tuple(sorted({invocation.context.run for invocation in calls}))
         except TimeoutError:
             if not question.expired():
                 raise
-            raise Denied("the call was given up, and the question with it") from None
+            raise Denied(_GIVEN_UP) from None
         finally:
             self._questions.pop(question, None)
 
@@ -78,13 +100,15 @@ class Patient:
     def roots(self) -> tuple[Path, ...]:
         return self._asking.roots
 
-    async def elicit(self, server: str, message: str, form: dict[str, Any] | None, url: str | None) -> Elicited:
-        async with self._calls.waiting():
-            return await self._asking.elicit(server, message, form, url)
+    async def elicit(
+        self, server: str, message: str, form: dict[str, Any] | None, url: str | None, meant: tuple[str, ...] = ()
+    ) -> Elicited:
+        async with self._calls.waiting() as runs:
+            return await self._asking.elicit(server, message, form, url, meant or runs)
 
-    async def sample(self, server: str, request: ModelRequest) -> Sampled:
-        async with self._calls.waiting():
-            return await self._asking.sample(server, request)
+    async def sample(self, server: str, request: ModelRequest, meant: tuple[str, ...] = ()) -> Sampled:
+        async with self._calls.waiting() as runs:
+            return await self._asking.sample(server, request, meant or runs)
 
     def callbacks(self, server: str) -> dict[str, Any]:
         from handrail.mcp.client.callbacks import callbacks  # it needs the official package

@@ -7,19 +7,21 @@ from words such as "[rate_limited]", and so lost texts about such errors.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from handrail.bus.chat.messages import object_or_text
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError, UsageError, describe
 from handrail.core.ids import NewId
+from handrail.core.jsontext import object_or_text
 from handrail.core.messages import AssistantMessage, Conversation
 from handrail.core.model import ModelRequest, ToolChoice, ToolOffer
-from handrail.core.ports import Clock, Journal, Model
+from handrail.core.ports import Clock, Journal, Model, Tracer
 from handrail.core.redact import redact_text
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
@@ -29,17 +31,18 @@ from handrail.rlm.query.spending import Spending
 from handrail.rlm.values import LMRequest, RLMChatCompletion
 from handrail.run import history
 from handrail.run.limits import Limits
-from handrail.run.runner import OnWait, Runner
+from handrail.run.runner import Runner
+from handrail.run.terms import OnWait
 from handrail.tools.registry import RegisteredTools
 
 logger = logging.getLogger(__name__)
 
 NO_TOOLS = RegisteredTools(())
+_NOWHERE = Context()
 WAITING = "needs_confirmation"
 """The `error_type` of a completion whose run waits for a person."""
 _WAITS = "a call of its tools waits for a person's word; give it, and take the run up again"
 _UNREPLIED = "it was cut off before the model had gone on from the words that its prompt ends with; ask it anew"
-_NOWHERE = Context()
 
 
 class UnknownModel(UsageError):
@@ -59,16 +62,26 @@ class Query(Struct, frozen=True, kw_only=True):
     iterations: int
     run: str = ""
     """Where it is on record, if it was asked before."""
+    context: Context = _NOWHERE
+    """Who asks, and as part of what."""
 
 
 class Asker:
     """Keeps what queries share: an executor without tools, and a runner for each model."""
 
     def __init__(
-        self, spend: Spending, journal: Journal | None, policy: Policy, iterations: int, clock: Clock, new_id: NewId
+        self,
+        spend: Spending,
+        journal: Journal | None,
+        policy: Policy,
+        iterations: int,
+        tracer: Tracer | None,
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
         self._spend = spend
         self._journal = journal
+        self._tracer = tracer
         self._policy = replace(policy, concurrency=1, confirm_side_effects=False)
         self._iterations = iterations
         self._clock = clock
@@ -119,11 +132,12 @@ class Asker:
 
     def _without_tools(self) -> Executor:
         if self._executor is None:
-            self._executor = Executor(NO_TOOLS, journal=self._journal, clock=self._clock)
+            self._executor = Executor(NO_TOOLS, journal=self._journal, tracer=self._tracer, clock=self._clock)
         return self._executor
 
     async def _with_tools(self, query: Query, model: Model, run: str, meter: Meter) -> Conversation:
-        async with Executor(query.tools, policy=self._policy, journal=self._journal, clock=self._clock) as executor:
+        journal, tracer, clock = self._journal, self._tracer, self._clock
+        async with Executor(query.tools, policy=self._policy, journal=journal, tracer=tracer, clock=clock) as executor:
             return await self._run(executor, self._runner(executor, model, query), query, run, meter)
 
     def _runner(self, executor: Executor, model: Model, query: Query) -> Runner:
@@ -146,7 +160,7 @@ class Asker:
         return runner
 
     async def _run(self, executor: Executor, runner: Runner, query: Query, run: str, meter: Meter) -> Conversation:
-        context = Context(run=run) if run else _NOWHERE
+        context = msgspec.structs.replace(query.context, run=run) if run else query.context
         reason: str | None = "failed"
         try:
             conversation = query.conversation
@@ -158,6 +172,9 @@ class Asker:
             meter.take(conversation)
             reason = None if _waits(query, conversation) else "done"  # one that waits is not at its end
             return conversation
+        except asyncio.CancelledError:
+            reason = "stopped"
+            raise
         finally:
             if self._journal is not None and reason is not None:
                 await to_the_end(executor.finish(run, reason))

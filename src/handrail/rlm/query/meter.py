@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from handrail.core.events import ModelEvent
 from handrail.core.messages import AssistantMessage, Conversation
 from handrail.core.model import ModelRequest
-from handrail.core.ports import Model
+from handrail.core.ports import Model, provider_of
 from handrail.rlm.query.spending import NOTHING, Spending
 from handrail.rlm.values import UsageSummary
 
@@ -47,6 +47,10 @@ class Metered:
     @property
     def name(self) -> str:
         return self._model.name
+
+    @property
+    def provider(self) -> str | None:
+        return provider_of(self._model)
 
     @property
     def searches_tools(self) -> bool:

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, nested_id, new_id
 from handrail.core.model import ToolOffer
-from handrail.core.ports import Clock, Journal, Model, SystemClock
+from handrail.core.ports import Clock, Journal, Model, SystemClock, Tracer
 from handrail.execute.policy import Policy
 from handrail.rlm.query import forms
 from handrail.rlm.query.asking import NO_TOOLS, Asker, Query, UnknownModel, failed_by
@@ -46,6 +47,7 @@ class Queries:
         iterations: int = 10,
         spend: Spending | None = None,
         on_request: OnRequest | None = None,
+        tracer: Tracer | None = None,
         clock: Clock = SystemClock(),
         new_id: NewId = new_id,
     ) -> None:
@@ -57,6 +59,7 @@ class Queries:
             iterations: Replies of a model with tools before it has to answer, unless a query says otherwise.
             on_request: Told of each query and its answer; of a batch, of each prompt on its own. A model that
                 failed is in the `error` of the completion. What it raises is logged, the first time.
+            tracer: Makes spans of each query, its turns and its calls, below that of the `context` that it is asked in.
         """
         if concurrency < 1 or iterations < 1:
             raise UsageError("concurrency and iterations must be at least 1")
@@ -64,7 +67,7 @@ class Queries:
         self.default = default
         self.sub = sub
         self.spend = spend or Spending()
-        self._asker = Asker(self.spend, journal, policy, iterations, clock, new_id)
+        self._asker = Asker(self.spend, journal, policy, iterations, tracer, clock, new_id)
         self._concurrency = concurrency
         self._iterations = iterations
         self._on_request = on_request
@@ -85,10 +88,11 @@ class Queries:
         max_iterations: int | None = None,
         depth: int = 1,
         run: str = "",
+        context: Context = Context(),
     ) -> RLMChatCompletion:
         """Ask once; with tools, until the model answers without calling one.
 
-        A `run` that is on record already is taken up where it was cut off.
+        A `run` that is on record already is taken up where it was cut off. The `context` says who asks.
 
         Raises:
             ValueError: The query cannot be asked as it is.
@@ -99,7 +103,9 @@ class Queries:
             raise ValueError(forms.NEEDS_HANDLER)
         made = NO_TOOLS if tools is None or tool_handler is None else handled(tools, tool_handler)
         request = LMRequest(prompt=prompt, model=model, depth=depth)
-        return await self._settle(self._read(request, response_format, tools, made, tool_choice, max_iterations, run))
+        return await self._settle(
+            self._read(request, response_format, tools, made, tool_choice, max_iterations, run, context)
+        )
 
     async def batched(
         self,
@@ -113,6 +119,7 @@ class Queries:
         max_iterations: int | None = None,
         depth: int = 1,
         run: str = "",
+        context: Context = Context(),
     ) -> list[RLMChatCompletion]:
         """Ask for each prompt on its own, some at once; the answers are in the order of the prompts.
 
@@ -137,7 +144,7 @@ class Queries:
             some, by = sets[at]
             ready = made[id(some), id(by)]
             own = nested_id(run, str(at)) if run else ""
-            return self._read(request, formats[at], some, ready, tool_choice, max_iterations, own)
+            return self._read(request, formats[at], some, ready, tool_choice, max_iterations, own, context)
 
         plain = tools is None and response_formats is None and tool_choice is None
         for at, prompt in enumerate(prompts):  # nothing is asked unless everything can be
@@ -155,6 +162,7 @@ class Queries:
         tool_choice: Any = None,
         depth: int = 1,
         run: str = "",
+        context: Context = Context(),
     ) -> RLMChatCompletion:
         """Ask once, and leave the calls that the model makes to the asker: they are in `tool_calls`.
 
@@ -166,7 +174,7 @@ class Queries:
         definitions = forms.definitions_of(tools or ())
         offers = tuple(ToolOffer(each.name, each.description, each.input_schema) for each in definitions)
         request = LMRequest(prompt=prompt, model=model, depth=depth)
-        query = self._read(request, response_format, tools, NO_TOOLS, tool_choice, None, run, offers)
+        query = self._read(request, response_format, tools, NO_TOOLS, tool_choice, None, run, context, offers)
         return await self._settle(query)
 
     def _read(
@@ -178,6 +186,7 @@ class Queries:
         tool_choice: Any,
         max_iterations: int | None,
         run: str,
+        context: Context,
         external: tuple[ToolOffer, ...] = (),
     ) -> Query:
         iterations = self._iterations if max_iterations is None else max_iterations
@@ -185,7 +194,7 @@ class Queries:
             raise ValueError(f"Invalid max_iterations: at least 1, not {iterations!r}")
         conversation = forms.conversation_of(request.prompt)
         if response_format is None and tools is None and tool_choice is None:
-            return Query(request=request, conversation=conversation, iterations=iterations, run=run)
+            return Query(request=request, conversation=conversation, iterations=iterations, run=run, context=context)
         request.response_format, request.tools, request.tool_choice = response_format, tools, tool_choice
         names = [*(tool.name for tool in made), *(offer.name for offer in external)]
         return Query(
@@ -197,6 +206,7 @@ class Queries:
             choice=forms.choice_of(tool_choice, names),
             iterations=iterations,
             run=run,
+            context=context,
         )
 
     def route(self, model: str | None, depth: int = 1) -> Model:

@@ -22,7 +22,7 @@ from handrail.execute.whole import to_the_end
 from handrail.rlm.query import sentinel
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.repl.calling import OTHER, Caller
-from handrail.rlm.repl.channel import Channel, Channels, Waiting, Waits, settle
+from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waiting, Waits, settle
 from handrail.rlm.repl.tools import QUERIES, VALUE_ERROR, completions_of
 from handrail.rlm.values import RLMChatCompletion
 from handrail.sandbox.port import JSON, HostError
@@ -100,8 +100,13 @@ class Bridge:
         key = self._levels[-1].key()
         if name in QUERIES and value.get("tools") is not None:
             return await self._go_on(self._begin(name, value, key))
-        result = await self._caller.invoke(name, value, key=key)
-        return {"done": self._answer(name, value, result)} if name in QUERIES else _value(result)
+        if name not in QUERIES:
+            return _value(await self._caller.invoke(name, value, key=key))
+        try:
+            result = await self._caller.invoke(name, value, key=key)
+        except asyncio.CancelledError:
+            raise CutOff from None
+        return {"done": self._answer(name, value, result)}
 
     def again(self) -> None:
         """The interpreter ended, and the cells are run again from the first: under the same keys. Queries that are
@@ -135,6 +140,8 @@ class Bridge:
             await asyncio.wait({asked.task, following}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.task.done():
                 return {"calls": [self._put_to_code(asked, following.result())]}
+        except asyncio.CancelledError:
+            raise CutOff from None
         finally:
             following.cancel()
         self._forget(nested_id(self._call_id, asked.key))
@@ -217,6 +224,8 @@ class Bridge:
         """The cell is to be run again from its beginning: its queries stop where they would need it, and do not end."""
         for asked in self._under_way.values():
             asked.channel.pause(why.message)
+        if isinstance(why, CutOff):
+            return  # nobody waits for what the models are about to say
         await asyncio.wait([asked.task for asked in self._under_way.values()])
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
+from handrail.core.events import CallIntended, CallSettled
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
 from handrail.execute.executor import Executor
@@ -32,18 +33,30 @@ class Carried:
     def __init__(self, most: int = ReplLimits().calls_bytes) -> None:
         self._most = most
         self._carried = 0
+        self._counted: set[tuple[str, bool]] = set()
+        """Calls, and whether it is their answers: one that is made again carries nothing more."""
 
-    def check(self) -> None:
+    def check(self, call_id: str) -> None:
         """
         Raises:
             HostError: There is no room for another call.
         """
-        if self._carried > self._most:
+        if self._carried > self._most and (call_id, False) not in self._counted:
             much = f"the calls of this run carry more than {self._most:,} bytes, and all of that is kept"
             raise HostError(f"{much}; nothing more can be called. Answer with what you have")
 
-    def add(self, value: JSON) -> None:
-        self._carried += _weight(value)
+    def add(self, call_id: str, value: JSON, *, is_answer: bool) -> None:
+        if (call_id, is_answer) not in self._counted:
+            self._counted.add((call_id, is_answer))
+            self._carried += _weight(value)
+
+    def recorded(self, event: CallIntended | CallSettled) -> None:
+        """A call that an earlier process made, or had answered."""
+        match event:
+            case CallIntended():
+                self.add(event.call_id, event.arguments, is_answer=False)
+            case CallSettled(result=ToolResult() as result):
+                self.add(event.call_id, result.content, is_answer=True)
 
 
 class Live:
@@ -57,10 +70,11 @@ class Live:
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
     ) -> ToolResult:
-        self._carried.check()
-        self._carried.add(arguments)
+        id = nested_id(self._invocation.id, key)
+        self._carried.check(id)
+        self._carried.add(id, arguments, is_answer=False)
         result = await self._invocation.invoke(name, arguments, scopes, key=key)
-        self._carried.add(result.content)
+        self._carried.add(id, result.content, is_answer=True)
         if _is_another(result):
             raise HostError(OTHER)
         if self._pauses and result.outcome == "needs_confirmation":

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from handrail.core.context import Context
 from handrail.core.errors import Outcome, ToolError
 from handrail.core.invocation import Invocation
 from handrail.sandbox.port import JSON
@@ -22,6 +23,23 @@ class Waits(ToolError):
 
     def __init__(self, message: str) -> None:
         super().__init__(self.outcome, message)
+
+
+class CutOff(Waits):
+    """Whoever ran it went away while models were asked. It has no end, so that what they have answered by then is not
+    asked again when the run is taken up."""
+
+    def __init__(self) -> None:
+        super().__init__("it was cut off while models were asked; take the run up again")
+
+
+def is_late(context: Context) -> bool:
+    """Whether the time of a call is up: then that is what ended it."""
+    return context.deadline is not None and context.deadline - asyncio.get_running_loop().time() < _SOON
+
+
+_SOON = 0.001
+"""Seconds: a loop may be that early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +89,16 @@ class Channel:
         self._answers.add(answer)
         try:
             return await answer
+        except asyncio.CancelledError:
+            if not self._pause:
+                raise
+            raise Waits(self._pause) from None
         finally:
             self._answers.discard(answer)
+
+    @property
+    def is_paused(self) -> bool:
+        return bool(self._pause)
 
     def pause(self, why: str) -> None:
         """Have no call answered any more, nor given up: each is put to the code again when its query is taken up."""

@@ -23,7 +23,7 @@ from handrail.core.messages import (
 )
 from handrail.rlm import prompts
 from handrail.rlm.repl.turns import Block, Ran, ran_of
-from handrail.run.runner import FINALISE
+from handrail.run.one import FINALISE
 
 OUTPUT = 20_000
 """Characters of one block's output that are shown."""

@@ -6,16 +6,20 @@ call, and are taken up where they were. What they answer is whole completions, s
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from handrail.core.errors import ToolError
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
+from handrail.rlm.asked import of_query
 from handrail.rlm.query.asking import WAITING
 from handrail.rlm.query.forms import check_pictures
 from handrail.rlm.query.handled import DAY
 from handrail.rlm.query.queries import Queries
-from handrail.rlm.repl.channel import Channels, Waits
+from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waits, is_late
 from handrail.rlm.values import RLMChatCompletion
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
@@ -41,14 +45,16 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
         asked, channel = invocation.arguments, channels.get(invocation.id)
         try:
             check_pictures([asked.get("prompt")])
-            completion = await queries.query(
-                asked.get("prompt"),
-                response_format=asked.get("response_format"),
-                tool_handler=channel,
-                depth=depth,
-                run=run_of(invocation),
-                **_options(asked),
-            )
+            with left_open(invocation, channel):
+                completion = await queries.query(
+                    asked.get("prompt"),
+                    response_format=asked.get("response_format"),
+                    tool_handler=channel,
+                    depth=depth,
+                    run=run_of(invocation),
+                    context=of_query(invocation.context),
+                    **_options(asked),
+                )
         except ValueError as error:
             raise ToolError(VALUE_ERROR, str(error)) from error
         check_waiting(completion)
@@ -60,14 +66,16 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
             channel.of_batch(run)
         try:
             check_pictures(asked.get("prompts"))
-            completions = await queries.batched(
-                asked.get("prompts"),
-                response_formats=asked.get("response_formats"),
-                tool_handler=channel,
-                depth=depth,
-                run=run,
-                **_options(asked),
-            )
+            with left_open(invocation, channel):
+                completions = await queries.batched(
+                    asked.get("prompts"),
+                    response_formats=asked.get("response_formats"),
+                    tool_handler=channel,
+                    depth=depth,
+                    run=run,
+                    context=of_query(invocation.context),
+                    **_options(asked),
+                )
         except ValueError as error:
             raise ToolError(VALUE_ERROR, str(error)) from error
         check_waiting(*completions)
@@ -96,6 +104,22 @@ def query_tool(name: str, description: str, handler: Any) -> Tool:
 def run_of(invocation: Invocation) -> str:
     """The run of a query: named after the call, so that asking again takes it up."""
     return nested_id(invocation.context.run, invocation.id) if invocation.context.run else invocation.id
+
+
+@contextmanager
+def left_open(invocation: Invocation, channel: Channel | None = None) -> Iterator[None]:
+    """Whoever goes away while models are asked leaves the call without an end: made again, it goes on with the answers
+    that there are. Not if time is up, which is an end, nor if its own code has left the query behind.
+
+    Raises:
+        CutOff: In the place of the cancellation.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        if is_late(invocation.context) or (channel is not None and not channel.is_paused):
+            raise
+        raise CutOff from None
 
 
 def check_waiting(*completions: RLMChatCompletion) -> None:

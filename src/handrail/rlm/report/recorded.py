@@ -12,12 +12,14 @@ from handrail.core.messages import (
     InvocationMessage,
     Message,
     ResultMessage,
+    Usage,
     UserMessage,
 )
 from handrail.rlm.prompts import question_in
 from handrail.rlm.repl import turns as told
 from handrail.rlm.report.logged import DEEPEST, used_by
 from handrail.rlm.report.tree import BELOW, Block, Proof, Query, Run, Said, Turn, Used, by_model
+from handrail.rlm.used import said
 from handrail.run.history import conversation_of
 
 History = Callable[[str], Iterable[Recorded]]
@@ -46,19 +48,17 @@ def _run(history: History, run: str, proof: Proof | None, depth: int) -> Run:
     last = conversation.messages[-1] if conversation.messages else None
     final = next((turn.final for turn in reversed(turns) if turn.final is not None), None)
     ended = next((event.reason for event in reversed(events) if isinstance(event, RunFinished)), "cut off")
-    # The answer that ends a run is repeated there by the program, which asked no model for it.
-    asked = conversation.messages[:-1] if final is not None else conversation.messages
-    replies = [each for each in asked if isinstance(each, AssistantMessage) and each.model]
+    replies = [(model, _used(usage)) for model, usage in said(events) if model]
     below = [each for turn in turns for query in turn.queries for each in used_by(query)]
     return Run(
-        model=replies[0].model if replies else "unknown model",
+        model=replies[0][0] if replies else "unknown model",
         question=next((question_in(each.text) for each in conversation.messages if isinstance(each, UserMessage)), ""),
         answer=last.text if final is None and isinstance(last, AssistantMessage) else final,
         partial=final is None,
         why="" if final is not None else ended,
         turns=turns,
         seconds=_seconds(events),
-        used=by_model([*((each.model, _used(each)) for each in replies), *below]),
+        used=by_model([*replies, *below]),
         started=started,
         id=run,
         proof=proof,
@@ -76,7 +76,7 @@ def _turn(run: str, number: int, turn: told.Turn, history: History, depth: int) 
         ),
         final=ran.final.text if ran.final is not None else None,
         seconds=max(turn.result.at - turn.said.at, 0) / 1000 if turn.result.at else sum(b.seconds for b in ran.blocks),
-        used=_used(turn.said),
+        used=_used(turn.said.usage),
         notes=ran.notices,
     )
 
@@ -98,20 +98,20 @@ def _query(run: str, query: told.Query, history: History, depth: int) -> Query:
     """The question in short, as the block has it; with the whole of it, where its own run is on record."""
     # What a run began has an id below its own; another id, in a record that somebody made up, might lead around.
     messages = _of_its_own(query.run, history) if query.run.startswith(f"{run}.") else ()
-    said = tuple(_said(message) for message in messages)
-    begins = next((at for at, each in enumerate(said) if each.role == "assistant"), len(said))
+    words = tuple(_said(message) for message in messages)
+    begins = next((at for at, each in enumerate(words) if each.role == "assistant"), len(words))
     is_run = any(isinstance(each, InvocationMessage) and each.call.name == told.REPL for each in messages)
     nested = _below(history, query, depth + 1) if is_run else None
     used = Used(query.calls, query.input_tokens, query.output_tokens, query.cost)
     return Query(
         model=query.model,
-        prompt=said[:begins] or (Said("user", query.prompt),),
-        answer=said[-1].text if begins < len(said) and said[-1].role == "assistant" else query.response,
+        prompt=words[:begins] or (Said("user", query.prompt),),
+        answer=words[-1].text if begins < len(words) and words[-1].role == "assistant" else query.response,
         seconds=query.seconds,
         used=nested.total if nested is not None and nested.used else used,
         error=query.error or "",
         run=query.run,
-        between=() if is_run else said[begins:-1],
+        between=() if is_run else words[begins:-1],
         nested=nested,
     )
 
@@ -140,8 +140,7 @@ def _said(message: Message) -> Said:
     return Said("system", message.text)
 
 
-def _used(message: AssistantMessage) -> Used:
-    usage = message.usage
+def _used(usage: Usage | None) -> Used:
     return Used(1) if usage is None else Used(1, usage.input_tokens, usage.output_tokens, usage.cost)
 
 

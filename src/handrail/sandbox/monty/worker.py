@@ -58,12 +58,13 @@ class Worker:
 
     def memory(self) -> int | None:
         """Bytes of its own, if that can be known. How much of its program is in memory as well, the system decides."""
-        if not self._is_alive():
+        if self._handle < 0:
             return None
         with suppress(OSError), open(f"/proc/{self._pid}/statm") as told:
             _, resident, of_files, *_ = map(int, told.read().split())
-            return (resident - of_files) * _PAGE
-        return None  # it has ended meanwhile
+            if self._is_alive():  # asked last: so it was not another's that was read
+                return (resident - of_files) * _PAGE
+        return None
 
     def _is_alive(self) -> bool:
         """Its number may be another's as soon as it has ended; the handle never is."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from msgspec.structs import replace
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,17 +20,23 @@ from handrail.core.errors import BusError, UsageError
 from handrail.core.redact import Secret
 from handrail.core.trace import traceparent
 from handrail.server.gateways.asked import Asked, Ended
-from handrail.server.gateways.failures import OVERLOADED, Failure, failure_of
+from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.gateway import Gateway, GatewayModel
 from handrail.server.gateways.listing import listed
 from handrail.server.gateways.memory import Memory
-from handrail.server.gateways.pipe import Pipe
+from handrail.server.gateways.pipe import Pipe, Tape
 from handrail.server.gateways.plan import Plan, runner_for, with_tools
+from handrail.server.gateways.repeats import Answer, Kept, Repeats, cut_off, other_request
+from handrail.server.gateways.responses import headers_of, refusal, to_keep, whole
+from handrail.server.gateways.sent import Sent
 from handrail.server.gateways.talk import Talk
 from handrail.server.gateways.told import ClientGone, EventStream, unless_gone
 from handrail.server.gateways.waiting import Taken, taken_up
-from handrail.server.gateways.wire import Wire, encode
+from handrail.server.gateways.wire import Wire
 from handrail.server.gateways.wires import ANTHROPIC, OPENAI, WIRES
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CHAT = CapabilityDescriptor(name="llm.chat", version=(2, 0))
 """The right to use the gateway at all."""
@@ -50,6 +57,7 @@ class _Desk:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._memory = Memory(gateway.bounds.kept, gateway.bounds.kept_characters)
+        self._repeats = Repeats(gateway.bounds, gateway.now)
         self._under_way = 0
         self._taken: set[str] = set()
         """Runs that were taken up and are worked on."""
@@ -62,7 +70,7 @@ class _Desk:
             except (ClientGone, ClientDisconnect):
                 return Response(status_code=499)  # for the log; nobody reads it
             except Exception as error:
-                return _refusal(wire, failure_of(error), run)
+                return refusal(wire, failure_of(error), run)
 
         return answer
 
@@ -73,43 +81,63 @@ class _Desk:
         if self._under_way >= bounds.at_once:
             why = f"{self._under_way} answers are under way; ask again"
             raise BusError("capacity_exceeded", why, retry_after_ms=1_000)
+        with self._one_more():
+            body = await _body(request, bounds.body)
+            asked = await _soon(len(body), wire.read, body, request.headers, bounds.body)
+            model = self._model(asked.model)
+            caller = with_tools(await self._admitted(caller, token, model.name), self._gateway.executor)
+            sent = await _soon(len(body), Sent.of, wire.name, caller.id, request.headers, body)
+            async with nullcontext() if sent.key is None else self._repeats.finding:
+                found = self._repeats.find(sent)
+                if found is None:
+                    plan = await self._plan(wire, request, asked, model, caller, sent, run)
+                    self._gateway.life.check()
+                    found = self._begin(plan, sent)
+                if isinstance(found, Kept):
+                    return found.response()
+                if found.cut_off:
+                    raise cut_off()
+                pipe = self._repeats.begin(found, sent)
+        return await self._told(request, found, pipe)
+
+    @contextmanager
+    def _one_more(self) -> Iterator[None]:
         self._under_way += 1
         try:
-            asked = await _read(wire, await _body(request, bounds.body), request.headers, bounds.body)
-            plan = await self._plan(wire, request, asked, caller, token, run)
-            self._gateway.life.check()
-        except BaseException:
+            yield
+        finally:
             self._under_way -= 1
-            raise
-        pipe = Pipe(bounds.ahead)
-        talk = Talk(plan, pipe, self._memory)
-        self._gateway.life.begin(talk)
-        talk.task.add_done_callback(lambda task: self._over(talk))
-        try:
-            return await (self._streamed if asked.stream else self._whole)(request, plan, talk, pipe)
-        except BaseException:
-            await talk.leave()
-            raise
 
-    def _over(self, talk: Talk) -> None:
+    def _begin(self, plan: Plan, sent: Sent) -> Answer:
+        pipe = Pipe(self._gateway.bounds.ahead) if sent.key is None else Tape()
+        answer = Answer(plan, Talk(plan, pipe, self._memory), pipe, sent)
+        self._under_way += 1
+        self._gateway.life.begin(answer.talk)
+        answer.talk.task.add_done_callback(lambda task: self._over(answer))
+        return answer
+
+    def _over(self, answer: Answer) -> None:
         self._under_way -= 1
-        self._taken.discard(talk.run)
-        self._gateway.life.ended(talk)
+        self._taken.discard(answer.talk.run)
+        if answer.sent.key is not None:
+            self._repeats.keep(answer, to_keep(answer))
+        self._gateway.life.ended(answer.talk)
 
     # ── from what is asked to a run ──────────────────────────────────────────────────
 
     async def _plan(
-        self, wire: Wire, request: Request, asked: Asked, caller: Caller, token: Secret | None, run: str
+        self, wire: Wire, request: Request, asked: Asked, model: GatewayModel, caller: Caller, sent: Sent, run: str
     ) -> Plan:
         gateway = self._gateway
-        model = self._model(asked.model)
-        caller = with_tools(await self._admitted(caller, token, model.name), gateway.executor)
         if asked.only is not None:
             asked = replace(asked, tools=tuple(tool for tool in asked.tools if tool.name in asked.only))
         runner = runner_for(gateway, asked, model, caller)
-        taken = Taken.anew(self._memory.restored(caller.id, asked.messages))
+        run = asked.ours.run or sent.run or run
+        taken: Taken | None = None
         if asked.ours.run is not None:
-            run, taken = asked.ours.run, await self._take_up(asked.ours.run, caller, asked)
+            taken = await self._take_up(run, caller, asked)
+        elif sent.run is not None:
+            taken = await self._known(run, caller, asked)
         trace = traceparent(request.headers.get("traceparent"))
         return Plan(
             asked=asked,
@@ -117,10 +145,22 @@ class _Desk:
             runner=runner,
             executor=gateway.executor,
             context=Context(run=run, principal=caller.principal, token=caller.token, trace=trace),
-            taken=taken,
+            taken=taken or Taken.anew(self._memory.restored(caller.id, asked.messages)),
             writer=wire.writer(gateway.new_id(wire.id), int(gateway.now()), asked.model or model.name, asked),
             may_call=asked.choice != "none" and bool(runner.may_call or asked.tools),
         )
+
+    async def _known(self, run: str, caller: Caller, asked: Asked) -> Taken | None:
+        """What the record has of the request with a key, whose client was told nothing of it as far as is known."""
+        if not await self._gateway.executor.history(run):
+            return None
+        try:
+            taken = await self._take_up(run, caller, asked)
+        except BusError as error:
+            if error.details.get("param") != "messages":
+                raise
+            raise other_request() from error
+        return replace(taken, told=taken.asked)
 
     def _model(self, name: str | None) -> GatewayModel:
         try:
@@ -147,27 +187,42 @@ class _Desk:
 
     # ── from a run to an answer ──────────────────────────────────────────────────────
 
-    async def _whole(self, request: Request, plan: Plan, talk: Talk, pipe: Pipe) -> Response:
+    async def _told(self, request: Request, answer: Answer, pipe: Pipe) -> Response:
+        try:
+            response = await (self._streamed if answer.plan.asked.stream else self._whole)(request, answer, pipe)
+        except BaseException:
+            await self._left(answer, pipe)
+            raise
+        self._repeats.told(answer)
+        return response
+
+    async def _left(self, answer: Answer, pipe: Pipe) -> None:
+        if isinstance(answer.pipe, Tape):
+            answer.pipe.let_go(pipe)
+        await self._repeats.left(answer)
+
+    async def _whole(self, request: Request, answer: Answer, pipe: Pipe) -> Response:
+        plan, talk = answer.plan, answer.talk
         try:
             ended = await unless_gone(request.receive, _outcome(talk))
         except ClientGone:
             raise
         except Exception as error:
-            return _refusal(plan.wire, failure_of(error), talk.run, again=not talk.changed)
-        return _json(plan.writer.whole(ended), talk.run)
+            return refusal(plan.wire, failure_of(error), talk.run, again=not talk.changed)
+        return whole(plan.writer.whole(ended), talk.run)
 
-    async def _streamed(self, request: Request, plan: Plan, talk: Talk, pipe: Pipe) -> Response:
+    async def _streamed(self, request: Request, answer: Answer, pipe: Pipe) -> Response:
         """Nothing is sent until something is said, so that the status can tell of what goes wrong before that."""
         bounds = self._gateway.bounds
         await unless_gone(request.receive, pipe.wait(bounds.keep_alive))
         if pipe.ended:
-            return await self._whole(request, plan, talk, pipe)
-        await talk.begin()
+            return await self._whole(request, answer, pipe)
+        await answer.talk.begin()
         return EventStream(
-            talk,
+            partial(self._left, answer, pipe),
             pipe,
-            plan.wire.alive,
-            _headers(talk.run),
+            answer.plan.wire.alive,
+            headers_of(answer.talk.run),
             keep_alive=bounds.keep_alive,
             write_seconds=bounds.write_seconds,
         )
@@ -183,9 +238,9 @@ class _Desk:
                     await gateway.identify(caller, token)
                 elif gateway.admission is not None:
                     await gateway.admission.admit(caller, token, CHAT, {})
-            return _json(listed(wire, gateway.names(), request.path_params.get("name")), id)
+            return whole(listed(wire, gateway.names(), request.path_params.get("name")), id)
         except Exception as error:
-            return _refusal(wire, failure_of(error), id)
+            return refusal(wire, failure_of(error), id)
 
 
 @contextmanager
@@ -200,20 +255,18 @@ def _about_the_key() -> Iterator[None]:
 
 
 async def _outcome(talk: Talk) -> Ended:
-    """How a talk ends. Who no longer waits for that ends it."""
-    try:
-        await asyncio.wait({talk.task})
-    except asyncio.CancelledError:
-        await talk.leave()
-        raise
+    """How a talk ends; it goes on if nobody waits here any more."""
+    await asyncio.wait({talk.task})
+    if talk.task.cancelled():
+        raise cut_off() if talk.changed else BusError("partition", "it was ended; ask again")
     return talk.task.result()
 
 
-async def _read(wire: Wire, body: bytes, headers: Headers, most: int) -> Asked:
+async def _soon(size: int, read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """A long history, or pictures in it, would hold the loop up."""
-    if len(body) < _SHORT:
-        return wire.read(body, headers, most)
-    return await asyncio.to_thread(wire.read, body, headers, most)
+    if size < _SHORT:
+        return read(*given, **named)
+    return await asyncio.to_thread(read, *given, **named)
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -229,22 +282,3 @@ async def _body(request: Request, most: int) -> bytes:
             raise BusError("bad_request", f"the request is longer than {most} bytes", status=413)
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _headers(id: str) -> dict[str, str]:
-    return {"x-request-id": id, "request-id": id, "x-handrail-run": id, "cache-control": "no-store"}
-
-
-def _json(said: object, id: str) -> Response:
-    return Response(encode(said), media_type="application/json", headers=_headers(id))
-
-
-def _refusal(wire: Wire, failure: Failure, id: str, *, again: bool = True) -> Response:
-    if failure.status == OVERLOADED:
-        failure = replace(failure, status=wire.overloaded)
-    return Response(
-        encode(wire.failed(failure, id)),
-        failure.status,
-        media_type="application/json",
-        headers={**_headers(id), **failure.headers(again=again)},
-    )

@@ -94,6 +94,7 @@ def _of_bus(error: BusError) -> Failure:
         param=param if isinstance(param, str) and param else None,
         retry_after_ms=error.retry_after_ms,
         api_details=error.details.get("api_details"),
+        lasting=error.outcome == "in_doubt",
     )
 
 

@@ -74,6 +74,12 @@ class GatewayLimits(Struct, frozen=True, kw_only=True):
     kept: int = 1_000
     """Answers of which is remembered what their clients will come back with and do not know."""
     kept_characters: int = 16 * 1024 * 1024
+    kept_seconds: float = 24 * 3600.0
+    """That an answer with an `Idempotency-Key` is kept; so many of so many bytes as above."""
+    alone: float = 600.0
+    """Seconds that an answer with such a key goes on while nobody waits for it."""
+    linger: float = 30.0
+    """Seconds that one without waits for the retry of a client whose own patience was over."""
 
 
 @dataclass(frozen=True, kw_only=True)

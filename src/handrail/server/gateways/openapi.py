@@ -14,6 +14,12 @@ from handrail.server.gateways.wires import ANTHROPIC, OPENAI
 Schema = dict[str, Any]
 
 _OBJECT = {"type": "object"}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same key with the same request gets the same answer, and nothing runs a second time.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+}
 _ERROR = {
     "description": "Why it is not answered, in the form of the API.",
     "content": {"application/json": {"schema": {"type": "object", "required": ["error"]}}},
@@ -59,6 +65,7 @@ def _post(summary: str, kind: type) -> Schema:
     answers = {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {}}}
     return {
         "summary": summary,
+        "parameters": [_KEY],
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
         "responses": {
             "200": {"description": "The answer, whole or as a stream.", "content": answers},

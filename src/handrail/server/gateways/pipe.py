@@ -62,3 +62,40 @@ class Pipe:
         if not self._closed:
             self._filled.clear()
         return data
+
+
+class Tape:
+    """One writer, any number of readers, each from the beginning: all that was written is kept, and nobody waits."""
+
+    def __init__(self) -> None:
+        self._frames: list[bytes] = []
+        self._readers: list[Pipe] = []
+        self._closed = False
+
+    async def put(self, frame: bytes) -> None:
+        self._frames.append(frame)
+        for reader in self._readers:
+            reader.push(frame)
+
+    def close(self) -> None:
+        self._closed = True
+        for reader in self._readers:
+            reader.close()
+
+    def reader(self) -> Pipe:
+        pipe = Pipe(0)
+        for frame in self._frames:
+            pipe.push(frame)
+        if self._closed:
+            pipe.close()
+        self._readers.append(pipe)
+        return pipe
+
+    def let_go(self, reader: Pipe) -> None:
+        """That one reads no more."""
+        self._readers = [each for each in self._readers if each is not reader]
+
+    @property
+    def data(self) -> bytes:
+        """All of it, in one piece."""
+        return b"".join(self._frames)

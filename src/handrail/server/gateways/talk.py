@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 from handrail.core.calls import ToolCall
@@ -18,13 +19,13 @@ from handrail.core.events import (
     ReplyFinished,
     TextDelta,
 )
-from handrail.core.messages import AssistantMessage, Conversation, Message, ResultMessage, StopReason
+from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, Message, ResultMessage, StopReason
 from handrail.execute.whole import to_the_end
 from handrail.run.history import unanswered
 from handrail.server.gateways.asked import Ended, Waiting
 from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.memory import Memory
-from handrail.server.gateways.pipe import Pipe
+from handrail.server.gateways.pipe import Pipe, Tape
 from handrail.server.gateways.plan import Plan
 from handrail.server.gateways.wire import comment
 
@@ -35,7 +36,7 @@ BETWEEN = "\n\n"
 class Talk:
     """Begun when it is made. It ends by itself, or by `end`."""
 
-    def __init__(self, plan: Plan, pipe: Pipe, memory: Memory) -> None:
+    def __init__(self, plan: Plan, pipe: Pipe | Tape, memory: Memory) -> None:
         self._plan = plan
         self._pipe = pipe
         self._memory = memory
@@ -55,6 +56,8 @@ class Talk:
         self._leaving = False
         self.changed = False
         """Whether something was begun that must not be done twice."""
+        self.failed = False
+        """Whether it ended without the answer, also where the stream had begun."""
         self.task = asyncio.create_task(self._run())
         self.task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
@@ -89,6 +92,7 @@ class Talk:
             self._pipe.close()
 
     async def _failed(self, error: Exception) -> Ended:
+        self.failed = True
         if not self._begun:
             raise error
         await self._send(self._plan.wire.broken(failure_of(error), self.run))
@@ -97,6 +101,7 @@ class Talk:
     async def _answer(self) -> Ended:
         plan, reason = self._plan, "cancelled"
         try:
+            await self._say_again(plan.taken.conversation.messages[plan.taken.told :])
             conversation = await plan.runner.run(
                 plan.taken.conversation,
                 plan.context,
@@ -105,8 +110,6 @@ class Talk:
                 external=plan.asked.tools,
             )
             await self._let_go()  # of a reply that was cut off
-            if len(conversation) == len(plan.taken.conversation):
-                await self._say_again(conversation.messages[plan.taken.told :])
             ended = self._ended(conversation)
             reason = "handed over" if ended.calls else "waits" if ended.waiting else "done"
             return ended
@@ -175,9 +178,10 @@ class Talk:
                 await self._say(words)
 
     async def _say_again(self, answer: tuple[Message, ...]) -> None:
-        """What a run that was over when it was taken up has on record as its answer."""
-        for message in answer:
-            if isinstance(message, AssistantMessage) and message.text:
+        """What a run that is taken up has on record of its answer."""
+        for message, after in pairwise((*answer, None)):
+            beside_a_call = self._held is not None and isinstance(after, InvocationMessage)
+            if isinstance(message, AssistantMessage) and message.text and not beside_a_call:
                 await self._say(message.text)
                 self._new_reply = True
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from handrail.server.gateways.pipe import Pipe
-from handrail.server.gateways.talk import Talk
 
 T = TypeVar("T")
 
@@ -55,14 +54,21 @@ async def _stopped(task: asyncio.Task[Any]) -> None:
 
 
 class EventStream(Response):
-    """The frames of a talk, until it ends or the client is gone; then the talk is ended too."""
+    """The frames of a talk, until it ends or the client is gone; `leave` is told of either."""
 
     def __init__(
-        self, talk: Talk, pipe: Pipe, alive: bytes, headers: dict[str, str], *, keep_alive: float, write_seconds: float
+        self,
+        leave: Callable[[], Awaitable[None]],
+        pipe: Pipe,
+        alive: bytes,
+        headers: dict[str, str],
+        *,
+        keep_alive: float,
+        write_seconds: float,
     ) -> None:
         super().__init__(headers={**STREAM_HEADERS, **headers})
         del self.headers["content-length"]
-        self._talk = talk
+        self._leave = leave
         self._pipe = pipe
         self._alive = alive
         self._keep_alive = keep_alive
@@ -78,7 +84,7 @@ class EventStream(Response):
             with contextlib.suppress(ClientGone, OSError):
                 await unless_gone(receive, self._tell(send))
         finally:
-            await self._talk.leave()
+            await self._leave()
 
     async def _tell(self, send: Send) -> None:
         pipe, now = self._pipe, asyncio.get_running_loop().time

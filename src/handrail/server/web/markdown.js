@@ -15,6 +15,8 @@ import { t } from "./words.js";
 const DEEP = 6;
 export const LONGEST = 400_000;
 const LONG_CODE = 16_000;
+/** Letters after which the next line of a paragraph, or item of a list, begins another one: to the eye it is the same, to the browser less at once. */
+const LONG_BLOCK = 4_000;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)/;
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
@@ -30,22 +32,60 @@ const ABOVE = 2;
  * before it, whatever the model writes, and what has the same marks has the same level.
  * @typedef {{open: number[]}} Outline
  */
-/** @typedef {{lines: string[], at: number, depth: number, outline: Outline}} Reader */
+/** A list or a table that has begun, and how it goes on: with an item or a row, or null. @typedef {{body: Element, next: () => Node | null}} Begun */
+/**
+ * @typedef {object} Reader
+ * @property {string[]} lines
+ * @property {number} at
+ * @property {number} depth
+ * @property {Outline} outline
+ * @property {Begun | null} begun
+ * @property {number} cut Where a paragraph or a list goes on that became too long.
+ * @property {number} letters Of the list that has begun.
+ * @property {number} count Of its next item.
+ */
 
 /**
  * @param {string} text
- * @param {Outline} [outline] Of what was drawn before it, where this is a piece of something longer; it is kept up.
  * @returns {DocumentFragment}
  */
-export function markdown(text, outline = noOutline()) {
-  const whole = text.length > LONGEST;
-  const made = whole ? [long(text)] : blocks(text.replaceAll("\r\n", "\n").split("\n"), 0, outline);
+export function markdown(text) {
+  const made = text.length > LONGEST ? [long(text)] : blocks(text.replaceAll("\r\n", "\n").split("\n"), 0, { open: [] });
   return fill(document.createDocumentFragment(), made);
 }
 
-/** @returns {Outline} */
-export function noOutline() {
-  return { open: [] };
+/**
+ * Who reads these lines, from the first on; more of them may come.
+ * @param {string[]} lines
+ * @param {number} [depth]
+ * @param {Outline} [outline]
+ * @returns {Reader}
+ */
+export function reading(lines, depth = 0, outline = { open: [] }) {
+  return { lines, at: 0, depth, outline, begun: null, cut: -1, letters: 0, count: 0 };
+}
+
+/**
+ * Draw what is next: a block, or an item or row of the one that has begun. Whether it ends where it does follows from the
+ * lines up to the second of what comes after it.
+ * @param {Reader} reader
+ * @param {() => Element | DocumentFragment} into Where a block goes.
+ * @returns {Node | null} Null at the end.
+ */
+export function step(reader, into) {
+  const more = reader.begun?.next();
+  if (more) return reader.begun?.body.appendChild(more) ?? null;
+  reader.begun = null;
+  reader.at = wordsAt(reader);
+  const line = reader.lines[reader.at];
+  if (line === undefined) return null;
+  return into().appendChild(BLOCKS.find(([begins]) => begins(line, reader))?.[1](reader) ?? paragraph(reader));
+}
+
+/** The next line that is not empty. @param {Reader} reader */
+export function wordsAt({ lines, at }) {
+  while (lines[at]?.trim() === "") at++;
+  return at;
 }
 
 /**
@@ -55,16 +95,10 @@ export function noOutline() {
  * @returns {Node[]}
  */
 function blocks(lines, depth, outline) {
-  /** @type {Reader} */
-  const reader = { lines, at: 0, depth, outline };
-  /** @type {Node[]} */
-  const made = [];
-  while (reader.at < lines.length) {
-    const line = lines[reader.at] ?? "";
-    if (line.trim() === "") reader.at++;
-    else made.push(BLOCKS.find(([begins]) => begins(line, reader))?.[1](reader) ?? paragraph(reader));
-  }
-  return made;
+  const read = reading(lines, depth, outline);
+  const made = document.createDocumentFragment();
+  while (step(read, () => made));
+  return [...made.childNodes];
 }
 
 /** @type {[(line: string, reader: Reader) => boolean, (reader: Reader) => Node][]} */
@@ -131,10 +165,19 @@ function quote(reader) {
 /** @param {Reader} reader */
 function list(reader) {
   const [, , first = "-"] = ITEM.exec(reader.lines[reader.at] ?? "") ?? [];
-  const numbered = /\d/.test(first);
-  const items = [];
-  for (let found = sameList(reader, first); found; found = sameList(reader, first)) items.push(item(reader, found));
-  return numbered ? h("ol", { start: Number.parseInt(first, 10) }, items) : h("ul", null, items);
+  const goesOn = reader.cut === reader.at;
+  const says = { class: goesOn ? "goes-on" : null };
+  if (!goesOn) reader.count = Number.parseInt(first, 10);
+  reader.letters = 0;
+  const made = /\d/.test(first) ? h("ol", { start: reader.count, ...says }) : h("ul", says);
+  const next = () => {
+    const found = sameList(reader, first);
+    const full = reader.letters > LONG_BLOCK;
+    if (found && full) reader.cut = reader.at;
+    return found && !full ? item(reader, found) : null;
+  };
+  reader.begun = { body: made, next };
+  return made;
 }
 
 /**
@@ -143,8 +186,7 @@ function list(reader) {
  * @param {string} first
  */
 function sameList(reader, first) {
-  let at = reader.at;
-  while (at < reader.lines.length && reader.lines[at]?.trim() === "") at++;
+  const at = wordsAt(reader);
   const line = reader.lines[at] ?? "";
   const found = RULE.test(line) ? null : ITEM.exec(line);
   if (!found || found[2]?.slice(-1) !== first.slice(-1)) return null;
@@ -158,13 +200,16 @@ function sameList(reader, first) {
  */
 function item(reader, found) {
   const indent = (found[1]?.length ?? 0) + 2;
+  const from = reader.at;
   const inner = [(reader.lines[reader.at++] ?? "").slice(found[0].length)];
   while (reader.at < reader.lines.length && belongs(reader, indent)) {
     inner.push(unindented(reader.lines[reader.at++] ?? "", found[0].length));
   }
+  reader.count++;
+  for (let at = from; at < reader.at; at++) reader.letters += reader.lines[at]?.length ?? 0;
   const task = /^\[([ xX])\][ \t]+/.exec(inner[0] ?? "");
   if (task) inner[0] = `${task[1] === " " ? "☐" : "☑"} ${(inner[0] ?? "").slice(task[0].length)}`;
-  return h("li", null, tight(blocks(inner, reader.depth + 1, reader.outline)));
+  return h("li", { class: task ? "task" : null }, tight(blocks(inner, reader.depth + 1, reader.outline)));
 }
 
 /**
@@ -207,12 +252,19 @@ function startsBlock(line) {
 /** @param {Reader} reader */
 function paragraph(reader) {
   const begin = reader.at++;
+  const goesOn = reader.cut === begin;
+  let letters = reader.lines[begin]?.length ?? 0;
   while (reader.at < reader.lines.length) {
     const line = reader.lines[reader.at] ?? "";
     if (line.trim() === "" || (startsBlock(line) && reader.depth < DEEP) || isTable(reader)) break;
+    if (letters > LONG_BLOCK) {
+      reader.cut = reader.at;
+      break;
+    }
+    letters += line.length;
     reader.at++;
   }
-  return h("p", null, inline(reader.lines.slice(begin, reader.at).map((line) => line.trimStart()).join("\n")));
+  return h("p", { class: goesOn ? "goes-on" : null }, inline(reader.lines.slice(begin, reader.at).map((line) => line.trimStart()).join("\n")));
 }
 
 /** @param {Reader} reader */
@@ -235,11 +287,13 @@ function table(reader) {
   const head = cells(reader.lines[reader.at] ?? "");
   const sides = cells(reader.lines[reader.at + 1] ?? "").map((mark) => (mark.endsWith(":") ? (mark.startsWith(":") ? "mid" : "num") : ""));
   reader.at += 2;
-  const rows = [];
-  while (reader.at < reader.lines.length && reader.lines[reader.at]?.includes("|")) {
+  const body = h("tbody");
+  const next = () => {
+    if (!reader.lines[reader.at]?.includes("|")) return null;
     const row = cells(reader.lines[reader.at++] ?? "");
-    rows.push(h("tr", null, head.map((_, n) => h("td", { class: sides[n] || null }, inline(row[n] ?? "")))));
-  }
+    return h("tr", null, head.map((_, n) => h("td", { class: sides[n] || null }, inline(row[n] ?? ""))));
+  };
+  reader.begun = { body, next };
   const top = h("tr", null, head.map((cell, n) => h("th", { scope: "col", class: sides[n] || null }, inline(cell))));
-  return h("div", { class: "wide", tabindex: "0" }, h("table", null, h("thead", null, top), h("tbody", null, rows)));
+  return h("div", { class: "wide", tabindex: "0" }, h("table", null, h("thead", null, top), body));
 }

@@ -17,9 +17,10 @@ import { add, onLanguage, t } from "./words.js";
  * @typedef {object} Context
  * @property {import("./values.js").About} about
  * @property {(route: string) => void} go As `go("chat/run_1")`.
- * @property {(heard: (event: string, data: any) => void) => () => void} watch News of `desk.watch`, and `back` when it was
- *   lost and is there again: something may have been missed. Returns how to end it.
+ * @property {(heard: (event: string, data: any) => void) => () => void} watch News of `desk.watch`, `about` when that is
+ *   another, and `back` when the node was lost and is there again: something may have been missed. Returns how to end it.
  * @property {(text: string) => void} title
+ * @property {Map<string, any>} kept What a view leaves here is there when it is shown again.
  */
 /** @typedef {{leave?: () => void, update?: (params: string[]) => void | Promise<void>, shortcuts?: [string, string][]}} Shown */
 /** @typedef {{show: (main: HTMLElement, params: string[], ctx: Context) => Promise<Shown | void>}} View */
@@ -47,6 +48,7 @@ export async function shell(top, main) {
     about: await ask("desk.about"),
     go: (route) => void (location.hash = `#/${route.split("/").map(encodeURIComponent).join("/")}`),
     watch: (fn) => (heard.add(fn), () => void heard.delete(fn)),
+    kept: new Map(),
     title: (text) => void (document.title = text ? `${prose(text)} · ${ctx.about.name}` : ctx.about.name),
   };
   const frame = header(top, NAMES, () => showing.shown?.shortcuts ?? []);
@@ -158,8 +160,11 @@ async function news(ctx, heard, frame) {
   /** @param {string} event @param {any} data */
   const onFrame = (event, data) => {
     (NEWS[event] ?? (() => {}))(data, ctx);
-    for (const fn of [...heard]) fn(event, data);
+    tell(event, data);
+    if (event === "tools" || event === "back") void renew(ctx).then(() => tell("about", ctx.about));
   };
+  /** @param {string} event @param {any} data */
+  const tell = (event, data) => [...heard].forEach((fn) => fn(event, data));
   await follow("desk.watch", () => ({}), onFrame, { signal: new AbortController().signal, onState });
 }
 
@@ -168,11 +173,9 @@ const NEWS = {
   alert: failedElsewhere,
   question: askedElsewhere,
   answered: (data) => dismiss(data.request),
-  tools: (_, ctx) => void renew(ctx),
-  back(_, ctx) {
-    say(t("shell.state.back"));
-    void renew(ctx);
-  },
+  settled: (data) => dismiss(data.id),
+  gone: (data) => dismiss(data.id),
+  back: () => say(t("shell.state.back")),
 };
 
 /** @param {Context} ctx */

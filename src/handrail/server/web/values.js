@@ -1,5 +1,5 @@
 /**
- * What the node tells, as types: the values of handrail/desk/values.py, field by field (a test compares them). A field
+ * What the node tells, as types: the values of handrail/desk, field by field (a test compares them). A field
  * that has its default is not sent, so those are optional here. Times are milliseconds since 1970; texts are as they
  * came, and whoever shows them makes them harmless (text.js).
  */
@@ -53,6 +53,7 @@
  * @property {number | null} [cost]
  * @property {string} [call_id]
  * @property {any} [arguments] Of a call: an object, or the text that was none; secrets masked.
+ * @property {string} [written] The same as JSON, where `arguments` cannot say it exactly: with a number that a browser would round.
  * @property {Outcome | null} [outcome]
  * @property {string} [error] The code of a failed result.
  * @property {number | null} [duration_us]
@@ -86,7 +87,7 @@
  * @typedef {object} LiveCall
  * @property {string} call_id
  * @property {string} name
- * @property {string} [written] The text of its arguments as far as it has come.
+ * @property {string} [written] The text of its arguments as far as it has come; of a whole call as in `Item`.
  * @property {any} [arguments] Once it is whole.
  * @property {"writing" | "asked" | "running" | "done"} [stage]
  * @property {number} [begun]
@@ -340,6 +341,47 @@
  * @property {string[]} [rules] Standing words that a person gave at the page, which stand in the person's own file.
  * @property {boolean} [writable]
  * @property {string} [problem] What is wrong with the file now, so that an older reading of it holds.
+ */
+
+/**
+ * One setting in a text.
+ * @typedef {object} SettingField
+ * @property {string[]} path
+ * @property {string} help What names its help: the path with dots, and `*` where people give names.
+ * @property {string} form flag, count, number, text, choice, texts or variable: `env:NAME`.
+ * @property {any} [value] As it is written; null if it is not, or in a way that no field shows.
+ * @property {any} [default] What holds where nothing is written; null is nothing, or what the help says.
+ * @property {number | null} [least]
+ * @property {string[]} [words] Of a choice.
+ * @property {number} [line] Where it is written; 0 is nowhere.
+ * @property {boolean} [stuck] Whether it is written in a way that only the text shows.
+ * @property {[string, boolean][]} [variables] Those that it takes its value from, and whether they are set. Never what they hold.
+ */
+
+/**
+ * One table of the file.
+ * @typedef {object} FieldGroup
+ * @property {string[]} path
+ * @property {string} help
+ * @property {number} [line]
+ * @property {SettingField[]} [fields]
+ * @property {[string, number][]} [inside] What it holds beside them: names, and the lines where they can be changed as text.
+ */
+
+/**
+ * @typedef {object} Mistake
+ * @property {string} words
+ * @property {number} [line]
+ * @property {string[]} [path] The field that it is about, as far as it is about one.
+ */
+
+/**
+ * A text that may become the file's, field by field. Nothing is written by looking at it.
+ * @typedef {object} SettingsForm
+ * @property {string} text
+ * @property {FieldGroup[]} [groups] None while the text is not TOML.
+ * @property {Mistake[]} [problems]
+ * @property {string[]} [changes] Against the file as it is now: the lines of a unified diff.
  */
 
 export {};

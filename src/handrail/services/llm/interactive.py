@@ -24,7 +24,7 @@ from handrail.core.ids import NewId
 from handrail.core.invocation import Invocation
 from handrail.core.messages import AssistantMessage, Conversation
 from handrail.core.model import ModelRequest, ToolOffer
-from handrail.core.ports import Model
+from handrail.core.ports import Model, provider_of
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.providers.watch import ReplyWatch
@@ -72,6 +72,7 @@ class _Shown:
 
     def __init__(self, model: Model, asked: ModelRequest, new_id: NewId) -> None:
         self.name = model.name
+        self.provider = provider_of(model)
         self._model = model
         self._tools = asked.tools
         self._taken = ids_of(asked.messages)

@@ -1,4 +1,4 @@
-"""On which line of a TOML text a key stands, which `tomllib` does not say.
+"""Where in a TOML text a key stands, which `tomllib` does not say.
 
 It reads only texts that `tomllib` has already taken, so it checks nothing: it
 walks over values and notes where each key and each element begins.
@@ -10,6 +10,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 Path = tuple[str | int, ...]
 """Keys, and the indexes of elements: `("invokers", 1, "name")`."""
@@ -27,6 +28,26 @@ _STRING = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A key and its value, as offsets into the text."""
+
+    begin: int
+    value: int
+    end: int
+    table: Path | None
+    """What the header above it names; None inside an inline table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    lines: dict[Path, int]
+    """The line, from 1, of every key, table and element."""
+    pairs: dict[Path, Pair]
+    headers: dict[Path, int]
+    """Where the header of a table ends."""
+
+
 def locate(text: str, path: Sequence[str | int]) -> int | None:
     """The line of a key, or of the nearest table around it that is there; None for the document itself."""
     lines = lines_of(text)
@@ -38,9 +59,13 @@ def locate(text: str, path: Sequence[str | int]) -> int | None:
 
 def lines_of(text: str) -> dict[Path, int]:
     """The line, from 1, of every key, table and element."""
+    return layout_of(text).lines
+
+
+def layout_of(text: str) -> Layout:
     scanner = _Scanner(text)
     scanner.document()
-    return scanner.found
+    return Layout(scanner.found, scanner.pairs, scanner.headers)
 
 
 class _Scanner:
@@ -48,6 +73,8 @@ class _Scanner:
         self.text = text
         self.position = 0
         self.found: dict[Path, int] = {}
+        self.pairs: dict[Path, Pair] = {}
+        self.headers: dict[Path, int] = {}
         self._lengths: dict[Path, int] = {}
         self._newlines = [match.start() for match in re.finditer("\n", text)]
 
@@ -60,7 +87,7 @@ class _Scanner:
             elif self._take("["):
                 table = self._header("]")
             else:
-                self._pair(table)
+                self._pair(table, of=table)
             self._skip(_BLANK)
 
     def _header(self, closing: str) -> Path:
@@ -73,19 +100,24 @@ class _Scanner:
         table = self._note((*table, keys[-1]), line)
         if closing == "]]":
             self._lengths[table] = self._lengths.get(table, 0) + 1
-        return self._note(self._last(table), line)
+        table = self._note(self._last(table), line)
+        self.headers[table] = self.position
+        return table
 
     def _last(self, table: Path) -> Path:
         """Of an array of tables its last element, since that is what a header continues."""
         return (*table, self._lengths[table] - 1) if table in self._lengths else table
 
-    def _pair(self, table: Path) -> None:
-        line = self._line()
+    def _pair(self, table: Path, *, of: Path | None = None) -> None:
+        line, begin = self._line(), self.position
         for key in self._keys():
             table = self._note((*table, key), line)
         self._take("=")
         self._skip(_SPACE)
+        value = self.position
         self._value(table)
+        end = value + len(self.text[value : self.position].rstrip())
+        self.pairs[table] = Pair(begin, value, end, of)
 
     def _keys(self) -> list[str]:
         keys = [self._key()]

@@ -56,7 +56,7 @@ function said(alert, working, doings) {
   ];
   const open = ways.filter(([key]) => !(working && key === "chat.alert.again"));
   return [
-    h("h3", null, icon("alert"), heading(alert), alert.code ? [" ", h("code", null, visible(alert.code))] : null),
+    h("h3", null, icon("alert"), heading(alert), alert.code && alert.code !== alert.outcome ? [" ", h("code", null, visible(alert.code))] : null),
     h("p", { class: "alert-words" }, block(alert.message)),
     h("p", { class: "meta" }, t(working ? "chat.alert.going" : "chat.alert.stays")),
     h("div", { class: "row" }, open.map(([key, drawn, run]) => button(key, drawn, run))),

@@ -6,7 +6,7 @@
 /** @import { Clipped, Item, LiveCall } from "../../values.js" */
 
 import { h, replace } from "../../dom.js";
-import { block, json, long, visible } from "../../text.js";
+import { block, json, jsonText, long, visible } from "../../text.js";
 import { duration, number, t } from "../../words.js";
 
 /**
@@ -148,7 +148,7 @@ export function oneLine(text) {
 function below(standing, { result, live }, doings) {
   switch (standing) {
     case "writing":
-      return live?.written ? [h("pre", { class: "card-written" }, block(live.written.slice(-2_000)))] : [];
+      return live?.written && !live.arguments ? [h("pre", { class: "card-written" }, block(live.written.slice(-2_000)))] : [];
     case "asked":
       return [asked(live?.call_id ?? "", doings)];
     case "running":
@@ -207,11 +207,12 @@ function trouble(result, live) {
 /** @param {Sources} from @param {Doings} doings */
 function inside({ call, result, live }, doings) {
   const given = call?.arguments ?? live?.arguments;
+  const exact = call ? call.written : live?.written;
   const text = result?.text ?? live?.result;
   const whole = result ? () => doings.whole(result.index) : null;
   return [
     h("h3", null, t("chat.card.arguments")),
-    given === undefined || given === null ? long(live?.written ?? "") : json(given),
+    given === undefined || given === null ? long(live?.written ?? "") : exact ? jsonText(exact) : json(given),
     text ? h("h3", null, t("chat.card.result")) : null,
     text ? (whole && text.whole ? long(text.text, text.whole, whole) : long(text.text)) : null,
     text?.whole && !whole ? h("p", { class: "card-note" }, t("chat.card.clipped", { whole: text.whole })) : null,

@@ -9,7 +9,8 @@ import { singleKeys } from "../../kept.js";
 import { visible } from "../../text.js";
 import { add, count, t } from "../../words.js";
 import * as words from "../../words/chat.js";
-import { composer, draft } from "./composer.js";
+import { composer } from "./composer.js";
+import { drafts } from "./drafts.js";
 import { failed, list } from "./list.js";
 import { talk } from "./talk.js";
 
@@ -119,10 +120,11 @@ function fresh(ctx) {
     const input = { id: made.id, text, once, ...(attached.length ? { attached } : {}) };
     await ask("desk.say", input).catch(async (error) => {
       // What may have been said is looked for where it would be. Else all of it stays here, with its files.
-      if (error.outcome === "in_doubt") return draft(made.id, text), failed("chat.failed.say")(error);
+      if (error.outcome === "in_doubt") return written.keep(made.id, { text }), failed("chat.failed.say")(error);
       await ask("desk.delete", { id: made.id }).catch(failed("chat.failed.delete"));
       said("chat.failed.say")(error);
     });
+    written.keep("", { choice: null });
     if (!left) ctx.go(`chat/${made.id}`);
   }
   /** @param {string} key @returns {(error: Error) => never} */
@@ -131,13 +133,24 @@ function fresh(ctx) {
     throw error;
   };
   let left = false;
-  const writes = composer("", ctx.about, { send, stop: async () => {}, choose: () => {} });
+  const written = drafts(ctx.kept);
+  const writes = composer("", ctx.about, { send, stop: async () => {}, choose: () => {} }, written);
+  const says = h("p", null, count(ctx.about.tools, "chat.hello.says"));
   const hello = h(
     "div",
     { class: "empty" },
     h("h2", null, t("chat.hello")),
-    h("p", null, count(ctx.about.tools, "chat.hello.says")),
+    says,
   );
   const node = h("div", { class: "talk-open" }, h("div", { class: "thread" }, hello), h("div", { class: "talk-foot" }, writes.node));
-  return { node, focus: writes.focus, close: () => void (left = true) };
+  const unwatch = ctx.watch((event, data) => {
+    if (event !== "about") return;
+    writes.offer(data);
+    says.textContent = count(data.tools, "chat.hello.says");
+  });
+  const close = () => {
+    left = true;
+    unwatch();
+  };
+  return { node, focus: writes.focus, close };
 }

@@ -8,6 +8,7 @@ import { busy, h, icon, unfocused } from "../../dom.js";
 import { newId } from "../../ids.js";
 import { say } from "../../toast.js";
 import { t } from "../../words.js";
+import { drafts } from "./drafts.js";
 import { files } from "./files.js";
 import { pickers } from "./pickers.js";
 import { underWay } from "./state.js";
@@ -27,7 +28,6 @@ import { underWay } from "./state.js";
  * @property {(choice: Choice) => void} choose
  */
 
-const DRAFT = "handrail.draft.";
 const TOUCH = "(pointer: coarse)";
 /** Letters that are pasted as words; more of them are a file. */
 const PASTED = 50_000;
@@ -38,12 +38,15 @@ const COMPOSING = 229;
  * @param {string} id Of the conversation, or "" for one that is not begun yet.
  * @param {About} about
  * @param {ComposerDoings} doings
+ * @param {import("./drafts.js").Drafts} [written]
  */
-export function composer(id, about, doings) {
+export function composer(id, about, doings, written = drafts(new Map())) {
+  const begun = written.of(id);
   const label = { "aria-label": t("chat.write"), placeholder: t("chat.write") };
   const text = h("textarea", { rows: "1", autocomplete: "off", ...label });
-  const given = files(() => changed());
-  const picked = pickers(about, doings.choose);
+  const given = files(begun.files, () => changed());
+  const choose = (/** @type {Choice} */ choice) => (written.keep(id, { choice }), doings.choose(choice));
+  const picked = pickers(about, choose, id ? null : begun.choice);
   const sends = { "aria-label": t("chat.send"), title: t("chat.send") };
   const send = h("button", { type: "submit", class: "primary send", ...sends }, icon("send"));
   const stop = h("button", { type: "button", class: "danger stop", hidden: true, title: t("chat.stop.keys") }, icon("stop"), h("span", null, t("chat.stop")));
@@ -56,7 +59,7 @@ export function composer(id, about, doings) {
 
   let once = newId();
   /** @type {number | null} */
-  let upto = null;
+  let upto = begun.upto;
   let working = false;
   let sending = false;
   let online = true;
@@ -75,7 +78,7 @@ export function composer(id, about, doings) {
   }
   function changed() {
     once = newId();
-    draft(id, text.value);
+    written.keep(id, { text: text.value, upto, files: given.chosen() });
     refresh();
   }
   function forget() {
@@ -128,13 +131,14 @@ export function composer(id, about, doings) {
     // It takes the place of Send: the second half of a double click is not meant for it.
     if (event.detail < 2) void busy(stop, doings.stop()).finally(() => unfocused() && text.focus());
   });
-  text.value = draft(id);
+  text.value = begun.text;
   refresh();
 
   return {
     node,
     focus: () => text.focus(),
     choice: picked.now,
+    offer: picked.offer,
     /** @param {boolean} now */
     connected(now) {
       online = now;
@@ -185,19 +189,4 @@ function takeFiles(place, field, add) {
     over(event);
     add(held(event.dataTransfer));
   });
-}
-
-/** What was written and not sent is still there after a reload.
- * @param {string} id
- * @param {string} [words] Kept, if they are given.
- */
-export function draft(id, words) {
-  try {
-    if (words === undefined) return sessionStorage.getItem(DRAFT + id) ?? "";
-    if (words) sessionStorage.setItem(DRAFT + id, words);
-    else sessionStorage.removeItem(DRAFT + id);
-  } catch {
-    // A browser that keeps nothing, or has no room for so much: then it lives as long as the page.
-  }
-  return words ?? "";
 }

@@ -12,10 +12,8 @@ const MOST = 10_000_000;
 const TEXT = /\.(txt|md|csv|tsv|json|jsonl|toml|ya?ml|xml|html?|css|js|ts|py|rs|go|java|c|h|cpp|sh|sql|log|ini|cfg|tex)$/i;
 const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
 
-/** @param {() => void} changed */
-export function files(changed) {
-  /** @type {File[]} */
-  let chosen = [];
+/** @param {File[]} chosen At first. @param {() => void} changed */
+export function files(chosen, changed) {
   const list = h("ul", { class: "chosen", "aria-label": t("chat.attached"), hidden: true });
   const input = h("input", { type: "file", multiple: true, hidden: true, "aria-label": t("chat.attach") });
   const says = { "aria-label": t("chat.attach"), title: t("chat.attach") };
@@ -33,6 +31,7 @@ export function files(changed) {
       else chosen = [...chosen, file];
     }
     draw();
+    changed();
   }
   function total() {
     return chosen.reduce((sum, file) => sum + file.size, 0);
@@ -40,12 +39,12 @@ export function files(changed) {
   function draw() {
     list.hidden = !chosen.length;
     replace(list, chosen.map(row));
-    changed();
   }
   /** @param {File[]} these */
   function without(these) {
     chosen = chosen.filter((file) => !these.includes(file));
     draw();
+    changed();
   }
   /** @param {File} file */
   function row(file) {
@@ -62,6 +61,7 @@ export function files(changed) {
     return h("button", { type: "button", class: "quiet icon-button", "aria-label": label, on: { click } }, icon("close"));
   }
 
+  draw();
   return {
     list,
     input,

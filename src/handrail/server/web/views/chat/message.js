@@ -22,15 +22,16 @@ import { drawn } from "./streamed.js";
 
 const FOLDED = 30;
 
-/** @type {Record<string, (item: Item, doings: MessageDoings) => HTMLElement>} */
+/** @type {Record<string, (item: Item, doings: MessageDoings, words: HTMLElement | null) => HTMLElement>} */
 const KINDS = { user: said, assistant: replied, supervisor: noted, document: given };
 
 /**
  * @param {Item} item
  * @param {MessageDoings} doings
+ * @param {HTMLElement | null} [all] Its words, where they are drawn already.
  */
-export function message(item, doings) {
-  return (KINDS[item.kind] ?? noted)(item, doings);
+export function message(item, doings, all = null) {
+  return KINDS[item.kind]?.(item, doings, all) ?? noted(item, doings);
 }
 
 /** @param {Item} item @param {MessageDoings} doings */
@@ -54,14 +55,14 @@ function said(item, doings) {
   );
 }
 
-/** @param {Item} item @param {MessageDoings} doings */
-function replied(item, doings) {
+/** @param {Item} item @param {MessageDoings} doings @param {HTMLElement | null} all */
+function replied(item, doings, all) {
   const text = item.text?.text ?? "";
   return h(
     "article",
     { class: "message said-by-model", "aria-label": t("chat.model") },
     h("h2", { class: "unseen" }, t("chat.model")),
-    text ? words(item, doings) : null,
+    text ? (all ?? words(item, doings)) : null,
     attached(item, doings),
     text
       ? h(

@@ -15,16 +15,17 @@ import { count, t } from "../../words.js";
 /**
  * @param {About} about
  * @param {(choice: Choice) => void} chosen
+ * @param {Choice | null} [first]
  */
-export function pickers(about, chosen) {
-  /** @type {Choice} */
-  let now = { model: usual(about), ensembles: null };
+export function pickers(about, chosen, first = null) {
+  /** What nobody has chosen, and no conversation has said, is as usual. @type {Choice} */
+  let now = first ?? { model: "", ensembles: null };
   const model = h("select", { class: "picker", "aria-label": t("chat.model.pick"), title: t("chat.model.pick") });
   model.addEventListener("change", () => change({ model: model.value }));
   const said = h("span");
   const boxes = h("fieldset", { class: "choices" });
   const fold = h("details", { class: "picker-fold" }, h("summary", { class: "picker" }, icon("tools"), said), boxes);
-  const node = h("div", { class: "pickers" }, model, about.ensembles.length ? fold : null);
+  const node = h("div", { class: "pickers" }, model, fold);
   fold.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !fold.open) return;
     event.stopPropagation();
@@ -50,7 +51,8 @@ export function pickers(about, chosen) {
     chosen(now);
   }
   function draw() {
-    replace(model, options(about.models, now.model));
+    fold.hidden = !about.ensembles.length;
+    replace(model, options(about.models, now.model || usual(about)));
     const all = about.ensembles.map((one) => one.name);
     const used = now.ensembles ?? all;
     const tools = about.ensembles.filter((one) => used.includes(one.name)).reduce((sum, one) => sum + (one.tools ?? 0), 0);
@@ -68,7 +70,14 @@ export function pickers(about, chosen) {
 
   return {
     node,
-    now: () => now,
+    now: () => ({ ...now, model: now.model || usual(about) }),
+    /** There is something else to choose from. @param {About} news */
+    offer(news) {
+      if (JSON.stringify([news.models, news.ensembles]) === JSON.stringify([about.models, about.ensembles])) return;
+      about = news;
+      now = { ...now, ensembles: now.ensembles?.filter((name) => about.ensembles.some((one) => one.name === name)) ?? null };
+      draw();
+    },
     /** @param {Choice} choice */
     set(choice) {
       if (choice.model === now.model && String(choice.ensembles) === String(now.ensembles)) return;

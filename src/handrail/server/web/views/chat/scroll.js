@@ -50,12 +50,12 @@ export function stuck(box, inner) {
   return {
     button: down,
     end,
-    /** Put something above without moving what is seen. @param {() => void} change */
+    /** Put something above, or elsewhere, without moving what is seen. @param {() => void} change */
     above(change) {
       const anchor = held ? null : first(box, inner);
       const before = anchor?.getBoundingClientRect().top ?? 0;
       change();
-      if (anchor) box.scrollTop += anchor.getBoundingClientRect().top - before;
+      if (anchor?.isConnected) box.scrollTop += anchor.getBoundingClientRect().top - before;
     },
     close: () => grown.disconnect(),
   };
@@ -67,5 +67,5 @@ function first(box, inner) {
   const seen = (/** @type {Element} */ part) => part.getBoundingClientRect().bottom > top;
   // By groups first: to ask for the place of a row that the browser passes over would lay out its group.
   const group = [...inner.querySelectorAll(".said-group")].find(seen);
-  return [...(group?.children ?? [])].find(seen) ?? null;
+  return [...(group?.children ?? inner.querySelectorAll(".underway .part"))].find(seen) ?? null;
 }

@@ -1,99 +1,122 @@
-/** Markdown that is still being written, or is long: finished blocks stay as they are, only the last one is made anew. */
+/**
+ * Markdown that is still being written, or is long. It is drawn for a few milliseconds a frame, block by block; what
+ * cannot change any more stays as it is, and only the last blocks are made anew as they grow.
+ */
+
+/** @import { Reader } from "../../markdown.js" */
 
 import { h, replace } from "../../dom.js";
-import { LONGEST, markdown, noOutline } from "../../markdown.js";
+import { LONGEST, reading, step, wordsAt } from "../../markdown.js";
+import { long } from "../../text.js";
 
-const FENCE = /^ {0,3}(```+|~~~+)/;
-const GOES_ON = /^(\s|[-*+>|]|\d+[.)])/;
-/** Letters that are drawn at once. */
-const PIECE = 8_000;
+/** Milliseconds of a frame for drawing; to lay out what was drawn takes the browser some times as many. */
+const PIECE_MS = 4;
+const FRAME_MS = 16;
+/** Letters after which a part is whole: the browser passes over such a part while it is far from the screen. */
+const PART = 6_000;
+/** What has room below it: after anything else no part ends, so that it is not seen where one does. */
+const SPACED = "p, ul, ol, blockquote, .code";
 
-/**
- * Where in the text a block begins whose predecessors cannot change any more. A line that may belong to the list,
- * quote or table before it begins none.
- * @param {string} text @param {number} from A place that was found before, or 0.
- */
-export function settled(text, from) {
-  let at = from;
-  let fence = "";
-  let blank = false;
-  let found = from;
-  while (at < text.length) {
-    const end = text.indexOf("\n", at);
-    if (end < 0) break;
-    const line = text.slice(at, end);
-    const mark = FENCE.exec(line)?.[1];
-    if (!fence && blank && line.trim() && !GOES_ON.test(line)) found = at;
-    if (mark && !fence) fence = mark;
-    else if (mark?.startsWith(fence) && !line.trim().slice(mark.length)) fence = "";
-    blank = !line.trim();
-    at = end + 1;
-  }
-  return found;
-}
-
-/**
- * A text that has ended. A long one is drawn in pieces, a frame for each, and looks the same.
- * @param {string} text
- */
+/** A text that has ended. @param {string} text */
 export function drawn(text) {
-  const node = h("div", { class: "prose" });
-  const outline = noOutline();
-  let from = 0;
-  function more() {
-    let end = text.length > LONGEST ? text.length : from;
-    for (let most = PIECE; end === from && from + most < text.length; most *= 2) end = settled(text.slice(0, from + most), from);
-    if (end === from) end = text.length;
-    node.append(markdown(text.slice(from, end), outline));
-    from = end;
-    if (from < text.length) requestAnimationFrame(more);
-  }
-  more();
-  return node;
+  if (text.length > LONGEST) return h("div", { class: "prose" }, long(text));
+  const made = streamed();
+  made.set(text);
+  made.end();
+  return made.node;
 }
 
-/**
- * A node for a text that grows. It is drawn once a frame at most, and less often when drawing takes long.
- */
+/** A node for a text that grows. */
 export function streamed() {
-  const done = h("div", { class: "streamed-done" });
-  const last = h("div", { class: "streamed-last" });
-  const node = h("div", { class: "prose streamed" }, done, last);
+  const node = h("div", { class: "prose" });
   let text = "";
-  let upto = 0;
-  let outline = noOutline();
+  let read = reading([""]);
+  let part = h("div", { class: "part" });
+  let letters = 0;
+  /** Where everything before is drawn for good. */
+  let kept = mark(read);
+  /** What is drawn after that. @type {Node[]} */
+  let loose = [];
+  let ended = false;
   let waiting = false;
   let pause = 0;
 
   function draw() {
     waiting = false;
-    const before = performance.now();
-    const end = settled(text, upto);
-    if (end > upto) done.append(markdown(text.slice(upto, end), outline));
-    upto = end;
-    replace(last, markdown(text.slice(upto), { open: outline.open }));
-    pause = (performance.now() - before) * 4;
+    const begun = performance.now();
+    for (const one of loose) one.parentNode?.removeChild(one);
+    loose = [];
+    const { open, ...where } = kept;
+    Object.assign(read, where, { outline: { open } });
+    let more = true;
+    // Time is up only where all is drawn for good, or the next frame would begin where this one did.
+    while (more && (loose.length || performance.now() - begun < PIECE_MS)) more = next();
+    pause = (performance.now() - begun) * 4;
+    if (more) soon(0);
   }
-
-  function soon() {
+  /** Whether there was anything. */
+  function next() {
+    const made = step(read, place);
+    if (!made) return false;
+    loose.push(made);
+    // The last line may not be whole yet, and where a block ends is known two lines later.
+    if (ended || wordsAt(read) + 1 < read.lines.length - 1) settle();
+    return true;
+  }
+  function settle() {
+    for (let at = kept.at; at < read.at; at++) letters += read.lines[at]?.length ?? 0;
+    [kept, loose] = [mark(read), []];
+  }
+  /** Where the next block goes: in another part, if this one has enough. */
+  function place() {
+    if (letters < PART || !part.lastElementChild?.matches(SPACED)) return part;
+    part.classList.add("whole", ...(read.cut === read.at ? ["mid-words"] : []));
+    part = node.appendChild(h("div", { class: "part" }));
+    letters = 0;
+    return part;
+  }
+  /** @param {number} wait */
+  function soon(wait) {
     if (waiting) return;
     waiting = true;
-    if (pause > 16) setTimeout(() => requestAnimationFrame(draw), pause);
+    if (wait > FRAME_MS) setTimeout(() => requestAnimationFrame(draw), wait);
     else requestAnimationFrame(draw);
   }
+  function anew() {
+    [text, read, loose, letters] = ["", reading([""]), [], 0];
+    kept = mark(read);
+    part = h("div", { class: "part" });
+    replace(node, part);
+  }
 
+  anew();
   return {
     node,
+    text: () => text,
     /** @param {string} whole All that was written so far. */
     set(whole) {
       if (whole === text) return;
-      if (!whole.startsWith(text)) {
-        upto = 0;
-        outline = noOutline();
-        replace(done);
-      }
+      if (!whole.startsWith(text)) anew();
+      grow(read.lines, whole.slice(text.length));
       text = whole;
-      soon();
+      soon(pause);
+    },
+    /** Nothing more is written: what can be is drawn at once. */
+    end() {
+      ended = true;
+      draw();
     },
   };
+}
+
+/** @param {Reader} read */
+function mark({ outline, lines, ...place }) {
+  return { ...place, open: outline.open };
+}
+
+/** @param {string[]} lines @param {string} piece */
+function grow(lines, piece) {
+  const [first = "", ...rest] = piece.split("\n");
+  lines.push((lines.pop() ?? "") + first);
+  for (const line of rest) lines.push((lines.pop() ?? "").replace(/\r$/, ""), line);
 }

@@ -12,12 +12,13 @@ import { copy } from "../../copy.js";
 import { h } from "../../dom.js";
 import { confirm } from "../../dialog.js";
 import { visible } from "../../text.js";
-import { alert as toast, dismiss, say } from "../../toast.js";
+import { dismiss, say } from "../../toast.js";
 import { t } from "../../words.js";
 import { banner, heading } from "./alert.js";
 import { oneLine } from "./card.js";
 import { asker } from "./asker.js";
-import { composer, draft } from "./composer.js";
+import { composer } from "./composer.js";
+import { drafts } from "./drafts.js";
 import { failed } from "./list.js";
 import { after, first, opened, underWay, withOlder } from "./state.js";
 import { thread } from "./thread.js";
@@ -32,9 +33,8 @@ export function talk(id, ctx, titled) {
   const end = new AbortController();
   /** @type {Talk | null} */
   let now = null;
-  /** The toast of a failure, until it is answered. @type {{ id: string, close: () => void } | null} */
-  let told = null;
   const status = h("p", { class: "unseen", role: "status" });
+  const alarm = h("p", { class: "unseen", role: "alert" });
   const lost = h("p", { class: "lost-bar", role: "status", hidden: true });
   const rest = () => matchMedia("(pointer: coarse)").matches || writes.focus();
   const does = doings(id, ctx, (words, upto) => writes.put(words, upto), rest);
@@ -42,9 +42,10 @@ export function talk(id, ctx, titled) {
   const shown = thread({ ...does, older, proof, answer: (callId) => asks.open(callId) });
   const alerts = banner({ ...does.afterFailure });
   const asks = asker((question, word) => decide(question.request, word));
-  const writes = composer(id, ctx.about, { send: does.send, stop: does.stop, choose: does.choose });
+  const writes = composer(id, ctx.about, { send: does.send, stop: does.stop, choose: does.choose }, drafts(ctx.kept));
+  const unwatch = ctx.watch((event, data) => event === "about" && writes.offer(data));
   const foot = h("div", { class: "talk-foot" }, shown.toEnd, alerts.node, writes.node);
-  const node = h("div", { class: "talk-open" }, lost, shown.node, foot, status);
+  const node = h("div", { class: "talk-open" }, lost, shown.node, foot, status, alarm);
 
   async function older() {
     if (!now || first(now) === 0) return;
@@ -67,7 +68,6 @@ export function talk(id, ctx, titled) {
   function snapshot(data) {
     const before = now;
     now = opened(data);
-    if (!now.alert) dismiss(id);
     shown.show(now);
     around(now);
     if (before) announce(before, now);
@@ -89,11 +89,11 @@ export function talk(id, ctx, titled) {
     for (const question of talk.questions) dismiss(question.request);
     raise(talk.alert);
   }
-  /** @param {Alert | null} alert */
+  /** A failure is read out at once; to be seen it stands above where one writes, and needs no notice besides. @param {Alert | null} alert */
   function raise(alert) {
-    if (told?.id === alert?.id) return;
-    told?.close();
-    told = alert ? { id: alert.id, ...toast({ title: heading(alert), text: alert.message, actions: does.ways(alert), key: id }) } : null;
+    dismiss(id);
+    const words = alert ? oneLine(`${heading(alert)}: ${alert.message}`) : "";
+    if (alarm.textContent !== words) alarm.textContent = words;
   }
   /** What who cannot see it hears: not each word, but that something begins and ends. @param {Talk} before @param {Talk} next */
   function announce(before, next) {
@@ -134,9 +134,9 @@ export function talk(id, ctx, titled) {
     focus: writes.focus,
     close() {
       end.abort();
+      unwatch();
       document.removeEventListener("keydown", keys);
       asks.close();
-      told?.close();
       shown.close();
     },
   };
@@ -175,11 +175,6 @@ function doings(id, ctx, write, rest) {
     afterFailure,
     whole,
     again,
-    /** @param {Alert} alert */
-    ways: (alert) => [
-      { label: t("chat.alert.undo"), run: () => afterFailure.undo(alert) },
-      { label: t("chat.alert.edit"), run: () => afterFailure.edit(alert) },
-    ],
     /** @param {number} index @param {number} part */
     attachment: (index, part) => ask("desk.attachment", { id, index, part }),
     /** @param {Item} item */
@@ -195,7 +190,7 @@ function doings(id, ctx, write, rest) {
     fork: async (item) => {
       const made = await call("desk.fork", { upto: item.index }, "chat.failed.fork");
       if (!made) return;
-      draft(made.id, (await words(item)) ?? "");
+      drafts(ctx.kept).keep(made.id, { text: (await words(item)) ?? "" });
       ctx.go(`chat/${made.id}`);
     },
     /** @param {Item} item */

@@ -60,7 +60,7 @@ export function thread(doings) {
       const one = cardOf(item.call_id ?? "");
       one.set({ call: item });
       shown = one.node;
-    } else shown = message(item, doings);
+    } else shown = message(item, doings, item.kind === "assistant" && item.text ? live.become(item.text) : null);
     const made = h("li", { class: `said-row ${item.kind}`, data: { index: item.index } }, shown);
     rows.set(item.index, made);
     return made;
@@ -156,7 +156,7 @@ export function thread(doings) {
     /** Something was told; this is the conversation after it. @param {Talk} talk @param {Told} told */
     told(talk, told) {
       if (told.type === "text" || told.type === "reasoning") return live.draw(talk);
-      if (told.type === "items") cut(talk, told.data.from);
+      if (told.type === "items") scroll.above(() => cut(talk, told.data.from));
       if (told.type === "items" || told.type === "call") place(talk);
       around(talk);
       if (told.type === "items" && talk.items.at(-1)?.kind === "user") scroll.end();

@@ -1,5 +1,6 @@
 /** What of the turn under way is in no message yet: words as they come, thoughts, notices, and that it goes on at all. */
 
+/** @import { Clipped } from "../../values.js" */
 /** @import { Talk } from "./state.js" */
 
 import { h, replace } from "../../dom.js";
@@ -12,7 +13,7 @@ const TAIL = 20_000;
 export function underway() {
   const thoughts = h("pre", { class: "thoughts" });
   const reasoning = h("details", { class: "reasoning", hidden: true }, h("summary", null, t("chat.reasoning")), thoughts);
-  const words = streamed();
+  let words = streamed();
   const calls = h("div", { class: "live-calls" });
   const notices = h("div", { class: "notices" });
   const doing = h("span");
@@ -24,6 +25,17 @@ export function underway() {
   return {
     node,
     calls,
+    /** The words as they are drawn, if they became this message: so nothing moves. @param {Clipped} said */
+    become(said) {
+      const text = words.text();
+      const same = said.whole ? said.whole === text.length && text.startsWith(said.text) : said.text === text;
+      if (!same || !text) return null;
+      const made = words;
+      words = streamed();
+      made.node.replaceWith(words.node);
+      made.end();
+      return made.node;
+    },
     /** @param {Talk} talk */
     draw({ live, state }) {
       words.set(live.text);

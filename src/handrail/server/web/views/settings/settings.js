@@ -8,11 +8,13 @@ import { visible } from "../../text.js";
 import { say } from "../../toast.js";
 import { cameFrom, forget } from "../../token.js";
 import { add, language, setLanguage, t } from "../../words.js";
+import * as fields from "../../words/fields.js";
 import * as words from "../../words/settings.js";
 import { failed, loading } from "../parts.js";
-import { editor } from "./editor.js";
+import { file } from "./file.js";
 
 add(words);
+add(fields);
 
 /** @typedef {import("../../values.js").Settings} Settings */
 
@@ -87,7 +89,7 @@ function ofNode(place, settings, signal) {
   replace(
     place,
     section("settings.rules", h("p", { class: "muted" }, t("settings.rules.about")), rules),
-    section("settings.file", editor(settings, signal, shown)),
+    section("settings.file", file(settings, signal, shown)),
     section("settings.now", sections),
   );
 }

@@ -1,5 +1,6 @@
 /**
- * Trying a tool: a form, a call like any other (checked, confirmed and recorded), and its card as it goes on.
+ * Trying a tool: a form, a call like any other (checked, confirmed and recorded), and its card as it goes on. It is the
+ * node's: who leaves the view finds it there again, and what ended meanwhile with it.
  */
 
 import { CallError, ask, stream } from "../../bus.js";
@@ -43,23 +44,58 @@ export function trial(page, signal, ended) {
     under,
   );
 
+  let looking = false;
+
   async function begin() {
     const given = fields.given();
     if (given === null) return;
-    const wanted = new AbortController();
-    stop.onclick = () => wanted.abort();
-    under.hidden = false;
+    const call = await look("desk.try", { name: page.row.name, arguments: given });
+    if (call?.outcome === "invalid_arguments") fields.refused(call.result?.text ?? "");
+  }
+
+  /** The last that was begun before. */
+  async function takeUp() {
+    const { trials } = await ask("desk.trials", { name: page.row.name }, { signal });
+    if (trials?.length && !looking) await look("desk.trial", { run: trials[0].run });
+  }
+
+  /**
+   * @param {string} capability
+   * @param {object} input
+   * @returns {Promise<LiveCall | null>}
+   */
+  async function look(capability, input) {
+    let stopped = false;
+    looking = true;
     try {
-      const call = await busy(run, tried(page.row.name, given, answer, AbortSignal.any([signal, wanted.signal])));
-      if (call?.outcome === "invalid_arguments") fields.refused(call.result?.text ?? "");
+      const call = await busy(run, followed(capability, input, answer, begun, signal));
+      if (stopped && call?.outcome === "cancelled") answer.append(h("p", { class: "note", role: "status" }, t("tools.try.stopped")));
       if (!signal.aborted) await ended();
+      return call;
     } catch (error) {
-      if (signal.aborted) return;
-      answer.append(wanted.signal.aborted ? h("p", { class: "note", role: "status" }, t("tools.try.stopped")) : failed(error));
+      told(error);
+      return null;
     } finally {
+      looking = false;
       under.hidden = true;
     }
+
+    /** @param {string} name Its run. */
+    function begun(name) {
+      under.hidden = false;
+      stop.onclick = () => {
+        stopped = true;
+        busy(stop, ask("desk.untry", { run: name })).catch(told);
+      };
+    }
   }
+
+  /** @param {unknown} error */
+  function told(error) {
+    if (!signal.aborted) answer.append(failed(error));
+  }
+
+  takeUp().catch(told);
 
   return h(
     "section",
@@ -72,15 +108,16 @@ export function trial(page, signal, ended) {
 }
 
 /**
- * One call, shown from its beginning to its end. Gives what came of it.
+ * One call, shown to its end. Gives what came of it.
  *
- * @param {string} name
- * @param {Record<string, any> | string} given
+ * @param {string} capability
+ * @param {object} input
  * @param {HTMLElement} answer
+ * @param {(run: string) => void} begun
  * @param {AbortSignal} signal
  * @returns {Promise<LiveCall | null>}
  */
-async function tried(name, given, answer, signal) {
+async function followed(capability, input, answer, begun, signal) {
   /** @type {LiveCall | null} */
   let last = null;
   /** @type {Question[]} */
@@ -95,6 +132,7 @@ async function tried(name, given, answer, signal) {
   /** @type {Record<string, (data: any) => void>} */
   const heard = {
     call(data) {
+      if (last === null) begun(data.run);
       last = data;
       shown.set({ live: data });
     },
@@ -105,7 +143,7 @@ async function tried(name, given, answer, signal) {
   };
   replace(answer, shown.node);
   try {
-    await stream("desk.try", { name, arguments: given }, (event, data) => heard[event]?.(data), { signal });
+    await stream(capability, input, (event, data) => heard[event]?.(data), { signal });
   } catch (error) {
     // Nobody hears of it any more, so it is not shown as if it went on.
     const outcome = error instanceof CallError ? /** @type {LiveCall["outcome"]} */ (error.outcome) : "cancelled";

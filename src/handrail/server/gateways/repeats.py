@@ -1,0 +1,219 @@
+"""Requests that come again: they join the first, or get the answer that it got, and nothing runs a second time.
+
+By a key that the client gave (`Idempotency-Key`) a request is known as long as its answer is kept here, and by the
+record of its run after that. Without one, what an official client says of its retries is enough to know an attempt
+that the same client gave up: the same bytes by the same principal, one attempt later, soon after its patience was over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from handrail.core.errors import BusError
+from handrail.server.gateways.gateway import GatewayLimits
+from handrail.server.gateways.pipe import Pipe, Tape
+from handrail.server.gateways.plan import Plan
+from handrail.server.gateways.sent import Sent
+from handrail.server.gateways.talk import Talk
+
+Name = tuple[str, str, str | bytes, int]
+"""Whose it is, over which API, its key or what it asks, and which attempt it is; that of a key is -1."""
+_NOT_OURS = ("idempotent-replayed", "content-length")
+
+
+class Answer:
+    """One answer on its way, for each connection that waits for it."""
+
+    def __init__(self, plan: Plan, talk: Talk, pipe: Pipe | Tape, sent: Sent) -> None:
+        self.plan = plan
+        self.talk = talk
+        self.pipe = pipe
+        self.sent = sent
+        """The last request that asked for it."""
+        self.waiting = 0
+        self.since = 0.0
+        self.dropping: asyncio.TimerHandle | None = None
+
+    def join(self, sent: Sent) -> Pipe:
+        """What this connection reads: from the beginning, as long as nobody read before or all of it is kept."""
+        self.sent = sent
+        self.waiting += 1
+        self.since = asyncio.get_running_loop().time()
+        if self.dropping is not None:
+            self.dropping.cancel()
+            self.dropping = None
+        return self.pipe.reader() if isinstance(self.pipe, Tape) else self.pipe
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether it was ended because nobody waited, after it had begun what must not be done twice."""
+        return self.talk.changed and self.talk.task.cancelled()
+
+    def given_up(self, share: float) -> bool:
+        """Whether its client has waited for that share of its patience."""
+        patience = self.sent.patience
+        return patience is not None and asyncio.get_running_loop().time() - self.since >= patience * share
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer that was given, as bytes."""
+
+    same: bytes
+    until: float
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def weight(self) -> int:
+        return len(self.body) + 1_000
+
+    def response(self) -> Response:
+        return Response(self.body, self.status, {**self.headers, "idempotent-replayed": "true"})
+
+
+class Repeats:
+    def __init__(self, bounds: GatewayLimits, now: Callable[[], float]) -> None:
+        self._bounds = bounds
+        self._now = now
+        self._live: dict[Name, list[Answer]] = {}
+        self._kept: OrderedDict[Name, Kept] = OrderedDict()
+        self._weight = 0
+        self.finding = asyncio.Lock()
+        """Held from looking for a request with a key until there is an answer for it."""
+
+    def find(self, sent: Sent) -> Answer | Kept | None:
+        """The answer to a request that came before.
+
+        Raises:
+            BusError: The key belongs to another request (status 422).
+        """
+        if sent.key is not None:
+            return self._of_key(_name(sent), sent.same)
+        if not sent.attempt:
+            return None
+        before = _name(sent, back=1)
+        found = next((each for each in self._live.get(before, ()) if _was_left(each)), None)
+        if found is not None:
+            self._take_out(before, found)
+        return found
+
+    def _of_key(self, name: Name, same: bytes) -> Answer | Kept | None:
+        self._forget()
+        live = self._live.get(name)
+        found = live[0] if live else self._kept.get(name)
+        if found is not None and same != (found.sent.same if isinstance(found, Answer) else found.same):
+            raise other_request()
+        return found
+
+    def begin(self, answer: Answer, sent: Sent) -> Pipe:
+        """A connection waits for it from here on, until it is `left` or `told`."""
+        pipe = answer.join(sent)
+        if sent.key is None and sent.attempt is not None:
+            self._live.setdefault(_name(sent), []).append(answer)
+        elif sent.key is not None:
+            self._live[_name(sent)] = [answer]
+        return pipe
+
+    def told(self, answer: Answer) -> None:
+        """A client has its answer, or the beginning of a stream: without a key it does not come again.
+
+        Unless its patience was over before: then it is as if it had left, and asks again in a moment.
+        """
+        if not answer.plan.asked.stream and answer.talk.changed and self._knows(answer) and answer.given_up(0.9):
+            answer.waiting = 0
+            self._drop_in(self._bounds.linger, answer)
+        else:
+            self._forget_attempt(answer)
+
+    async def left(self, answer: Answer) -> None:
+        """A connection ended. The answer goes on for as long as somebody may come for it."""
+        answer.waiting -= 1
+        if answer.waiting > 0 or (answer.sent.key is not None and answer.talk.task.done()):
+            return
+        seconds = self._patience(answer)
+        if not seconds:
+            await answer.talk.leave()
+        if seconds or (answer.cut_off and self._knows(answer)):
+            self._drop_in(seconds or self._bounds.linger, answer)
+        else:
+            self._forget_attempt(answer)
+
+    def _patience(self, answer: Answer) -> float:
+        if answer.sent.key is not None:
+            return self._bounds.alone
+        # Half of it: the clocks of a client and of a busy node do not start at the same moment.
+        return self._bounds.linger if self._knows(answer) and answer.given_up(0.5) else 0.0
+
+    def _knows(self, answer: Answer) -> bool:
+        return answer in self._live.get(_name(answer.sent), ())
+
+    def _drop_in(self, seconds: float, answer: Answer) -> None:
+        answer.dropping = asyncio.get_running_loop().call_later(seconds, self._drop, answer)
+
+    def _drop(self, answer: Answer) -> None:
+        answer.talk.task.cancel()
+        self._forget_attempt(answer)
+
+    def _forget_attempt(self, answer: Answer) -> None:
+        if answer.sent.key is None:
+            self._take_out(_name(answer.sent), answer)
+
+    def keep(self, answer: Answer, given: Response | None) -> None:
+        """An answer with a key is over; None if it came to nothing and may be asked for anew."""
+        name = _name(answer.sent)
+        self._live.pop(name, None)
+        if given is None:
+            return
+        headers = {name: value for name, value in given.headers.items() if name not in _NOT_OURS}
+        until = self._now() + self._bounds.kept_seconds
+        kept = Kept(answer.sent.same, until, given.status_code, headers, bytes(given.body))
+        self._kept[name] = kept
+        self._weight += kept.weight
+        self._forget()
+
+    def _forget(self) -> None:
+        bounds = self._bounds
+        while self._kept:
+            name, first = next(iter(self._kept.items()))
+            if len(self._kept) <= bounds.kept and self._weight <= bounds.kept_characters and first.until > self._now():
+                return
+            del self._kept[name]
+            self._weight -= first.weight
+
+    def _take_out(self, name: Name, answer: Answer) -> None:
+        answers = self._live.get(name, [])
+        if answer in answers:
+            answers.remove(answer)
+        if not answers:
+            self._live.pop(name, None)
+
+
+def other_request() -> BusError:
+    why = "this Idempotency-Key belongs to another request; give each its own"
+    return BusError("bad_request", why, status=422, param="Idempotency-Key")
+
+
+def cut_off() -> BusError:
+    why = (
+        "this was asked before, and ended after it had begun to change something; look what was done before you ask "
+        "anew, and send an Idempotency-Key so that a retry finds its answer"
+    )
+    return BusError("bad_request", why, status=409, outcome="in_doubt")
+
+
+def _name(sent: Sent, back: int = 0) -> Name:
+    if sent.key is not None:
+        return sent.whose, sent.wire, sent.key, -1
+    return sent.whose, sent.wire, sent.same, (sent.attempt or 0) - back
+
+
+def _was_left(answer: Answer) -> bool:
+    """Also if the connection is held open by something in between: its client is gone by its own word."""
+    return answer.waiting == 0 or (not answer.plan.asked.stream and answer.given_up(1.0))

@@ -1,0 +1,79 @@
+"""A NATS server that asks for the certificates of its clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from handrail.bus.descriptor import CapabilityDescriptor
+from handrail.bus.nats.bus import NatsBus
+from handrail.bus.nats.door import NatsDoor
+from handrail.bus.nats.link import Link
+from handrail.bus.nats.tls import tls_options
+from handrail.core.errors import BusError, UsageError
+from handrail.faces.bus import CapabilityBus
+from tests.bus.nats.certificates import Authority
+from tests.bus.nats.scene import QUICK, NatsServer, Welcome, nats_server
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def server(authority: Authority) -> Iterator[NatsServer]:
+    certificate, key = authority.pair("server")
+    files = {"--tlscert": certificate, "--tlskey": key, "--tlscacert": authority.file}
+    with nats_server("--tlsverify", *(str(each) for pair in files.items() for each in pair)) as server:
+        yield server
+
+
+async def echo(request: Any) -> dict[str, Any]:
+    return {"output": request.input}
+
+
+async def test_who_shows_a_certificate_of_its_authority_serves_and_calls_and_who_shows_none_is_told_so(
+    authority: Authority, server: NatsServer
+) -> None:
+    url = server.url.replace("nats://", "tls://")
+    options = tls_options(*authority.pair("node"), authority.file)
+    async with (
+        asyncio.timeout(30),
+        CapabilityBus(admission=Welcome()) as bus,
+        Link(url, pace=QUICK, options=options) as link,
+        NatsDoor(bus, link, community="home") as door,
+        NatsBus(url, community="home", pace=QUICK, options=options) as me,
+    ):
+        bus.register(CapabilityDescriptor(name="text.echo"), echo)
+        await door.refresh()
+        said = await me.call("text.echo", (1, 0), {"input": {"text": "hello"}})
+        soon = replace(QUICK, connect=2.0)
+        for shown, what in ((tls_options(authority=authority.file), "nats_cert and nats_key"), ({}, "nats_ca")):
+            with pytest.raises(BusError, match=what) as refused:
+                await Link(url, pace=soon, options=shown).open()
+            assert refused.value.code == "partition"
+
+    assert said["output"] == {"text": "hello"}
+
+
+def test_files_that_cannot_be_used_are_refused_in_words(authority: Authority, tmp_path: Path) -> None:
+    certificate, key = authority.pair("node")
+    _, other = authority.pair("other")
+    _, locked = authority.pair("locked", b"swordfish")
+    assert tls_options() == {}
+    with pytest.raises(UsageError, match="of no certificate"):
+        tls_options(key=key)
+    with pytest.raises(UsageError, match=r"gone\.pem.*No such file"):
+        tls_options(certificate, key, tmp_path / "gone.pem")
+    for wrong in (other, locked):
+        with pytest.raises(UsageError, match="belong together"):
+            tls_options(certificate, wrong)
+    both = tmp_path / "both.pem"
+    both.write_bytes(certificate.read_bytes() + key.read_bytes())
+    assert list(tls_options(both)) == ["tls"]
