@@ -28,7 +28,7 @@ async def test_servers_files_and_standard_ensembles_are_one_set_of_tools(place: 
 
     assert {"a:one", "b:two", "io:read_file", "probability:roll_dice"} <= set(offered)
     assert result.outcome == "needs_confirmation"  # it does not say that it only reads
-    assert place.asked == ["a: it was never approved", "b: it was never approved"]
+    assert place.asked == ["a: it is not approved", "b: it is not approved"]
 
 
 async def test_a_server_that_was_approved_is_not_asked_about_again(place: Place) -> None:

@@ -54,6 +54,13 @@ def test_the_end_of_the_input_is_the_end_of_the_conversation(folder: Path) -> No
     assert chat("hello")[0] == HELLO
 
 
+def test_a_conversation_in_which_nothing_was_said_names_no_run(folder: Path) -> None:
+    _, told = chat("/tools", "/quit")
+
+    assert "run run_" not in told
+    assert run("proof", "list", "--json").stdout == ""
+
+
 def test_a_turn_can_be_taken_back_and_what_tools_did_stays(folder: Path) -> None:
     _, told = chat("hello", "the sum?", "/undo", "hello again")
 

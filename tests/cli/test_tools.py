@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.scene import lines, run
-from tests.cli.talk import configure, dialogue, lines_of
+from tests.cli.talk import WITH, configure, dialogue, lines_of, run_of
 
 THESE = ("--tools", "talk_tools.py")
 
@@ -73,6 +73,38 @@ def test_a_side_effect_by_hand_needs_a_word_too(folder: Path) -> None:
     assert (refused.exit_code, json.loads(refused.stdout)["outcome"], before) == (1, "needs_confirmation", [])
     assert (allowed.exit_code, allowed.stdout) == (0, "paid 5 to ada\n")
     assert lines_of(folder / "paid.txt") == ["ada 5"]
+
+
+def test_a_call_by_hand_that_waits_is_made_once_when_it_is_allowed(folder: Path) -> None:
+    call = ("tools", "call", "pay", '{"to": "ada", "amount": 5}', *THESE)
+    told = run(*call).stderr
+    there = run_of(told)
+    (asked,) = lines(run("confirm", "list", "--json"))
+
+    early = run(*call, "--run", there)
+    allowed = run("confirm", "allow", asked["request"])
+    elsewhere = run(*call)
+    late, again = run(*call, "--run", there), run(*call, "--run", there)
+
+    assert f"--run {there}" in told
+    assert (early.exit_code, elsewhere.exit_code, allowed.exit_code) == (1, 1, 0)
+    assert (late.stdout, again.stdout) == ("paid 5 to ada\n", "paid 5 to ada\n")
+    assert lines_of(folder / "paid.txt") == ["ada 5"]
+    assert [each["state"] for each in lines(run("proof", "list", "--json"))] == ["done", "waiting"]
+
+
+def test_a_call_by_hand_takes_up_no_other_call_than_its_own(folder: Path) -> None:
+    by_hand = run_of(run("tools", "call", "pay", '{"to": "ada", "amount": 5}', *THESE).stderr)
+    asked = run_of(run("ask", *WITH, "pay ada").stderr)
+
+    other = run("tools", "call", "add", '{"a": 1, "b": 2}', *THESE, "--run", by_hand)
+    of_model = run("tools", "call", "pay", '{"to": "ada", "amount": 5}', *THESE, "--run", asked)
+    resumed = run("resume", by_hand, *WITH)
+
+    assert (other.exit_code, other.stdout, "nobody was asked about" in other.stderr) == (1, "", True)
+    assert (of_model.exit_code, f"handrail resume {asked}" in of_model.stderr) == (1, True)
+    assert (resumed.exit_code, f"--run {by_hand}" in resumed.stderr) == (1, True)
+    assert lines_of(folder / "paid.txt") == []
 
 
 def test_on_a_terminal_a_call_by_hand_asks(folder: Path) -> None:

@@ -49,8 +49,8 @@ def test_they_are_in_the_users_state_folder_and_nowhere_near_a_project() -> None
 
 
 def test_a_command_needs_an_approval_and_so_does_an_address(approvals: Approvals, config: Path) -> None:
-    assert unapproved(approvals, config, "time", SERVER) == "it was never approved"
-    assert unapproved(approvals, config, "far", Http(url="https://example.org/mcp")) == "it was never approved"
+    assert unapproved(approvals, config, "time", SERVER) == "it is not approved"
+    assert unapproved(approvals, config, "far", Http(url="https://example.org/mcp")) == "it is not approved"
 
     approvals.approve(config, "time", SERVER, by="ada")
 
@@ -198,7 +198,7 @@ def test_what_is_in_use_while_its_word_is_taken_back_is_held_back_and_not_approv
     why = held("bank", {"pay": remote()})
 
     assert "taken back" in why["pay"]
-    assert unapproved(approvals, config, "bank", SERVER) == "it was never approved"
+    assert unapproved(approvals, config, "bank", SERVER) == "it is not approved"
 
 
 def test_a_word_on_another_command_under_the_same_name_is_none_for_what_is_in_use(
@@ -231,7 +231,7 @@ def test_a_link_to_an_approved_file_from_another_folder_is_not_approved(approval
     link.parent.mkdir()
     link.symlink_to(config)
 
-    assert unapproved(approvals, link, "bank", SERVER) == "it was never approved"
+    assert unapproved(approvals, link, "bank", SERVER) == "it is not approved"
 
 
 def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path, config: Path) -> None:

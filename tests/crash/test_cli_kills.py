@@ -23,6 +23,8 @@ SEED = os.environ.get("HANDRAIL_KILLS_SEED", "20261115")
 
 Life = dict[str, Any]
 
+pytestmark = pytest.mark.timeout(1200)
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[Life]:

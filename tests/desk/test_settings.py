@@ -68,7 +68,7 @@ async def test_line_ends_and_the_mark_of_a_file_stay_though_nobody_sees_them(hou
     async with house.open() as (_, views):
         shown = await views.settings.now()
         assert (shown.text, shown.writable, shown.problem) == (CONFIG, True, "")
-        after = await views.settings.save(shown.text + "# more\n", shown.revision)
+        after = await views.settings.save("\ufeff" + shown.text + "# more\n", shown.revision)
 
     assert after.text == CONFIG + "# more\n"
     assert house.file.read_bytes() == b"\xef\xbb\xbf" + after.text.replace("\n", "\r\n").encode()
@@ -301,13 +301,28 @@ async def test_a_change_of_a_field_is_checked_and_shown_against_the_file_which_s
 
 
 @pytest.mark.parametrize(
-    "text", ["rules = [", "a." * 1_000 + "b = 1", "x = " + "[" * 5_000, "x = '\0'", "[[llm]]", "llm = 3"]
+    "text",
+    [
+        *("rules = [", "a." * 1_000 + "b = 1", "x = " + "[" * 5_000, "x = '\0'", "[[llm]]", "llm = 3"),
+        *("x = " + "9" * 5_000, f"ensembles = ['{'x' * 300}']", "standard.io.roots.a = '~nobody-of-that-name/x'"),
+        "serve.corpora.a = '~nobody-of-that-name/x'",
+    ],
 )
 async def test_any_text_can_be_looked_at_as_a_form(house: House, text: str) -> None:
     async with house.open() as (_, views):
         form = await views.settings.form(text)
 
     assert form.text == text and form.problems
+
+
+async def test_a_hidden_value_that_became_a_path_is_not_shown(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIDDEN", "amqp://me:swordfish@there//queue/")
+    async with house.open() as (_, views):
+        form = await views.settings.form("ensembles = ['${HIDDEN}']")
+        told = await views.settings.check("standard.io.roots.a = '${HIDDEN}'")
+
+    assert "${HIDDEN}" in form.problems[0].words and "${HIDDEN}" in told[0]
+    assert "swordfish" not in f"{form} {told}"
 
 
 @settings(max_examples=30)

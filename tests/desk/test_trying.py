@@ -159,6 +159,15 @@ async def test_a_trial_is_stopped_by_a_person_and_two_who_look_are_both_told(hou
         await trial.stop()  # it is over: nothing happens
 
 
+async def test_a_trial_that_is_stopped_before_it_began_is_told_as_cancelled_and_changes_nothing(house: House) -> None:
+    async with opened(house) as (desk, _):
+        trial = desk.trials.begin("note", {"text": "beer"})
+        await trial.stop()
+        assert (await seen(trial, "call", "done")).outcome == "cancelled"
+        assert [each.stage for each in desk.trials.of(trial.call.name)] == ["done"]
+    assert house.code.notes == []
+
+
 async def test_a_question_goes_with_the_trial_that_is_stopped(house: House) -> None:
     async with opened(house) as (desk, _):
         trial = desk.trials.begin("note", {"text": "beer"})

@@ -6,12 +6,13 @@ import asyncio
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from handrail.core.errors import UsageError
+from handrail.store.conversations import ConversationStore
 from tests.desk.parlour import PATIENCE, Parlour, asked, over, reply, until
 
 HELD = [reply("", ("hold", {}), when="hold"), reply("Let go.", when="hold")]
@@ -67,6 +68,21 @@ async def test_while_one_is_deleted_the_others_go_on(tmp_path: Path) -> None:
         parlour.gate.open.set()
         await over(desk, other)
         assert [each.id for each in await desk.talks()] == [other]
+
+
+async def test_who_deletes_what_another_program_deleted_is_told_so_and_so_is_everybody_here(tmp_path: Path) -> None:
+    parlour = Parlour(tmp_path, [reply("Hello.")])
+    async with parlour.open() as desk:
+        id = await desk.begin()
+        await desk.say(id, "Hello")
+        await over(desk, id)
+        async with asyncio.timeout(PATIENCE), aclosing(desk.watch()) as news:
+            watching = asyncio.create_task(anext(each async for each in news if each[0] == "gone"))
+            await asyncio.sleep(0)
+            ConversationStore(desk.app.journal.path.parent).delete(id)
+            with pytest.raises(UsageError, match="no conversation"):
+                await desk.delete(id)
+            assert await watching == ("gone", id)
 
 
 async def test_who_deletes_and_leaves_has_deleted(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from handrail import (
     tool,
 )
 from handrail.core.errors import LeaseHeld
-from handrail.core.events import CallAmended, CallIntended, CallProgress, CallSettled, Event
+from handrail.core.events import CallAmended, CallIntended, CallProgress, CallSettled, Event, Recorded, RunStarted
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import Tool
 
@@ -262,3 +262,30 @@ async def test_an_id_of_the_run_before_does_not_answer_for_another_call() -> Non
         result = await executor.invoke(ToolCall("1", "pay", {"amount": 500}), Context(run="r"))
 
     assert (result.outcome, result.error and result.error.code, len(keys)) == ("failed", "duplicate_id", 1)
+
+
+class Slow(MemoryJournal):
+    """Takes long to read one run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def history(self, run: str) -> list[Recorded]:
+        if run == "long":
+            self.reading.set()
+            await self.go_on.wait()
+        return await super().history(run)
+
+
+async def test_a_run_whose_record_takes_long_to_read_keeps_no_other_waiting_and_is_read_once() -> None:
+    journal, (pay, keys) = Slow(), payer()
+    async with Executor([pay], policy=FREE, journal=journal) as executor, asyncio.timeout(20):
+        long = [asyncio.create_task(executor.invoke(CALL, Context(run="long"))) for _ in range(2)]
+        await journal.reading.wait()
+        assert (await executor.invoke(CALL, Context(run="short"))).outcome == "ok"
+        journal.go_on.set()
+        assert [(await each).outcome for each in long] == ["ok", "ok"]
+    assert len(keys) == 2
+    assert sum(isinstance(each, RunStarted) and each.run == "long" for each in journal.events) == 1

@@ -45,6 +45,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a class for a model": (of(Session, ScriptedModel), "'ScriptedModel' is no model"),
     "a thing for a model": (of(Runner, Thing(), Executor([])), "'Thing' is no model"),
     "tools for an executor": (of(Runner, MODEL, [add]), "Runner(model, Executor(tools))"),
+    "a file for a journal": (of(Executor, [add], journal="calls.db"), "await SqliteJournal.open('calls.db')"),
     "one tool": (of(Executor, add), "write [add]"),
     "one function": (of(Session, MODEL, tools=plain), "write [plain]"),
     "one ensemble": (of(Executor, FILES), "write [files]"),
@@ -87,6 +88,10 @@ async def test_a_run_of_a_text_says_how_to_make_a_conversation() -> None:
 def test_a_lambda_with_a_name_and_a_model_by_any_shape_are_taken() -> None:
     class Shaped:
         name = "mine"
+        model = "what it is made around"
+
+        def generate(self) -> str:
+            return "its own affair"
 
         def stream(self, request: Any) -> Any:
             raise NotImplementedError

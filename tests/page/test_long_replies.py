@@ -15,56 +15,67 @@ from tests.page.talking import answered, replies, say
 
 LINES = [
     "words",
-    "more words",
+    "more *words",
+    "end* of `it",
+    "a | b\r",
     "",
     "",
     "- one",
-    "- two",
+    "- [x] two",
     "* other",
     "  under it",
     "  - deeper",
     "1. first",
+    "2) second",
     "> said",
+    "> - said",
     "| a | b |",
     "|---|---|",
     "| c |",
     "# Head",
+    "### Deeper",
     "```",
     "      ```",
+    "  ```",
     "~~~",
     "    four",
     "---",
+    "[a](https://x.example/",
+    "b)",
 ]
 STREAMED = """
 async (texts) => {
   const { streamed } = await import("/page/views/chat/streamed.js");
   const { markdown } = await import("/page/markdown.js");
+  const { requestAnimationFrame, setTimeout } = globalThis;
+  const frames = [];
+  globalThis.requestAnimationFrame = globalThis.setTimeout = (due) => frames.push(due);
   const whole = (text) => {
     const box = document.createElement("div");
     box.append(markdown(text));
     return box.innerHTML;
   };
-  const comes = async (made, text) => {
-    for (let frame = 0; frame < 30; frame++) {
-      if ([...made.node.children].map((part) => part.innerHTML).join("") === whole(text)) return true;
-      await new Promise(requestAnimationFrame);
-    }
-    return false;
+  const same = (made, text) => {
+    while (frames.length) frames.shift()();
+    return [...made.node.children].map((part) => part.innerHTML).join("") === whole(text);
   };
-  const wrong = async (text) => {
+  const wrong = (text) => {
     const made = streamed();
-    for (let part = 1; part <= 5; part++) {
-      const upto = text.slice(0, Math.ceil((text.length * part) / 5));
-      made.set(upto);
-      if (!(await comes(made, upto))) return upto;
+    for (let upto = 1; upto <= text.length; upto++) {
+      made.set(text.slice(0, upto));
+      if (!same(made, text.slice(0, upto))) return text.slice(0, upto);
     }
     made.end();
-    return (await comes(made, text)) ? null : text;
+    return same(made, text) ? null : text;
   };
-  return (await Promise.all(texts.map(wrong))).filter((text) => text !== null);
+  try {
+    return texts.map(wrong).filter((text) => text !== null);
+  } finally {
+    Object.assign(globalThis, { requestAnimationFrame, setTimeout });
+  }
 }
 """
-"""The texts that look otherwise while they grow than they do when they are drawn at once."""
+"""The texts that at some letter look otherwise while they grow than they do when they are drawn at once."""
 DRAWN = """
 async (text) => {
   const { drawn } = await import("/page/views/chat/streamed.js");
@@ -89,7 +100,7 @@ RUN = "run_00000000000000000000000000000001"
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(texts=st.lists(st.lists(st.sampled_from(LINES), max_size=14).map("\n".join), min_size=30, max_size=30))
+@given(texts=st.lists(st.lists(st.sampled_from(LINES), max_size=14).map("\n".join), min_size=15, max_size=15))
 def test_what_is_shown_while_the_model_writes_is_what_is_shown_in_the_end(blank: Page, texts: list[str]) -> None:
     assert blank.evaluate(STREAMED, texts) == []
 
@@ -119,6 +130,22 @@ def test_words_that_became_a_message_stay_what_they_are_on_the_screen(served: Ho
     expect(replies(page).locator("p")).to_have_count(81)
     assert page.evaluate("globalThis.words.isConnected")
     expect(replies(page).get_by_role("button", name="Show more")).to_have_count(0)
+
+
+def test_of_a_long_table_the_browser_lays_out_as_many_rows_as_are_wanted(served: House, tab: Tab) -> None:
+    served.reply("rows", "| a | b |\n|---|---|\n" + "".join(f"| {n} | x |\n" for n in range(1_000)) + "\nAll.")
+    page = tab(served)
+    say(page, "the rows")
+    answered(page, "All.")
+    rows = replies(page).locator("tbody tr")
+    expect(rows).to_have_count(1_000)
+    seen = rows.filter(visible=True)
+    more = replies(page).get_by_role("button", name="Show more")
+    for shown in (450, 900, 1_000):
+        expect(seen).to_have_count(shown)
+        expect(more).to_have_count(int(shown < 1_000))
+        if shown < 1_000:
+            more.click()
 
 
 def test_a_reply_of_a_book_is_shown_whole_as_it_was_meant(served: House, tab: Tab) -> None:

@@ -128,6 +128,47 @@ def test_a_mistake_is_told_at_its_field_and_what_the_text_does_not_allow_leads_t
     expect(page.get_by_text("The text cannot be read, so there are no fields.")).to_be_visible()
 
 
+def test_what_cannot_be_in_the_text_is_never_passed_over_by_saving_the_rest(served: House, tab: Tab) -> None:
+    served.config.write_text(served.config.read_text() + "\n[limits]\ncalls_per_turn = 4\ntokens = 7000\n")
+    page = tab(served, "#/settings")
+    opened(page)
+    calls = field(page, "calls_per_turn").get_by_role("textbox")
+    calls.fill("a few")
+    calls.press("Tab")
+    tokens = field(page, "tokens").get_by_role("textbox")
+    tokens.fill("8000")
+    tokens.press("Tab")
+    expect(page.locator("#config-text")).to_have_value(re.compile("tokens = 8000"))
+    for _ in range(2):
+        page.get_by_role("tab", name="As text").click()
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator(".editor-state")).to_contain_text("This is no number.")
+        expect(calls).to_be_focused()
+    field(page, "calls_per_turn").get_by_role("button", name="Use the default").click()
+    expect(calls).to_have_value("")
+    expect(calls).not_to_have_attribute("aria-invalid", "true")
+    page.get_by_role("button", name="Save").click()
+    seen = page.get_by_role("dialog", name="What will change")
+    expect(seen.locator("del")).to_have_text(["-calls_per_turn = 4\n", "-tokens = 7000\n"])
+
+
+def test_a_field_that_is_left_with_the_view_comes_back_with_it_and_a_look_ends_with_it(served: House, tab: Tab) -> None:
+    before = served.config.read_text()
+    page = tab(served, "#/settings")
+    opened(page)
+    field(page, "calls_per_turn").get_by_role("textbox").fill("5")
+    page.get_by_role("link", name="Tools").click()
+    expect(page.get_by_role("heading", name="Tools", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Settings").click()
+    expect(page.locator("#config-text")).to_have_value(re.compile("calls_per_turn = 5"))
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog", name="What will change")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Tools", exact=True)).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert served.config.read_text() == before
+
+
 def test_every_setting_that_a_file_can_have_is_explained_in_both_languages() -> None:
     groups = {f"fields.group.{'.'.join(table.path) or 'top'}" for table in TABLES}
     settings = {

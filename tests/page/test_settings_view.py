@@ -77,6 +77,8 @@ def test_a_file_that_somebody_else_changed_is_not_overwritten_unasked(served: Ho
     text(page).fill(before + "\n# mine again\n")
     write(page)
     page.get_by_role("button", name="Keep my text and save over it").click()
+    expect(page.get_by_role("dialog", name="What will change").locator("del")).to_have_text("-# theirs again\n")
+    page.get_by_role("button", name="Write it to the file").click()
     expect(page.get_by_text("Saved, and in use.")).to_be_visible()
     assert served.config.read_text() == before + "\n# mine again\n"
 

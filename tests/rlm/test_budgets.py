@@ -112,6 +112,19 @@ async def test_time_that_ends_before_the_first_turn_is_a_limit_like_any_other() 
     assert found.error == "the run reached its limit of 0.05 seconds"
 
 
+async def test_time_that_ends_while_setup_code_asks_a_model_is_a_limit_too() -> None:
+    for seconds in WHILE:
+        stuck, root = Stuck(), Root(ready("'never'"))
+        timed = RLM(root, other_backends=[stuck], max_timeout=seconds, setup_code="x = llm_query('a')")
+        async with timed as rlm:
+            found = await rlm.acompletion("x", "the question")
+        if stuck.asked.is_set():
+            break
+
+    assert (found.partial, stuck.cancelled, root.requests) == (True, 1, [])
+    assert found.error == f"the run reached its limit of {seconds:g} seconds"
+
+
 async def test_turns_in_a_row_that_fail_end_the_run() -> None:
     root = Root(repl("1 / 0"), DRAFT, repl("1 / 0"), "nothing to run", ready("'never'"))
     async with RLM(root, environment="process", max_errors=2) as rlm:

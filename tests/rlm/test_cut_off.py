@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from handrail.core.calls import Problem, ToolResult
-from handrail.core.events import CallIntended, CallSettled, ModelEvent, Recorded, ReplyFinished, TextDelta
+from handrail.core.events import CallIntended, CallSettled, ModelEvent, Recorded, ReplyFinished, RunFinished, TextDelta
 from handrail.core.messages import AssistantMessage, ResultMessage, Usage, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.execute.policy import Policy
@@ -200,6 +200,38 @@ async def test_what_models_had_answered_when_the_caller_went_away_is_not_asked_a
 
     assert found.error is None and found.usage_summary.total_input_tokens == used
     assert sorted(sub.asked) == sorted(again)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "answered", "again", "used"),
+    [
+        ("monty", "llm_query_batched(list('abcdef'))", 4, ["e", "f"], 206),
+        ("process", "[llm_query('a'), llm_query('b')]", 1, ["b"], 202),
+        ("monty", "rlm_query('CHILD')", 2, ["three"], 403),
+    ],
+)
+async def test_what_models_had_answered_when_time_was_up_is_not_asked_again(
+    kind: str, code: str, answered: int, again: list[str], used: int
+) -> None:
+    class Asking(Roots):
+        top = (repl(f"said = {code}"), ready("str(said)"))
+
+    for seconds in (0.5, 2.0, 8.0):  # each if those before did not suffice on this machine
+        journal, sub = MemoryJournal(), Stops(answered)
+        timed: dict[str, Any] = {"environment": kind, "max_depth": 2, "max_timeout": seconds, "run": "r"}
+        async with RLM(Asking(), other_backends=[sub], journal=journal, **timed) as rlm:
+            first = await rlm.acompletion("x", "the question")
+        over = [each.reason for each in journal.events if isinstance(each, RunFinished) and each.run == "r"]
+        if sub.stopped.is_set() and all(each.outcome == "ok" for each in journal.events if type(each) is CallSettled):
+            break
+    echo = Echo("sub", Usage(input_tokens=1))
+    async with RLM(Asking(), environment=kind, other_backends=[echo], journal=journal, max_depth=2, run="r") as rlm:
+        found = await rlm.acompletion("x", "the question")
+
+    assert (first.partial, first.error) == (True, f"the run reached its limit of {seconds:g} seconds")
+    assert over == ["stopped"], "it waits for nobody"
+    assert found.error is None and found.usage_summary.total_input_tokens == used
+    assert sorted(echo.asked) == sorted(again)
 
 
 TOOLS = f"TOOLS = [{COUNT!r}]\n"

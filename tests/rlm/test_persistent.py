@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+
 import pytest
 
 from handrail.core.errors import UsageError
+from handrail.core.events import ModelEvent, RunFinished, TextDelta
 from handrail.core.messages import Usage
+from handrail.core.model import ModelRequest
 from handrail.rlm import RLM
 from handrail.rlm.values import UsageSummary
+from handrail.testing.journal import MemoryJournal
 from tests.rlm.rooted import Echo, Root, ready, repl
 
 
@@ -50,6 +56,24 @@ async def test_what_was_said_to_one_question_is_no_answer_to_the_next() -> None:
         second = await rlm.acompletion("two", "second")
 
     assert (second.response, second.partial) == ("", True)
+
+
+async def test_code_that_time_cut_off_while_it_asked_models_is_no_part_of_the_next_question() -> None:
+    class Asleep(Echo):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            await asyncio.Event().wait()
+            yield TextDelta(text="")
+
+    root, journal = Root(repl("x = llm_query('a')")), MemoryJournal()
+    async with RLM(root, persistent=True, other_backends=[Asleep()], journal=journal, max_timeout=3.0) as rlm:
+        first = await rlm.acompletion("one", "first")
+        root._replies = (ready("'y'"),)
+        second = await rlm.acompletion("two", "second")
+
+    assert first.partial and first.error == "the run reached its limit of 3 seconds"
+    assert (second.response, len(root.requests[-1].messages)) == ("y", 2)
+    finished = [each for each in journal.events if isinstance(each, RunFinished)]
+    assert [each.reason for each in finished if each.run == first.run] == ["done"]
 
 
 async def test_an_interpreter_that_is_lost_is_made_again_with_everything_before() -> None:

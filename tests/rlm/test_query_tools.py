@@ -78,6 +78,7 @@ class Slow:
     def __init__(self) -> None:
         self.begun = asyncio.Event()
         self.under_way = 0
+        self.until: float | None = None
 
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -137,6 +137,17 @@ async def test_the_spans_name_the_service_as_the_conventions_do(name: str) -> No
     [said] = {(span.attributes or {})["gen_ai.provider.name"] for span in seen.spans.values()}
     assert said in known or said == name
     assert said == {"openai-responses": "openai", "gemini": "gcp.gemini", "xai": "x_ai"}.get(name, said)
+
+
+async def test_a_model_that_means_something_else_by_provider_is_told_of_without_one() -> None:
+    class Mine(ScriptedModel):
+        provider: ClassVar = ["a", "list", "of", "mine"]
+
+    seen, model = Seen(), Mine([text("3")])
+    async with Executor([], tracer=seen.tracer) as executor:
+        await Runner(model, executor).run(ASKED)
+
+    assert seen.facts(f"chat {model.name}")["gen_ai.provider.name"] == "handrail"
 
 
 async def test_a_reply_that_is_to_have_a_form_is_told_as_json() -> None:

@@ -40,6 +40,7 @@ def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -
     what else there is. A line that ends in \\ goes on in the next one. With a RUN, its conversation goes on.
     """
     conversation = Conversation() if system is None else Conversation().supervised(system)
+    known = run is not None
     if run is None:
         run = new_id("run")
     else:
@@ -51,10 +52,12 @@ def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -
             chat = loop.run(_open(stack, setup, chosen, run, conversation))
             _welcome(chat)
             chat.talk(loop, Lines.here(setup.journal.parent / "chat-history"))
+            known = chat.app.executor.holds(chat.run) or (known and chat.run == run)
             loop.run(chat.leave())
         finally:
             loop.run(stack.aclose())
-    tell(f"run {text.visible(chat.run)}")
+    if known:  # one in which nothing was said is not on record
+        tell(f"run {text.visible(chat.run)}")
 
 
 async def _open(stack: AsyncExitStack, setup: Setup, chosen: Chosen, run: str, conversation: Conversation) -> Chat:

@@ -47,6 +47,11 @@ def command(setup: Setup, chosen: Chosen, run: str) -> None:
     if explores(run, events):
         raise UsageError(f"run {run!r} is one of handrail rlm; take it up with: handrail rlm resume {run} --context …")
     conversation = conversation_of(events)
+    if not conversation:
+        raise UsageError(
+            f"nothing was said to a model in run {run!r}, so there is nothing to go on with; a call that waited there"
+            f" runs when its program asks for it again, as handrail tools call … --run {run} does"
+        )
     at = _waits_at(conversation, events, anybody=sys.stdin.isatty() or chosen.yes)
     if at is not None:
         conversation = conversation.upto(at)

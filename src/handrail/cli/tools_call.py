@@ -8,16 +8,21 @@ import sys
 import click
 
 from handrail.app import open_app
-from handrail.cli import text
+from handrail.cli import complete, text
 from handrail.cli.groups import examples
 from handrail.cli.live import Live
+from handrail.cli.resume import recorded
+from handrail.cli.rlm_runs import explores
 from handrail.cli.setup import Chosen, Setup, configured, with_tools, with_word
 from handrail.cli.tools_show import find
 from handrail.cli.view import answer, answer_json, tell
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.events import CallIntended, CallSettled, Event
+from handrail.core.errors import UsageError
+from handrail.core.events import CallIntended, CallSettled, ConfirmationRequested, Event, Recorded
 from handrail.core.ids import new_id
+from handrail.run.history import conversation_of
+from handrail.tools.tool import Tool
 
 
 @click.command(
@@ -29,17 +34,37 @@ from handrail.core.ids import new_id
 )
 @click.argument("name")
 @click.argument("arguments", metavar="JSON", default="{}")
+@click.option(
+    "--run",
+    metavar="RUN",
+    shell_complete=complete.runs,
+    help="Make the call that waited in this run, now that it is allowed.",
+)
 @with_tools
 @with_word
 @configured
-def command(setup: Setup, name: str, arguments: str, tools: tuple[str, ...], rules: tuple[str, ...], yes: bool) -> None:
+def command(
+    setup: Setup,
+    name: str,
+    arguments: str,
+    run: str | None,
+    tools: tuple[str, ...],
+    rules: tuple[str, ...],
+    yes: bool,
+) -> None:
     """Call the tool of this NAME with these arguments; `-` reads them from stdin.
 
-    They are checked like a model's. The result goes to stdout; exit code 1 means that there is none.
+    They are checked like a model's. The result goes to stdout; exit code 1 means that there is none. Where nobody can
+    be asked about a side effect, the call waits for handrail confirm, and --run makes it then.
     """
     written = sys.stdin.read() if arguments == "-" else arguments
     chosen = Chosen(None, tools, rules, yes)
-    result = asyncio.run(_call(setup, chosen, name, written))
+    before: list[Recorded] = []
+    if run is None:
+        run = new_id("run")
+    else:
+        run, before = recorded(setup.view, run)
+    result = asyncio.run(_call(setup, chosen, name, written, run, before))
     if setup.view.as_json:
         answer_json(result.to_dict())
     elif not result.is_error:
@@ -48,12 +73,14 @@ def command(setup: Setup, name: str, arguments: str, tools: tuple[str, ...], rul
         if not setup.view.as_json:
             tell(f"{result.outcome}: {text.block(result.text.removeprefix(f'{result.outcome}: '))}")
         if result.outcome == "needs_confirmation":
-            tell("Allow it with --yes or --rule, or call it on a terminal, where you are asked.")
+            tell(
+                "Allow it with handrail confirm allow REQUEST, and make the same call with"
+                f" --run {text.visible(run)}; or allow it here, with --yes or --rule."
+            )
         raise click.exceptions.Exit(1)
 
 
-async def _call(setup: Setup, chosen: Chosen, name: str, written: str) -> ToolResult:
-    run = new_id("run")
+async def _call(setup: Setup, chosen: Chosen, name: str, written: str, run: str, before: list[Recorded]) -> ToolResult:
     live = Live(as_json=False)
 
     async def beside(event: Event) -> None:
@@ -62,8 +89,24 @@ async def _call(setup: Setup, chosen: Chosen, name: str, written: str) -> ToolRe
 
     wanted, person = chosen.wanted(setup.config), chosen.person()
     async with open_app(setup.config, setup.journal, wanted, chosen.ask(), person) as app:
-        find(app.tools, name)
-        result = await app.executor.invoke(ToolCall("", name, written), Context(run=run), beside)
-        await app.executor.finish(run)
-    tell(f"run {run}")
+        tool = find(app.tools, name)
+        call = ToolCall(_asked_about(run, before, tool) if before else "", name, written)
+        result = await app.executor.invoke(call, Context(run=run), beside)
+        if result.outcome != "needs_confirmation":
+            await app.executor.finish(run)
+    tell(f"run {text.visible(run)}")
     return result
+
+
+def _asked_about(run: str, events: list[Recorded], tool: Tool) -> str:
+    """The call of this tool that waited in a run: a word is good for that call, and for no other.
+
+    Raises:
+        UsageError: None did, or it is a model's, which has to hear of the result.
+    """
+    if conversation_of(events) or explores(run, events):
+        raise UsageError(f"the calls of run {run!r} are a model's; go on with: handrail resume {run}")
+    for event in reversed(events):
+        if isinstance(event, ConfirmationRequested) and event.tool == tool.scoped_name:
+            return event.call_id
+    raise UsageError(f"nobody was asked about {tool.scoped_name!r} in run {run!r}; leave --run away for a new call")

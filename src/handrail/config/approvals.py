@@ -114,7 +114,7 @@ def unapproved(approvals: Approvals, config: Path, server: str, endpoint: Endpoi
     """Why a server may not be used yet, in words; None if it may."""
     known = approvals.of(config, server)
     if known is None:
-        return "it was never approved"
+        return "it is not approved"
     if known.binds == binding(endpoint):
         return None
     what = "its command, arguments, folder or variables" if isinstance(endpoint, Stdio) else "its address or headers"

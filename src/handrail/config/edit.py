@@ -30,7 +30,7 @@ def changed(text: str, path: Path, value: Value | None) -> str:
 
     Raises:
         UsageError: It cannot be changed there without changing more.
-        TOMLDecodeError: The text is not TOML.
+        ValueError: The text is not TOML.
     """
     before = tomllib.loads(text)
     wanted = _with(before, path, value)
@@ -182,7 +182,7 @@ def _with(data: dict[str, Any], path: Path, value: Value | None) -> dict[str, An
 def _says(text: str, wanted: dict[str, Any]) -> bool:
     try:
         return _same(tomllib.loads(text), wanted)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
 
 

@@ -95,11 +95,11 @@ def find_config(named: Path | None, start: Path, environ: Mapping[str, str] = os
     if named is None and environ.get(VARIABLE):
         named = Path(environ[VARIABLE])
     if named is not None:
-        if not named.is_file():
+        if not os.path.isfile(named):
             raise UsageError(f"there is no configuration at {str(named)!r}; check --config, or ${VARIABLE}")
         return named
     found = (folder / NAME for folder in (start, *start.parents))
-    return next((path for path in found if path.is_file()), None)
+    return next((path for path in found if os.path.isfile(path)), None)
 
 
 def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Config:
@@ -245,7 +245,7 @@ def _rules(top: Table) -> tuple[Rule, ...]:
 def _ensembles(top: Table, folder: Path) -> tuple[Path, ...]:
     paths = [folder / each for each in top.texts("ensembles") or ()]
     for index, path in enumerate(paths):
-        if not path.is_file():
+        if not os.path.isfile(path):  # that of `Path` raises where a folder may not be entered, or a name is too long
             raise top.at("ensembles").at(index).error(f"there is no file {str(path)!r}")
     return tuple(paths)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, stated
 from handrail.config.nodes import Converse, McpSettings, NewTools, PromptSettings, ServeSettings, below
-from handrail.config.text import KEY, refuse_secret
+from handrail.config.text import KEY, path_of, refuse_secret
 from handrail.core.redact import redact_text
 from handrail.mcp.values import Bounds, Endpoint, Era, Http, OAuth, Stdio
 from handrail.tools.ensemble import Defaults
@@ -260,8 +261,8 @@ def _corpora(facts: Table) -> dict[str, Path]:
     for name in table.values:
         if not NAME.fullmatch(name):
             raise table.error(name, "the name of a corpus has 1 to 64 of A-Z a-z 0-9 _ -")
-        path = (facts.place.folder or Path()) / Path(table.text(name) or "").expanduser()
-        if not path.is_dir():
+        path = (facts.place.folder or Path()) / path_of(table.text(name) or "")
+        if not os.path.isdir(path):
             raise table.error(name, f"there is no folder {str(path)!r}")
         found[name] = path
     return found

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kind, Kinds, stated
-from handrail.config.text import variable
+from handrail.config.text import path_of, variable
 from handrail.tools.files.table import Place, Table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -122,7 +122,7 @@ def read_node(top: Table, folder: Path) -> NodeSettings:
     said = stated(facts, NODE)
     if "nats_key" in said and "nats_cert" not in said:
         raise facts.error("nats_key", "is of no certificate; write nats_cert too")
-    said |= {key: folder / Path(said[key]).expanduser() for key in _FILES if key in said}
+    said |= {key: folder / path_of(said[key]) for key in _FILES if key in said}
     return NodeSettings(
         **said,
         peers=_each(facts, "peers", _peer),
@@ -146,7 +146,7 @@ def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> 
         table.only(OPTIONS.get(name, ()))
     return ServiceSettings(
         off=frozenset(name for name in SERVICES if facts.values.get(name) is False),
-        folder=None if kept is None else folder / Path(kept).expanduser(),
+        folder=None if kept is None else folder / path_of(kept),
         models=_models(inner["llm"], is_model),
         translator=model_of["trans"],
         describer=model_of["img"],

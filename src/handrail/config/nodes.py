@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from handrail.config.text import KEY, filled_text, variable
+from handrail.config.text import KEY, filled_text, path_of, variable
 from handrail.mcp.values import Bounds, Endpoint, Era, Http, Stdio
 from handrail.tools.ensemble import Defaults
 from handrail.tools.files.table import Place
@@ -21,7 +21,7 @@ NewTools = Literal["hold", "allow"]
 
 def below(place: Place, path: str) -> str:
     """A path as a file means it: from the folder that the file is in."""
-    return str((place.folder or Path()).absolute() / Path(path).expanduser())
+    return str((place.folder or Path()).absolute() / path_of(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from handrail.config.kinds import FLAG, JSON, SECONDS, TEXT, TEXTS, Kind, Kinds, count, stated
 from handrail.config.nodes import StandardSettings, Summarization
+from handrail.config.text import path_of
 from handrail.core.errors import UsageError
 from handrail.tools.files.table import Table
 
@@ -25,7 +27,7 @@ def _paths(table: Table, key: str) -> dict[str, str]:
     if isinstance(table.values.get(key), list | str):
         raise table.error(key, f'each has a name by which tools call it, as in {key} = {{ docs = "path/to/docs" }}')
     inner = table.table(key) or Table({}, table.place)
-    return {name: str(Path(inner.text(name) or "").expanduser()) for name in inner.values}
+    return {name: str(path_of(inner.text(name) or "")) for name in inner.values}
 
 
 _NAMED_PATHS = Kind("table", _paths)
@@ -80,7 +82,7 @@ def _io(table: Table, folder: Path) -> Any:
     table.only((*IO, *ENABLED))
     said = stated(table, IO)
     for name, path in said.get("roots", {}).items():
-        if not (folder / path).is_dir():
+        if not os.path.isdir(folder / path):
             raise table.at("roots").at(name).error(f"there is no folder {str(folder / path)!r}")
     try:
         return IoSettings.from_dict(said, folder)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from handrail.core.redact import redact_text
@@ -13,6 +15,11 @@ _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[^}]*)\})")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KEY = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 """How a file says where a key is."""
+
+
+def path_of(text: str) -> Path:
+    """With the folder of a person for `~`. One of somebody who is not known here stays as it is, and is not found."""
+    return Path(os.path.expanduser(text))
 
 
 def filled(table: Table, environ: Mapping[str, str]) -> Table:

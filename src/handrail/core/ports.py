@@ -59,7 +59,9 @@ class Provided(Protocol):
 
 
 def provider_of(model: Model) -> str | None:
-    return model.provider if isinstance(model, Provided) else None
+    """Its name; None if it says none, or means something else by the word."""
+    provider: object = model.provider if isinstance(model, Provided) else None
+    return provider if isinstance(provider, str) else None
 
 
 class Invoker(Protocol):

@@ -171,6 +171,9 @@ class OpenTalks:
                 await talk.close(gone=True)
                 self._talks.pop(id, None)
             await asyncio.to_thread(self._store.delete, id)
+        except UsageError:  # another program was quicker, and nobody here has heard of it
+            self._around.news.tell("gone", id, id)
+            raise
         finally:
             self._going.discard(id)
         self._around.news.tell("gone", id, id)

@@ -149,13 +149,17 @@ class Trial:
         except HandrailError as error:
             self._problem = self._problem or error
         finally:
+            if self._work.cancelled() and self.call.stage in ("writing", "asked"):  # it was stopped before it began
+                self.call = replace(self.call, stage="done", outcome="cancelled")
+                self._tell("call", self.call.call_id, self.call)
             self.is_over = True
             for frames in self._followers:
                 frames.end()
 
     async def _emit(self, event: Event) -> None:
-        found = self._turn.take(event)
-        if found is not None and found.call_id == self._asks.id:  # what it calls itself is its own affair
+        if getattr(event, "call_id", "") != self._asks.id:
+            return  # what it calls itself is its own affair
+        if (found := self._turn.take(event)) is not None:
             self.call = replace(found, run=self.run)
             self._tell("call", self.call.call_id, self.call)
 

@@ -17,6 +17,7 @@ from handrail.core.context import Context
 from handrail.core.errors import Cancelled, Forbidden, JournalError, LimitReached, ToolError, UsageError
 from handrail.core.events import Emit, ignore
 from handrail.core.ids import NewId, nested_id, new_id
+from handrail.core.meant import check_journal
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
 from handrail.execute.arguments import check_secrets, read_arguments
 from handrail.execute.attempt import Attempt, refused
@@ -57,6 +58,7 @@ class Executor(Keeper):
         clock: Clock | None = None,
         new_id: NewId = new_id,
     ) -> None:
+        check_journal(journal)
         super().__init__(
             tools if isinstance(tools, RegisteredTools) else registered(*listed(tools)),
             journal,

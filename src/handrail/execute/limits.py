@@ -21,9 +21,10 @@ class Gate:
 
     def __init__(self, concurrency: int) -> None:
         self.all = asyncio.Semaphore(concurrency)
-        self.waiting: dict[Entry, ResourceLock | None] = {}
-        """For what each waits of those that hold something meanwhile; None is a place among all calls."""
-        self._tools: dict[str, Places] = {}
+        self.waiting: set[Entry] = set()
+        """Those that hold something and wait for a place among all calls."""
+        self._tools: dict[tuple[str, int], Places] = {}
+        """By name and number: a tool may be given anew with another."""
         self._resources: dict[Hashable, ResourceLock] = {}
 
     def enter(self, tool: Tool, resource: Hashable | None, held: tuple[Any, ...] | None = None) -> Entry:
@@ -36,7 +37,7 @@ class Gate:
         shared = resource is None or (held is not None and resource in held)
         places = None
         if tool.concurrency is not None and tool not in (held or ()):
-            places = self._tools.setdefault(tool.scoped_name, Places(tool.concurrency))
+            places = self._tools.setdefault((tool.scoped_name, tool.concurrency), Places(tool.concurrency))
         return Entry(self, None if shared else resource, write=not tool.reads, places=places, held=held)
 
     def lock(self, resource: Hashable) -> ResourceLock:
@@ -47,23 +48,11 @@ class Gate:
         if lock.idle and self._resources.get(resource) is lock:
             del self._resources[resource]
 
-    def before(self, entry: Entry, line: ResourceLock) -> set[Entry]:
-        """All that must leave before it has its turn in this line; also what those wait for, or calls they made."""
-        found, left = set[Entry](), line.before(entry)
-        while left:
-            each = left.pop()
-            if each not in found:
-                found.add(each)
-                for waits, other in self.waiting.items():
-                    if other is not None and (each is waits or each in waits.above):
-                        left += other.before(waits)
-        return found
-
 
 class Entry:
     """A call's way through the gate: what it has taken, it gives back."""
 
-    __slots__ = ("_gate", "_lock", "_nested", "_placed", "_places", "_resource", "_write", "above")
+    __slots__ = ("_gate", "_lock", "_nested", "_placed", "_places", "_resource", "_write", "above", "waits")
 
     def __init__(
         self, gate: Gate, resource: Hashable | None, *, write: bool, places: Places | None, held: tuple[Any, ...] | None
@@ -79,6 +68,8 @@ class Entry:
         """Whether it has a place among all calls."""
         self.above = tuple(each for each in held if isinstance(each, Entry)) if held else ()
         """The calls that it is made in, the outermost first: they end after it."""
+        self.waits: dict[ResourceLock, int] = {}
+        """The lines in which it waits, or calls made in it do, and how many of them."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -115,36 +106,64 @@ class Entry:
         ToolError: It would wait for a call that waits for it.
         """
         holds = self._lock is not None or self.above  # else nobody waits for it
-        if not holds or line.is_free(write=write):
-            await line.acquire(write=write, by=self)
-            return
-        self._check(self._gate.before(self, line))
-        self._gate.waiting[self] = line
-        try:
-            await line.acquire(write=write, by=self)
-        finally:
-            del self._gate.waiting[self]
+        if holds and not line.is_free(write=write):
+            self._check(line)
+        await line.acquire(write=write, by=self)
 
-    def _check(self, before: set[Entry]) -> None:
-        if self in before or not before.isdisjoint(self.above):
-            raise ToolError("deadlock", _CIRCLE)
-        if self.above and any(self._gate.waiting.get(each, self) is None for each in before):
-            self.above[0].lend()  # it may be the one place that they wait for
+    def _check(self, line: ResourceLock) -> None:
+        """That the line would go on if this call waited in it, and that no place is kept from those it waits for."""
+        self.wait_in(line)
+        try:
+            lines = _reached(line)
+            if not _moves(line, lines):
+                raise ToolError("deadlock", _CIRCLE)
+        finally:
+            self.wait_no_more(line)
+        if any(each in self._gate.waiting for other in lines for each in other.inside):
+            self._lend_all()
+
+    def wait_in(self, line: ResourceLock) -> None:
+        for each in (self, *self.above):
+            each.waits[line] = each.waits.get(line, 0) + 1
+
+    def wait_no_more(self, line: ResourceLock) -> None:
+        for each in (self, *self.above):
+            each.waits[line] -= 1
+            if not each.waits[line]:
+                del each.waits[line]
 
     async def _place(self) -> None:
         """Among all calls. Who is inside and waits for us, by a call that it made, would keep us out for ever."""
         gate = self._gate
         holds = self._lock is not None or self._places is not None
         if holds and gate.all.locked():
-            for each, line in gate.waiting.items():
-                if each.above and line is not None and self in gate.before(each, line):
-                    each.above[0].lend()
-            gate.waiting[self] = None
+            self._lend_all()
+            gate.waiting.add(self)
         try:
             await gate.all.acquire()
         finally:
-            gate.waiting.pop(self, None)
+            gate.waiting.discard(self)
         self._placed = True
+
+    def _lend_all(self) -> None:
+        """The places of all that wait until this call has ended, those that it is made in among them."""
+        left = [self, *self.above]
+        found = dict.fromkeys(left)  # in order, so that what happens does not depend on chance
+        while left:
+            waiting = [each for line in left.pop().holds for each in line.waiting]
+            fresh = dict.fromkeys(each for entry in waiting for each in (entry, *entry.above) if each not in found)
+            found |= fresh
+            left += fresh
+        for each in found:
+            each.lend()
+
+    @property
+    def holds(self) -> list[ResourceLock]:
+        """The lines that it is through and in which others may wait for it."""
+        taken = [] if self._lock is None else [self._lock]
+        if self._places is not None and self in self._places.inside:
+            taken.append(self._places)
+        return taken
 
     def _leave(self) -> None:
         self.lend()
@@ -170,14 +189,13 @@ class ResourceLock:
     def idle(self) -> bool:
         return not (self._readers or self._writing or self._waiting)
 
-    def before(self, entry: Entry) -> list[Entry]:
-        """Who is inside, and who waits longer."""
-        found = list(self.inside)
-        for _, each, _ in self._waiting:
-            if each is entry:
-                break
-            found += [] if each is None else [each]
-        return found
+    @property
+    def waiting(self) -> list[Entry]:
+        return [each for _, each, _ in self._waiting if each is not None]
+
+    def clears(self, moving: set[ResourceLock]) -> bool:
+        """Whether everybody in it comes to their turn, given that they do in those lines."""
+        return all(each.waits.keys() <= moving for each in self.inside)
 
     def is_free(self, *, write: bool) -> bool:
         return not self._waiting and self._free(write)
@@ -188,12 +206,16 @@ class ResourceLock:
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((write, by, turn))
+        if by is not None:
+            by.wait_in(self)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release(write=write, by=by)
             else:
+                if by is not None:
+                    by.wait_no_more(self)
                 self._wake()
             raise
 
@@ -224,6 +246,8 @@ class ResourceLock:
                 if not self._free(write):
                     return
                 self._take(write, by)
+                if by is not None:
+                    by.wait_no_more(self)
                 turn.set_result(None)
             self._waiting.popleft()
 
@@ -237,5 +261,31 @@ class Places(ResourceLock):
         super().__init__()
         self._most = most
 
+    def clears(self, moving: set[ResourceLock]) -> bool:
+        """One that leaves is enough."""
+        return any(each.waits.keys() <= moving for each in self.inside)
+
     def _free(self, write: bool) -> bool:
         return self._readers < self._most
+
+
+def _reached(line: ResourceLock) -> list[ResourceLock]:
+    """It, the lines in which those wait that are inside it, and so on."""
+    found = {line: None}
+    left = [line]
+    while left:
+        fresh = dict.fromkeys(other for each in left.pop().inside for other in each.waits if other not in found)
+        found |= fresh
+        left += fresh
+    return list(found)
+
+
+def _moves(line: ResourceLock, lines: list[ResourceLock]) -> bool:
+    """Whether everybody in it comes to their turn, if nobody asks for more than now."""
+    moving, before = set[ResourceLock](), -1
+    while line not in moving and len(moving) > before:
+        before = len(moving)
+        for each in reversed(lines):  # the farthest first: what moves, moves those before it
+            if each.clears(moving):
+                moving.add(each)
+    return line in moving

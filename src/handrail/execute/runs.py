@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from weakref import WeakValueDictionary
 
 from handrail.core.events import Recorded, RunFinished, RunResumed, RunStarted
 from handrail.core.ports import Clock, Journal
@@ -18,7 +19,8 @@ class Runs:
         self._journal = journal
         self._clock = clock
         self._ledgers: dict[str, Ledger] = {}
-        self._opening = asyncio.Lock()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """One for each run that is being opened: a long record keeps no other run waiting."""
 
     def __contains__(self, run: str) -> bool:
         return run in self._ledgers
@@ -39,7 +41,7 @@ class Runs:
         """
         if (ledger := self._ledgers.get(run)) is not None:
             return ledger
-        async with self._opening:
+        async with self._opening.setdefault(run, asyncio.Lock()):
             if run not in self._ledgers:
                 self._ledgers[run] = await self._begin(run, tools, principal)
             return self._ledgers[run]

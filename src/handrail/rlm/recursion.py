@@ -43,7 +43,7 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
         asked = invocation.arguments
         prompt, model = asked.get("prompt"), asked.get("model")
         _check(model, prompt)
-        with left_open(invocation):
+        with left_open():
             found = await settled(child, prompt, model, run_of(invocation), invocation.context)
         check_waiting(found)
         return written(found)
@@ -56,7 +56,7 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
         async def work(at: int) -> RLMChatCompletion:
             return await settled(child, prompts[at], model, nested_id(run, str(at)), invocation.context)
 
-        with left_open(invocation):
+        with left_open():
             completions = await worked_off(len(prompts), work, at_once)
         check_waiting(*completions)
         return {"completions": list(map(written, completions))}

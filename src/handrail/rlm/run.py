@@ -26,14 +26,14 @@ from handrail.rlm.asked import of_child, of_query
 from handrail.rlm.contexts import Held, load
 from handrail.rlm.iterations import Iterations, OnIteration, Trajectory
 from handrail.rlm.outcome import Ending, answer_in, going_on, partial, waits
-from handrail.rlm.query.asking import failed_by
+from handrail.rlm.query.asking import WAITING, failed_by
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.recorded import Record, history_of
 from handrail.rlm.recursion import recursive_tools
 from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.calling import Caller, Carried, Remembered
+from handrail.rlm.repl.calling import Caller, Carried, Remembered, early
 from handrail.rlm.repl.cell import Cells, check_setup
 from handrail.rlm.repl.channel import Channels
 from handrail.rlm.repl.dumps import Dumps
@@ -120,6 +120,8 @@ class Run:
         self._is_logged = False
         self._below: dict[str, Trajectory] = {}
         self._conversation = Conversation()
+        self._is_over = False
+        """Whether a limit ended it: then it waits for nobody."""
         self._context = Context(run=run)
 
     # ── asking ───────────────────────────────────────────────────────────────────────
@@ -177,7 +179,7 @@ class Run:
             below=self._below,
         )
         ending = await self._go(conversation, context, iterations, seconds)
-        self._conversation = ending.conversation
+        self._conversation, self._is_over = ending.conversation, ending.error is not None
         return await self._completion(prompt, ending, started, spent, logger)
 
     def _first(self, prompt: Any, question: str | None, held: Held) -> Conversation:
@@ -223,7 +225,7 @@ class Run:
         asked = Asked(blocks=(code,) if code.strip() else (), contexts=(held.digest(),))
         call = ToolCall(record.setup_id(self.id, number), REPL, asked.to_dict())
         result = await self._executor.invoke(call, context, self._watching.emit)
-        if result.outcome == "timeout" and seconds is not None and _left(context) == _LEAST:
+        if result.outcome in ("timeout", WAITING) and seconds is not None and _is_late(context, seconds):
             raise LimitExceeded("seconds", seconds)
         check_setup(self.id, result)
 
@@ -257,7 +259,7 @@ class Run:
         )
         most = len(self._executor.tools)
         runner = Runner(
-            model, self._executor, limits, on_wait=setup.on_wait, offering=Offering(most=most), new_id=setup.new_id
+            model, self._executor, limits, on_wait="pause", offering=Offering(most=most), new_id=setup.new_id
         )
         error: HandrailError | None = None
         try:
@@ -267,6 +269,8 @@ class Run:
             if isinstance(failed, ModelError) and not turns_of(conversation.messages):
                 raise
         await iterations.after(conversation.messages)
+        if seconds is not None and waits(conversation) and _is_late(context, seconds):
+            error = LimitExceeded("seconds", seconds)
         return Ending(conversation, error, setup.max_iterations, seconds)
 
     async def _completion(
@@ -303,13 +307,13 @@ class Run:
             return await self._queries.query(prompt, model, depth=setup.depth + 1, run=run, context=of_query(context))
         root = setup.root if model is None else self._queries.route(model, setup.depth + 1)
         self._spend.check()
-        seconds = None if context.deadline is None else context.deadline - asyncio.get_running_loop().time()
         spend = self._spend.below()
         try:
             with self._spend.asking(run):
                 async with opened(setup.below(root), run, self._sandbox, spend) as child:
                     logger = self._logger_of(root)
-                    completion = await child.ask(prompt, context=of_child(context), seconds=seconds, logger=logger)
+                    # Its time is that of the call, which cuts it off.
+                    completion = await child.ask(prompt, context=of_child(context), logger=logger)
         except JournalError:
             raise
         except Exception as error:  # what it has used by then it has used
@@ -345,13 +349,19 @@ class Run:
             stack.push_async_callback(self._queries.aclose)
             stack.push_async_callback(self._executor.aclose)
             stack.push_async_callback(self._notebook.aclose)
-            if not waits(self._conversation):
+            if self._is_over or not waits(self._conversation):
                 reason = "done" if answer_in(self._conversation) is not None else "stopped"
                 await self._executor.finish(self.id, reason)
 
 
 def _deadline(seconds: float | None) -> float | None:
     return None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+
+def _is_late(context: Context, seconds: float) -> bool:
+    """Whether its time is up, as it is for a cell that waits for models."""
+    left = _left(context)
+    return left is not None and left <= early(seconds)
 
 
 def _left(context: Context) -> float | None:

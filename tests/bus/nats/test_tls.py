@@ -62,6 +62,34 @@ async def test_who_shows_a_certificate_of_its_authority_serves_and_calls_and_who
     assert said["output"] == {"text": "hello"}
 
 
+async def test_who_wants_tls_tells_nothing_to_a_server_that_does_not_encrypt(authority: Authority) -> None:
+    told: list[bytes] = []
+
+    async def in_between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"auth_required":true,"max_payload":1048576,"headers":true}\r\n')
+        told.append(await reader.read())
+        writer.close()
+
+    async with asyncio.timeout(30), await asyncio.start_server(in_between, "127.0.0.1") as server:
+        host, port = server.sockets[0].getsockname()
+        where, soon = f"me:swordfish@{host}:{port}", replace(QUICK, connect=2.0)
+        by_address = Link(f"tls://{where}", pace=soon)
+        by_file = Link(f"nats://{where}", pace=soon, options=tls_options(authority=authority.file))
+        refused = await asyncio.gather(by_address.open(), by_file.open(), return_exceptions=True)
+
+    assert all(isinstance(each, BusError) and "does not encrypt" in str(each) for each in refused), refused
+    assert b"".join(told) == b""
+
+
+def test_an_authority_that_is_named_is_believed_alone(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "machine").mkdir()
+    monkeypatch.setenv("SSL_CERT_FILE", str(Authority(tmp_path / "machine").file))
+
+    assert len(tls_options(authority=authority.file)["tls"].get_ca_certs()) == 1
+
+
 def test_files_that_cannot_be_used_are_refused_in_words(authority: Authority, tmp_path: Path) -> None:
     certificate, key = authority.pair("node")
     _, other = authority.pair("other")

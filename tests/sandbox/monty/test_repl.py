@@ -19,7 +19,13 @@ SMALL = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=0.25, output_chars=1_00
 
 @pytest.fixture
 async def repl() -> AsyncIterator[Repl]:
-    async with MontySandbox(SMALL) as sandbox:
+    async with MontySandbox(replace(SMALL, cell_seconds=60.0)) as sandbox:
+        yield await sandbox.repl(seed=7)
+
+
+@pytest.fixture
+async def hurried() -> AsyncIterator[Repl]:
+    async with MontySandbox(replace(SMALL, cell_seconds=1.0)) as sandbox:
         yield await sandbox.repl(seed=7)
 
 
@@ -56,11 +62,11 @@ async def test_a_cell_that_is_ended_leaves_the_variables_from_before_it(code: st
     assert (after.stdout, after.values) == ("2\n", {"x": 1})
 
 
-async def test_variables_too_large_to_be_kept_aside_are_gone_when_a_cell_is_ended(repl: Repl) -> None:
-    await repl.run("x = 'a' * 40_000_000")
+async def test_variables_too_large_to_be_kept_aside_are_gone_when_a_cell_is_ended(hurried: Repl) -> None:
+    await hurried.run("x = 'a' * 40_000_000")
 
-    cell = await repl.run("while True: pass")
-    after = await repl.run("x")
+    cell = await hurried.run("while True: pass")
+    after = await hurried.run("x")
 
     assert (cell.ending, cell.state, cell.names) == ("timeout", "gone", {})
     assert "NameError" in after.error
@@ -149,8 +155,8 @@ async def test_names_and_values_that_code_makes_up_are_not_believed(repl: Repl) 
         assert cell.names in ({}, {"a": "int"})
 
 
-async def test_an_error_whose_variables_cannot_be_looked_at_is_said_to_have_undone_them(repl: Repl) -> None:
-    cell = await repl.run("x = [0]\nfor i in range(60): x = [x, x]\n1 / 0", peek=("x",))
+async def test_an_error_whose_variables_cannot_be_looked_at_is_said_to_have_undone_them(hurried: Repl) -> None:
+    cell = await hurried.run("x = [0]\nfor i in range(60): x = [x, x]\n1 / 0", peek=("x",))
 
     assert (cell.ending in ("timeout", "memory"), cell.state, cell.names) == (True, "kept", {})
     assert "ZeroDivisionError" in cell.error

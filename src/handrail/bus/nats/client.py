@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
 _REFUSED = "it does not let us in"
+_PLAIN = "NotEncrypted"
 _ASKED = "it asks for a certificate of ours"
 _ASKING = ("certificate required", "certificate_required", "bad certificate", "unknown ca")
 """What a server says, by TLS, of a client whose certificate is missing or not good."""
@@ -56,6 +57,9 @@ def unreachable(troubles: set[str]) -> BusError:
     if _ASKED in troubles:
         why = "the NATS server asks for a certificate, and was shown none that it takes"
         return BusError("partition", f"{why}; name one that it takes by nats_cert and nats_key under [node]")
+    if _PLAIN in troubles:
+        why = "the NATS server does not encrypt, and tls:// in its address, or a file for TLS, says that it has to"
+        return BusError("partition", f"{why}; nothing was sent to it: give the server its certificate")
     if any(each.startswith("SSLCert") for each in troubles):
         why = "the certificate of the NATS server is signed by nobody that is known here"
         return BusError("partition", f"{why}; name its authority's file by nats_ca under [node], or in SSL_CERT_FILE")

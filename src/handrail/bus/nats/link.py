@@ -113,11 +113,12 @@ class Link:
         if self._ended:
             raise BusError("partition", "this connection to NATS was closed; open a new one")
         try:
-            from nats.aio.client import Client
             from nats.errors import Error
+
+            from handrail.bus.nats.encrypted import EncryptedClient
         except ImportError as error:
             raise MissingExtra("calls over NATS", "nats") from error
-        client = Client()
+        client = EncryptedClient()
         greeting = asyncio.get_running_loop().create_task(self._greet(client))
         try:
             done, _ = await asyncio.wait({greeting}, timeout=self.pace.connect)

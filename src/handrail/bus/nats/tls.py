@@ -13,6 +13,7 @@ def tls_options(
     certificate: Path | None = None, key: Path | None = None, authority: Path | None = None
 ) -> dict[str, Any]:
     """What `Link` and `NatsBus` take as `options`; nothing if no file is named. A key may be in the certificate's file.
+    An authority that is named is the only one that is believed.
 
     Raises:
         UsageError: A file cannot be read, or does not hold what it should.
@@ -21,10 +22,8 @@ def tls_options(
         return {}
     if certificate is None and key is not None:
         raise UsageError(f"the key {str(key)!r} is of no certificate; name the file of that too")
-    context = ssl.create_default_context()
     try:
-        if authority is not None:
-            context.load_verify_locations(authority)
+        context = ssl.create_default_context(cafile=authority)
     except (OSError, ssl.SSLError) as error:
         raise _unusable("authority", authority, error) from error
     try:

@@ -50,7 +50,7 @@ def groups_of(text: str, environ: Mapping[str, str]) -> tuple[FieldGroup, ...]:
     """None, if it is not TOML."""
     try:
         form = _Form(tomllib.loads(text), layout_of(text).lines, environ)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return ()
     return tuple(group for table in TABLES for group in form.groups(table) if group.fields or group.inside)
 

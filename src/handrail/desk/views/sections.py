@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
@@ -106,9 +106,9 @@ def _said(text: str, hidden: Mapping[str, str]) -> str:
 
 
 def concealed(text: str, hidden: Mapping[str, str]) -> str:
-    """With the name of a variable where its value stood, as it is or as Python quotes it; and no secret."""
+    """With the name of a variable where its value stood, as it is, as a path or as Python quotes it; and no secret."""
     for variable, secret in sorted(hidden.items(), key=lambda each: -len(each[1])):
-        if len(secret) > 2:
-            for written in (secret, repr(secret)[1:-1]):
-                text = text.replace(written, f"${{{variable}}}")
+        for written in (secret, str(PurePath(secret))):
+            for quoted in (written, repr(written)[1:-1]):
+                text = text.replace(quoted, f"${{{variable}}}") if len(written) > 2 else text
     return redact_text(text)

@@ -9,7 +9,6 @@ import asyncio
 import codecs
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
@@ -27,6 +26,8 @@ from handrail.store.content import write_whole
 from handrail.tools.files.table import LARGEST, read_data
 
 _RULES = 500
+_MARK = codecs.BOM_UTF8.decode()
+"""Before the first letter of a file, and no part of its text."""
 _SECRET = "it holds what looks like a secret, which is not shown; change it by hand, and put the secret into a variable"
 
 
@@ -145,9 +146,10 @@ class SettingsView:
         return None
 
     def _form(self, text: str, path: tuple[str, ...], value: Value | None) -> SettingsForm:
+        text = text.removeprefix(_MARK)
         try:
             text = changed(text, path, value) if path else text
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError("it is not TOML; mend it as text first") from error
         wrong = self._mistake(text)
         return SettingsForm(
@@ -187,7 +189,7 @@ def _revision(data: bytes | None) -> str:
 
 
 def _as_before(text: str, before: bytes) -> bytes:
-    text = text.replace("\r\n", "\n")
+    text = text.removeprefix(_MARK).replace("\r\n", "\n")
     if 2 * before.count(b"\r\n") > before.count(b"\n"):
         text = text.replace("\n", "\r\n")
     mark = codecs.BOM_UTF8 if before.startswith(codecs.BOM_UTF8) else b""

@@ -12,7 +12,8 @@ asks for meanwhile is known to be its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -102,10 +103,9 @@ class Bridge:
             return await self._go_on(self._begin(name, value, key))
         if name not in QUERIES:
             return _value(await self._caller.invoke(name, value, key=key))
-        try:
-            result = await self._caller.invoke(name, value, key=key)
-        except asyncio.CancelledError:
-            raise CutOff from None
+        with _cut_off():
+            async with asyncio.timeout_at(self._caller.until):
+                result = await self._caller.invoke(name, value, key=key)
         return {"done": self._answer(name, value, result)}
 
     def again(self) -> None:
@@ -137,11 +137,11 @@ class Bridge:
         """Until the query has its answer, or one of its calls needs the code."""
         following = asyncio.create_task(asked.channel.next())
         try:
-            await asyncio.wait({asked.task, following}, return_when=asyncio.FIRST_COMPLETED)
+            with _cut_off():
+                async with asyncio.timeout_at(self._caller.until):
+                    await asyncio.wait({asked.task, following}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.task.done():
                 return {"calls": [self._put_to_code(asked, following.result())]}
-        except asyncio.CancelledError:
-            raise CutOff from None
         finally:
             following.cancel()
         self._forget(nested_id(self._call_id, asked.key))
@@ -181,10 +181,13 @@ class Bridge:
     def _answer(self, name: str, arguments: dict[str, Any], result: ToolResult) -> JSON:
         """What the function of that name returns: text, or a list of texts."""
         many = name.endswith("_batched")
+        if result.outcome == CutOff.outcome:
+            raise CutOff
         if result.error is not None:
             if result.error.code == VALUE_ERROR or result.outcome == "invalid_arguments":
                 raise HostError(result.error.message, "ValueError")
-            if result.outcome == "cancelled":  # what the code did after it may lie under keys that it would not use now
+            # What the code did after it may lie under keys that it would not use now.
+            if result.outcome in ("cancelled", "timeout"):
                 raise HostError(_CUT_OFF)
             words = sentinel.make(result.outcome, result.error.message)
             prompts = arguments.get("prompts")
@@ -233,6 +236,19 @@ _CUT_OFF = (
     "this code was run before and ended while this query was under way; it is not asked again, and what the code did "
     "after it is not done again. Look at what is there, and write the rest as new code"
 )
+
+
+@contextmanager
+def _cut_off() -> Iterator[None]:
+    """Whoever goes away while models are asked, and time that is up then, cut the cell off.
+
+    Raises:
+        CutOff: In the place of both.
+    """
+    try:
+        yield
+    except (asyncio.CancelledError, TimeoutError):
+        raise CutOff from None
 
 
 def _value(result: ToolResult) -> JSON:

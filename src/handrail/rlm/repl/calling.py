@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Protocol
 
 from handrail.core.calls import ToolCall, ToolResult
@@ -19,8 +20,15 @@ OTHER = (
     "then is not done again. Look at what is there, and write the rest as new code"
 )
 
+_EARLY = 0.5
+"""Seconds, at most."""
+
 
 class Caller(Protocol):
+    @property
+    def until(self) -> float | None:
+        """How long models may be waited for, on the clock of the loop."""
+
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
     ) -> ToolResult: ...
@@ -66,6 +74,7 @@ class Live:
         self._invocation = invocation
         self._pauses = pauses
         self._carried = carried or Carried()
+        self.until = _until(invocation.context.deadline)
 
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
@@ -94,6 +103,7 @@ class Remembered:
         self._context = context
         self._call_id = call_id
         self._known = known
+        self.until = None
         self.diverged = False
         self.skipped_handlers = False
         """Whether a query had handlers in the REPL. It has its answer, so they are not called again."""
@@ -113,6 +123,15 @@ class Remembered:
     def _other(self) -> Diverged:
         self.diverged = True
         return Diverged(OTHER)
+
+
+def early(seconds: float) -> float:
+    """How long before the end of so much time a cell that waits for models is cut off, so that it has wound up then."""
+    return min(_EARLY, seconds / 10)
+
+
+def _until(deadline: float | None) -> float | None:
+    return None if deadline is None else deadline - early(deadline - asyncio.get_running_loop().time())
 
 
 def _is_another(result: ToolResult) -> bool:

@@ -6,7 +6,6 @@ after a crash it runs again from its beginning, and what was done is answered fr
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard
@@ -21,7 +20,6 @@ from handrail.rlm.progress import CellRan, CellRunning, Progress, Rebuilt
 from handrail.rlm.repl import finals
 from handrail.rlm.repl.bridge import Bridge
 from handrail.rlm.repl.calling import Carried, Live
-from handrail.rlm.repl.channel import CutOff, is_late
 from handrail.rlm.repl.notebook import Done, Lost, Notebook
 from handrail.rlm.repl.turns import REPL, Asked, Block, Final, Query, Ran
 from handrail.sandbox.port import JSON, Cell
@@ -81,17 +79,12 @@ class Cells:
     async def perform(self, invocation: Invocation) -> dict[str, Any]:
         asked = Asked.read(invocation.arguments)
         live = Live(invocation, pauses=self._pauses, carried=self._carried)
-        try:
-            async with self._notebook.bridge(live, invocation.id) as bridge:
-                ran = await self._tried(asked, bridge, invocation.context.run)
-                if ran is None:  # by its own doing or not: nothing is done twice, so it may be tried once more
-                    self._notebook.was_lost()
-                    bridge.again()
-                    ran = await self._run(asked, bridge, invocation.context.run)
-        except CutOff:
-            if is_late(invocation.context):
-                raise asyncio.CancelledError from None
-            raise
+        async with self._notebook.bridge(live, invocation.id) as bridge:
+            ran = await self._tried(asked, bridge, invocation.context.run)
+            if ran is None:  # by its own doing or not: nothing is done twice, so it may be tried once more
+                self._notebook.was_lost()
+                bridge.again()
+                ran = await self._run(asked, bridge, invocation.context.run)
         await self._notebook.settled(Done(invocation.id, asked, ran))
         return {"output": ran.to_dict()}
 

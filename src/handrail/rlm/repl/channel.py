@@ -7,7 +7,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from handrail.core.context import Context
 from handrail.core.errors import Outcome, ToolError
 from handrail.core.invocation import Invocation
 from handrail.sandbox.port import JSON
@@ -26,20 +25,11 @@ class Waits(ToolError):
 
 
 class CutOff(Waits):
-    """Whoever ran it went away while models were asked. It has no end, so that what they have answered by then is not
-    asked again when the run is taken up."""
+    """Whoever ran it went away, or its time was up, while models were asked. It has no end, so that what they have
+    answered by then is not asked again when the run is taken up."""
 
     def __init__(self) -> None:
         super().__init__("it was cut off while models were asked; take the run up again")
-
-
-def is_late(context: Context) -> bool:
-    """Whether the time of a call is up: then that is what ended it."""
-    return context.deadline is not None and context.deadline - asyncio.get_running_loop().time() < _SOON
-
-
-_SOON = 0.001
-"""Seconds: a loop may be that early."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from handrail.rlm.query.asking import WAITING
 from handrail.rlm.query.forms import check_pictures
 from handrail.rlm.query.handled import DAY
 from handrail.rlm.query.queries import Queries
-from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waits, is_late
+from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waits
 from handrail.rlm.values import RLMChatCompletion
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
@@ -45,7 +45,7 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
         asked, channel = invocation.arguments, channels.get(invocation.id)
         try:
             check_pictures([asked.get("prompt")])
-            with left_open(invocation, channel):
+            with left_open(channel):
                 completion = await queries.query(
                     asked.get("prompt"),
                     response_format=asked.get("response_format"),
@@ -66,7 +66,7 @@ def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[T
             channel.of_batch(run)
         try:
             check_pictures(asked.get("prompts"))
-            with left_open(invocation, channel):
+            with left_open(channel):
                 completions = await queries.batched(
                     asked.get("prompts"),
                     response_formats=asked.get("response_formats"),
@@ -107,9 +107,9 @@ def run_of(invocation: Invocation) -> str:
 
 
 @contextmanager
-def left_open(invocation: Invocation, channel: Channel | None = None) -> Iterator[None]:
+def left_open(channel: Channel | None = None) -> Iterator[None]:
     """Whoever goes away while models are asked leaves the call without an end: made again, it goes on with the answers
-    that there are. Not if time is up, which is an end, nor if its own code has left the query behind.
+    that there are. Not if its own code has left the query behind.
 
     Raises:
         CutOff: In the place of the cancellation.
@@ -117,7 +117,7 @@ def left_open(invocation: Invocation, channel: Channel | None = None) -> Iterato
     try:
         yield
     except asyncio.CancelledError:
-        if is_late(invocation.context) or (channel is not None and not channel.is_paused):
+        if channel is not None and not channel.is_paused:
             raise
         raise CutOff from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -87,7 +87,7 @@ class _Desk:
             model = self._model(asked.model)
             caller = with_tools(await self._admitted(caller, token, model.name), self._gateway.executor)
             sent = await _soon(len(body), Sent.of, wire.name, caller.id, request.headers, body)
-            async with nullcontext() if sent.key is None else self._repeats.finding:
+            async with self._repeats.finding(sent):
                 found = self._repeats.find(sent)
                 if found is None:
                     plan = await self._plan(wire, request, asked, model, caller, sent, run)

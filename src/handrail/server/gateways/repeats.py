@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from starlette.responses import Response
 
@@ -44,10 +46,14 @@ class Answer:
         self.sent = sent
         self.waiting += 1
         self.since = asyncio.get_running_loop().time()
+        self.stay()
+        return self.pipe.reader() if isinstance(self.pipe, Tape) else self.pipe
+
+    def stay(self) -> None:
+        """It need not be dropped any more."""
         if self.dropping is not None:
             self.dropping.cancel()
             self.dropping = None
-        return self.pipe.reader() if isinstance(self.pipe, Tape) else self.pipe
 
     @property
     def cut_off(self) -> bool:
@@ -85,8 +91,11 @@ class Repeats:
         self._live: dict[Name, list[Answer]] = {}
         self._kept: OrderedDict[Name, Kept] = OrderedDict()
         self._weight = 0
-        self.finding = asyncio.Lock()
-        """Held from looking for a request with a key until there is an answer for it."""
+        self._finding: WeakValueDictionary[Name, asyncio.Lock] = WeakValueDictionary()
+
+    def finding(self, sent: Sent) -> AbstractAsyncContextManager[None]:
+        """Held from looking for a request with a key until there is an answer for it, by one at a time for each key."""
+        return nullcontext() if sent.key is None else self._finding.setdefault(_name(sent), asyncio.Lock())
 
     def find(self, sent: Sent) -> Answer | Kept | None:
         """The answer to a request that came before.
@@ -140,7 +149,7 @@ class Repeats:
         seconds = self._patience(answer)
         if not seconds:
             await answer.talk.leave()
-        if seconds or (answer.cut_off and self._knows(answer)):
+        if seconds or (answer.talk.changed and self._knows(answer)):
             self._drop_in(seconds or self._bounds.linger, answer)
         else:
             self._forget_attempt(answer)
@@ -167,6 +176,7 @@ class Repeats:
 
     def keep(self, answer: Answer, given: Response | None) -> None:
         """An answer with a key is over; None if it came to nothing and may be asked for anew."""
+        answer.stay()
         name = _name(answer.sent)
         self._live.pop(name, None)
         if given is None:
@@ -174,6 +184,8 @@ class Repeats:
         headers = {name: value for name, value in given.headers.items() if name not in _NOT_OURS}
         until = self._now() + self._bounds.kept_seconds
         kept = Kept(answer.sent.same, until, given.status_code, headers, bytes(given.body))
+        if kept.weight > self._bounds.kept_characters:
+            return  # it would push out all others, and then itself
         self._kept[name] = kept
         self._weight += kept.weight
         self._forget()

@@ -17,6 +17,8 @@ export const LONGEST = 400_000;
 const LONG_CODE = 16_000;
 /** Letters after which the next line of a paragraph, or item of a list, begins another one: to the eye it is the same, to the browser less at once. */
 const LONG_BLOCK = 4_000;
+/** Cells of a table that are shown at once. */
+const LONG_TABLE = 900;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)/;
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
@@ -42,7 +44,7 @@ const ABOVE = 2;
  * @property {Begun | null} begun
  * @property {number} cut Where a paragraph or a list goes on that became too long.
  * @property {number} letters Of the list that has begun.
- * @property {number} count Of its next item.
+ * @property {number} count Of its next item, or rows of the table.
  */
 
 /**
@@ -287,13 +289,41 @@ function table(reader) {
   const head = cells(reader.lines[reader.at] ?? "");
   const sides = cells(reader.lines[reader.at + 1] ?? "").map((mark) => (mark.endsWith(":") ? (mark.startsWith(":") ? "mid" : "num") : ""));
   reader.at += 2;
+  reader.count = 0;
+  const top = h("tr", null, head.map((cell, n) => h("th", { scope: "col", class: sides[n] || null }, inline(cell))));
   const body = h("tbody");
+  const whole = h("table", null, h("thead", null, top), body);
+  const made = h("div", { class: "wide", tabindex: "0" }, whole);
+  const most = Math.max(1, Math.floor(LONG_TABLE / head.length));
   const next = () => {
     if (!reader.lines[reader.at]?.includes("|")) return null;
+    begun.body = whole.tBodies[Math.floor(reader.count++ / most)] ?? folded(made, whole);
     const row = cells(reader.lines[reader.at++] ?? "");
     return h("tr", null, head.map((_, n) => h("td", { class: sides[n] || null }, inline(row[n] ?? ""))));
   };
-  reader.begun = { body, next };
-  const top = h("tr", null, head.map((cell, n) => h("th", { scope: "col", class: sides[n] || null }, inline(cell))));
-  return h("div", { class: "wide", tabindex: "0" }, h("table", null, h("thead", null, top), body));
+  /** @type {Begun} */
+  const begun = { body, next };
+  reader.begun = begun;
+  return made;
+}
+
+/**
+ * A place for more rows, folded: the browser lays out every row that is seen whenever one comes.
+ * @param {HTMLElement} made
+ * @param {HTMLTableElement} whole
+ */
+function folded(made, whole) {
+  if (made.lastElementChild === whole) made.append(unfolder(whole));
+  return whole.appendChild(h("tbody", { hidden: true }));
+}
+
+/** A button that unfolds more rows, until it has unfolded all. @param {HTMLTableElement} whole */
+function unfolder(whole) {
+  const unfold = () => {
+    const [next, ...rest] = [...whole.tBodies].filter((each) => each.hidden);
+    if (next) next.hidden = false;
+    if (!rest.length) button.remove();
+  };
+  const button = h("button", { type: "button", class: "quiet more", on: { click: unfold } }, t("shell.long.more"));
+  return button;
 }

@@ -192,6 +192,8 @@ def read_data(data: bytes, path: Path) -> Table:
     except tomllib.TOMLDecodeError as error:
         why, at = _explained(error, text)
         raise ConfigError(f"is not TOML: {why}", file=str(path), line=at) from error
+    except ValueError as error:
+        raise ConfigError("has a number with too many digits; write a smaller one", file=str(path)) from error
     except RecursionError as error:
         raise ConfigError("is nested too deeply; flatten it", file=str(path)) from error
     return Table(values, Place(str(path), text, path.parent))

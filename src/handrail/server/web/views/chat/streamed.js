@@ -39,10 +39,13 @@ export function streamed() {
   let loose = [];
   let ended = false;
   let waiting = false;
+  /** How often it was drawn: a frame that was asked for before then comes too late. */
+  let times = 0;
   let pause = 0;
 
   function draw() {
     waiting = false;
+    times++;
     const begun = performance.now();
     for (const one of loose) one.parentNode?.removeChild(one);
     loose = [];
@@ -79,8 +82,10 @@ export function streamed() {
   function soon(wait) {
     if (waiting) return;
     waiting = true;
-    if (wait > FRAME_MS) setTimeout(() => requestAnimationFrame(draw), wait);
-    else requestAnimationFrame(draw);
+    const asked = times;
+    const frame = () => asked === times && draw();
+    if (wait > FRAME_MS) setTimeout(() => requestAnimationFrame(frame), wait);
+    else requestAnimationFrame(frame);
   }
   function anew() {
     [text, read, loose, letters] = ["", reading([""]), [], 0];

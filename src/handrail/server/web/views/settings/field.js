@@ -12,10 +12,10 @@ import { numberIn } from "../tools/written.js";
  * @typedef {boolean | number | string | string[] | null} Value
  * @typedef {object} Draft What a field can do with the text that it is a part of.
  * @property {boolean} writable
- * @property {() => void} typing Something was typed that is not in the text yet.
+ * @property {() => void} typed Something was typed that is not in the text yet.
  * @property {(path: string[], value: Value) => Promise<string>} change Tells why not, or nothing.
- * @property {(words: string) => void} unread What was typed is no value, and why.
  * @property {(line: number) => void} toLine
+ * @typedef {ReturnType<typeof settingField>} Field
  * @typedef {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} Control
  */
 
@@ -53,6 +53,8 @@ export function settingField(first, draft) {
   const place = h("span", { class: "field-wrong", id: wrong });
   let setting = first;
   let typing = false;
+  /** Why what is typed is not in the text. */
+  let refused = "";
   let told = "";
 
   async function changed() {
@@ -62,19 +64,23 @@ export function settingField(first, draft) {
       value = read(control.value);
     } catch (error) {
       if (!(error instanceof Unread)) throw error;
-      draft.unread(error.message);
-      return complain(error.message);
+      return complain((refused = error.message));
     }
-    typing = false;
-    const why = await draft.change(setting.path, value);
-    if (!why) return;
-    typing = true;
-    complain(why, setting.line ?? 0);
+    await put(value);
   }
   async function reset() {
-    const why = await draft.change(setting.path, null);
-    if (why) complain(why, setting.line ?? 0);
-    else control.focus();
+    const group = node.closest("details")?.querySelector("summary");
+    await put(null);
+    // One that goes by another name, too, is not shown once it is taken out.
+    if (!refused) (control.isConnected ? control : group)?.focus();
+  }
+  /** @param {Value} value */
+  async function put(value) {
+    [typing, refused] = [false, ""];
+    refused = await draft.change(setting.path, value);
+    if (!refused) return;
+    typing = true;
+    complain(refused, setting.line ?? 0);
   }
   /** @param {string} words @param {number} [at] */
   function complain(words, at = 0) {
@@ -108,7 +114,7 @@ export function settingField(first, draft) {
 
   control.id = id ?? "";
   control.setAttribute("aria-describedby", `${about} ${where} ${wrong}`);
-  control.addEventListener("input", () => ((typing = true), draft.typing()));
+  control.addEventListener("input", () => ((typing = control.value !== show(setting.value ?? null)), draft.typed()));
   control.addEventListener("change", () => void changed());
   const node = h(
     "div",
@@ -121,10 +127,16 @@ export function settingField(first, draft) {
   );
   return {
     node,
+    typing: () => typing,
+    refused: () => refused,
+    focus() {
+      node.closest("details")?.setAttribute("open", "");
+      control.focus();
+    },
     /** What is being typed stays, unless it is taken back. @param {Setting} now @param {string} why @param {boolean} all */
     update(now, why, all) {
       setting = now;
-      if (all) typing = false;
+      if (all) [typing, refused] = [false, ""];
       if (!typing) control.value = show(now.value ?? null);
       control.disabled = !draft.writable || Boolean(now.stuck);
       if (control instanceof HTMLSelectElement && control.options[0]) control.options[0].textContent = otherwise(now);

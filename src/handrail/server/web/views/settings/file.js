@@ -21,18 +21,28 @@ import { tabs } from "./tabs.js";
  */
 
 const TYPED = 400;
-const TEXT = 1;
-/** What was changed and not saved when the view was left, and over which file: it comes back with the view.
- * @type {{text: string, revision: string} | null} */
-let draft = null;
-let tab = 0;
+const [FIELDS, TEXT] = [0, 1];
+
+/**
+ * What comes back with the view.
+ * @typedef {object} Kept
+ * @property {{text: string, revision: string} | null} draft What was changed and not saved, and over which file.
+ * @property {number} tab
+ * @property {Promise<unknown>} changing The changes of fields that are under way.
+ */
+
+/** @returns {Kept} */
+export function nothingKept() {
+  return { draft: null, tab: FIELDS, changing: Promise.resolve() };
+}
 
 /**
  * @param {Settings} first
+ * @param {Kept} kept
  * @param {AbortSignal} signal
  * @param {(now: Settings) => void} saved
  */
-export function file(first, signal, saved) {
+export function file(first, kept, signal, saved) {
   let settings = first;
   const writable = settings.writable ?? false;
   const where = h("p", { class: "muted anywhere" });
@@ -41,61 +51,52 @@ export function file(first, signal, saved) {
   const discard = h("button", { type: "button", hidden: true, on: { click: () => void discarded() } }, t("settings.discard"));
   const typed = settled(() => void check(), TYPED);
   const text = editor({ writable, typed: touched });
-  const fields = form({ writable, typing, change, unread, toLine });
+  const fields = form({ writable, typed: ready, change, toLine });
   const panels = [{ label: t("settings.tab.form"), node: fields.node }, { label: t("settings.tab.text"), node: text.node }];
-  const both = tabs(t("settings.tabs"), panels, tab, (at) => (tab = at));
+  const both = tabs(t("settings.tabs"), panels, kept.tab, (at) => (kept.tab = at));
   let faulty = false;
-  let half = false;
   let asked = 0;
-  /** The changes under way, and why the last was refused.
-   * @type {Promise<string>} */
-  let changing = Promise.resolve("");
 
   function changed() {
     return text.read() !== settings.text;
   }
   function ready() {
     // Whoever corrects a field and presses it is not made to leave the field first.
+    const half = fields.typing();
     save.disabled = !half && (!changed() || faulty);
     discard.hidden = !(changed() || half);
   }
+  function keep() {
+    kept.draft = changed() ? { text: text.read(), revision: settings.revision } : null;
+  }
   function touched() {
-    draft = changed() ? { text: text.read(), revision: settings.revision } : null;
+    keep();
     ready();
     typed.touch();
-  }
-  function typing() {
-    half = true;
-    ready();
   }
 
   /** A field was changed: after those before it, and in the text as it is then. @type {import("./field.js").Draft["change"]} */
   function change(path, value) {
-    const done = changing.then(async () => {
+    const done = kept.changing.then(async () => {
       for (;;) {
         const base = text.read();
-        const now = /** @type {SettingsForm} */ (await ask("desk.form", { text: base, path, value }, { signal }));
+        // Who leaves the view meanwhile finds it there again.
+        const now = /** @type {SettingsForm} */ (await ask("desk.form", { text: base, path, value }));
         if (text.read() !== base) continue;
         typed.cancel();
         asked++;
         text.write(now.text);
-        half = false;
-        draft = changed() ? { text: now.text, revision: settings.revision } : null;
+        keep();
         show(now, false);
         return "";
       }
     });
     const told = done.catch((error) => {
       if (!(error instanceof CallError)) throw error;
-      return signal.aborted ? "" : error.message;
+      return error.message;
     });
-    changing = told;
+    kept.changing = told.catch(() => {});
     return told;
-  }
-
-  /** @param {string} words */
-  function unread(words) {
-    changing = changing.then(() => words);
   }
 
   /** Whether it was answered, and the answer is of what is there now. @param {boolean} [all] */
@@ -136,26 +137,33 @@ export function file(first, signal, saved) {
     text.goTo(line);
   }
 
+  /** @param {import("./field.js").Field} wrong */
+  function toField(wrong) {
+    replace(state, h("p", { class: "problem" }, block(wrong.refused())));
+    both.choose(FIELDS);
+    wrong.focus();
+  }
+
   /** What will change, before it does. */
   async function review() {
-    const why = await changing;
-    changing = Promise.resolve("");
-    half = false;
-    if (why) return void replace(state, h("p", { class: "problem" }, block(why)));
+    await kept.changing;
+    const wrong = fields.refused();
+    if (wrong) return toField(wrong);
     typed.cancel();
     const now = await check();
     if (now === null || faulty || !changed()) return;
-    open({
+    const seen = open({
       title: t("settings.review"),
       body: now.changes?.length ? diff(now.changes) : h("p", {}, t("settings.review.large")),
       actions: [{ label: t("shell.cancel") }, { label: t("settings.review.yes"), kind: "primary", focus: true, run: () => saving(settings.revision) }],
     });
+    signal.addEventListener("abort", seen.close);
   }
 
   /** @param {string} revision That the person has seen. */
   async function saving(revision) {
     const written = text.read();
-    text.lock(true);
+    lock(true);
     try {
       done(/** @type {Settings} */ (await ask("desk.save", { text: written, revision }, { signal })));
     } catch (error) {
@@ -164,8 +172,14 @@ export function file(first, signal, saved) {
       if (theirs?.text === written) done(theirs);
       else if (!signal.aborted) replace(state, theirs ? conflict(theirs) : failed(error));
     } finally {
-      text.lock(false);
+      lock(false);
     }
+  }
+
+  /** @param {boolean} locked While it is on its way, what is changed would be lost. */
+  function lock(locked) {
+    text.lock(locked);
+    fields.node.inert = locked;
   }
 
   /** @param {Settings} now */
@@ -188,16 +202,23 @@ export function file(first, signal, saved) {
 
   /** @param {Settings} theirs */
   function conflict(theirs) {
-    const mine = h("button", { type: "button", class: "danger", on: { click: () => void busy(mine, saving(theirs.revision)) } }, t("settings.changed.yours"));
+    const mine = h("button", { type: "button", class: "danger", on: { click: () => void busy(mine, over(theirs)) } }, t("settings.changed.yours"));
     const other = h("button", { type: "button", on: { click: () => (take(theirs), saved(theirs)) } }, t("settings.changed.theirs"));
     return h("div", { class: "problem", role: "alert" }, h("p", {}, t("settings.changed")), h("pre", {}, block(theirs.text)), h("p", { class: "actions" }, other, mine));
   }
 
+  /** What the person has written is now a change of this one. @param {Settings} theirs */
+  async function over(theirs) {
+    settings = theirs;
+    touched();
+    await review();
+  }
+
   /** @param {Settings} now */
   function take(now) {
-    draft = null;
+    kept.draft = null;
     settings = now;
-    faulty = half = false;
+    faulty = false;
     text.write(now.text);
     ready();
     replace(where, now.file ? h("code", {}, visible(now.file)) : t("settings.file.none"));
@@ -209,7 +230,7 @@ export function file(first, signal, saved) {
   }
 
   signal.addEventListener("abort", typed.cancel);
-  const left = draft;
+  const left = kept.draft;
   take(settings);
   if (left && writable) {
     settings = { ...settings, revision: left.revision };

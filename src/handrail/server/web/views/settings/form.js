@@ -18,8 +18,13 @@ export function form(draft) {
   const node = h("div", { class: "setting-groups" });
   /** @type {Map<string, ReturnType<typeof settingGroup>>} */
   const made = new Map();
+  const fields = () => [...made.values()].flatMap((group) => group.fields()).filter((field) => field.node.isConnected);
   return {
     node,
+    /** Whether something is typed that is not in the text. */
+    typing: () => fields().some((field) => field.typing()),
+    /** The first field that says what cannot be in the text. */
+    refused: () => fields().find((field) => field.refused()) ?? null,
     /** @param {SettingsForm} now @param {boolean} all Also what is being typed. */
     show(now, all) {
       if (!now.groups?.length) return void replace(node, h("p", { class: "note" }, t("settings.form.none")));
@@ -48,10 +53,11 @@ function settingGroup(first, draft) {
   const others = h("ul", { class: "setting-others" });
   const title = [path ? h("code", {}, `[${path}]`) : null, " ", h("span", {}, about), " ", many];
   const node = h("details", { class: "setting-group", open: path === "" }, h("summary", {}, title), fields, others);
-  /** @type {Map<string, ReturnType<typeof settingField>>} */
+  /** @type {Map<string, import("./field.js").Field>} */
   const made = new Map();
   return {
     node,
+    fields: () => [...made.values()],
     /** @param {FieldGroup} now @param {Mistake | undefined} mistake @param {boolean} all */
     update(now, mistake, all) {
       const wanted = mistake?.path ?? [];

@@ -11,10 +11,12 @@ import { add, language, setLanguage, t } from "../../words.js";
 import * as fields from "../../words/fields.js";
 import * as words from "../../words/settings.js";
 import { failed, loading } from "../parts.js";
-import { file } from "./file.js";
+import { file, nothingKept } from "./file.js";
 
 add(words);
 add(fields);
+
+const KEY = "settings";
 
 /** @typedef {import("../../values.js").Settings} Settings */
 
@@ -25,12 +27,15 @@ add(fields);
  */
 export async function show(main, _params, ctx) {
   const left = new AbortController();
+  const kept = ctx.kept.get(KEY) ?? nothingKept();
+  ctx.kept.set(KEY, kept);
   const node = h("div", {});
   ctx.title(t("settings.title"));
   replace(main, h("div", { class: "page settings" }, h("header", { class: "view-head" }, h("h1", { tabindex: "-1" }, t("settings.title"))), here(), node));
   void loading(node, left.signal, async () => {
     const settings = /** @type {Settings} */ (await ask("desk.settings", {}, { signal: left.signal }));
-    ofNode(node, settings, left.signal);
+    await kept.changing;
+    if (!left.signal.aborted) ofNode(node, settings, kept, left.signal);
   });
   return { update() {}, leave: () => left.abort() };
 }
@@ -75,9 +80,10 @@ function choice(label, id, values, now, chosen) {
 /**
  * @param {HTMLElement} place
  * @param {Settings} settings
+ * @param {import("./file.js").Kept} kept
  * @param {AbortSignal} signal
  */
-function ofNode(place, settings, signal) {
+function ofNode(place, settings, kept, signal) {
   const rules = h("div", {});
   const sections = h("div", { class: "config" });
   /** @param {Settings} now */
@@ -89,7 +95,7 @@ function ofNode(place, settings, signal) {
   replace(
     place,
     section("settings.rules", h("p", { class: "muted" }, t("settings.rules.about")), rules),
-    section("settings.file", file(settings, signal, shown)),
+    section("settings.file", file(settings, kept, signal, shown)),
     section("settings.now", sections),
   );
 }
