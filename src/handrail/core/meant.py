@@ -1,4 +1,4 @@
-"""What people give in the place of something else, and what they mean: said when an object is made, not when it is used."""
+"""What people give in the place of something else, and what they mean: said when it is given, not when it is used."""
 
 from __future__ import annotations
 
