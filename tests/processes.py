@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
+import termios
 import threading
+from array import array
 from pathlib import Path
+
+_PIDFD_GETFD = 438
+"""The number of the system call, on every kind of machine."""
 
 
 def children(of: int | None = None) -> set[int]:
@@ -47,6 +54,27 @@ def descendants(of: int) -> set[int]:
         found |= new
         new = {pid for each in new for pid in below.get(each, set())} - found
     return found
+
+
+def unread(pid: int) -> int:
+    """Bytes that were sent to a child of ours, wherever it reads them, and that it has not read."""
+    with open(os.pidfd_open(pid)) as process:
+        found = [_waiting(process.fileno(), int(path.name)) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    return sum(found)
+
+
+def _waiting(process: int, number: int) -> int:
+    if number in (1, 2):  # what it has written itself
+        return 0
+    got = ctypes.CDLL(None).syscall(_PIDFD_GETFD, process, number, 0)
+    if got < 0:
+        return 0
+    try:
+        return int(array("i", fcntl.ioctl(got, termios.FIONREAD, bytes(4)))[0])
+    except OSError:  # nothing is sent there
+        return 0
+    finally:
+        os.close(got)
 
 
 def _all() -> list[tuple[int, tuple[str, int]]]:

@@ -22,6 +22,7 @@ from handrail.mcp import McpEnsemble, Stdio
 from handrail.testing.journal import MemoryJournal
 from tests.mcp.client.stalls import until
 from tests.node import node, package
+from tests.processes import children, is_running, unread
 
 WILLING = Policy(confirm_side_effects=False, timeout=60)
 PROGRAMS = Path(sys.executable).parent
@@ -114,26 +115,17 @@ async def call(executor: Executor, name: str, **arguments: Any) -> ToolResult:
     return await executor.invoke(ToolCall("", name, arguments))
 
 
-def children() -> set[int]:
-    """The processes that this one has started."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            after_name = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it is gone
-            continue
-        if int(after_name[1]) == os.getpid() and after_name[0] != "Z":
-            found.add(int(stat.parent.name))
-    return found
+def started() -> set[int]:
+    return set(filter(is_running, children()))
 
 
 async def killed_in_mid_call(executor: Executor, journal: MemoryJournal, pid: int, call: ToolCall) -> ToolResult:
     """The result of a call that was sent to a process which never read it, and was killed then."""
     os.kill(pid, signal.SIGSTOP)
+    idle = unread(pid)
     task = asyncio.create_task(executor.invoke(call))
     await until(lambda: any(isinstance(event, CallIntended) and event.call_id == call.id for event in journal.events))
-    for _ in range(15):  # from the intent to the pipe there is nothing to wait for, but other tasks of the client
-        await asyncio.sleep(0.01)
+    await until(lambda: unread(pid) > idle)
     os.kill(pid, signal.SIGKILL)
     return await task
 
@@ -143,9 +135,9 @@ async def killed_in_mid_call(executor: Executor, journal: MemoryJournal, pid: in
 async def test_a_real_server_is_found_called_killed_in_mid_call_and_used_again(name: str, tmp_path: Path) -> None:
     real = SERVERS[name]
     (tmp_path / "here.txt").write_text("here")
-    before = children()
+    before = started()
     async with opened(name, tmp_path) as (ensemble, executor, journal):
-        (first,) = children() - before
+        (first,) = started() - before
         assert ensemble.connection.facts.protocol == real.protocol
         assert real.some <= set(ensemble.all_tools)
         assert ensemble.held == {}
@@ -158,12 +150,12 @@ async def test_a_real_server_is_found_called_killed_in_mid_call_and_used_again(n
         assert again.outcome == "ok" and real.says in again.text, again.text
 
         if real.write is not None:
-            (second,) = children() - before
+            (second,) = started() - before
             changing, what = real.write
             lost = await killed_in_mid_call(executor, journal, second, ToolCall("w", changing, what(tmp_path)))
             assert lost.outcome == "in_doubt", lost.text
             assert (await call(executor, tool, **arguments(tmp_path))).outcome == "ok"
-    assert children() <= before, "no process is left"
+    assert started() <= before, "no process is left"
 
 
 @pytest.mark.requirement("converser.mcp-client")
@@ -210,7 +202,7 @@ async def test_everything_that_the_reference_server_has_can_be_used(tmp_path: Pa
 
 
 async def test_a_long_call_of_the_reference_server_is_killed_while_it_reports(tmp_path: Path) -> None:
-    before = children()
+    before = started()
     async with opened("everything", tmp_path) as (_, executor, _journal):
         (pid,) = children() - before
         reported = asyncio.Event()
