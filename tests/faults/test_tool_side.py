@@ -122,7 +122,9 @@ async def test_case_11_threads_that_hang_are_capped_and_other_places_still_work(
 async def test_case_11_a_hanging_process_is_answered_and_killed(tmp_path: Path, stubborn: str) -> None:
     pipe = Pipe(tmp_path / "pipe")
     hanging: Tool = getattr(process_tools, stubborn)
-    async with Executor([hanging.changed(isolation="process", timeout=1.0)]) as executor:
+    add = process_tools.add.changed(isolation="process")
+    async with Executor([hanging.changed(isolation="process", timeout=2.0), add]) as executor:
+        await executor.invoke(ToolCall("0", "add", {"a": 1}))  # the time to start an interpreter is of no matter here
         asked = asyncio.create_task(executor.invoke(ToolCall("1", hanging.name, {"path": pipe.path})))
         pid, _ = await pipe.pids()
         with Watched(pid) as worker:
