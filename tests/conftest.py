@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -17,10 +16,3 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same-everywhere"))
 # A shell that runs the tests in the background has them ignore Ctrl-C, and every child would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Many tests wait for processes and sockets, so there is work for half again as many as there are cores."""
-    cores = os.cpu_count() or 1
-    return cores + cores // 2
