@@ -1,5 +1,5 @@
-"""The main job, start to finish: a real model on this machine calls real tools, a person confirms the one that
-changes something, and the record of it verifies.
+"""The main job, start to finish: a real model on this machine calls real tools, a person allows one order and denies
+another, and the record of it verifies.
 
 Run it with `make demo`, which fetches the model once. Nothing leaves the machine.
 """
@@ -26,7 +26,7 @@ from handrail.proof.journal import SqliteJournal
 console = Console(highlight=False)
 shop = Path(tempfile.mkdtemp(prefix="handrail-demo-")) / "shop.db"
 record = Path(".handrail")
-QUESTIONS = ["How many umbrellas are in stock?", "Order 2 umbrellas.", "Thanks, that is all."]
+QUESTIONS = ["How many umbrellas are in stock?", "Order 2 umbrellas.", "Order 1 boot.", "Thanks, that is all."]
 
 
 @tool
@@ -63,18 +63,15 @@ def open_shop() -> None:
 
 
 class Person:
-    """Stands in for you: allows the one order that was asked for. A small model may well try another."""
-
-    allowed = 0
+    """Stands in for you: allows the umbrellas, and has second thoughts about the boot."""
 
     async def decide(self, question: Confirmation) -> Decision:
         console.print(f"  [yellow]?[/] {question.tool}{question.arguments} changes something. ", end="")
-        self.allowed += 1
-        if self.allowed == 1:
+        if "umbrella" in str(question.arguments):
             console.print("[green]You allow it.[/]")
             return Allow("you")
-        console.print("[red]You did not ask for that, and deny it.[/]")
-        return Deny("you", "nobody asked for this order")
+        console.print("[red]You change your mind, and deny it.[/]")
+        return Deny("you", "on second thoughts, no boot")
 
 
 async def show(event: Event) -> None:

@@ -185,7 +185,7 @@ def _local_model(*, model: str | None = None, **given: Any) -> Model:
 
     options = {"embedder": _embedder(), **given, "weights": given.get("weights") or model}
     options = {key: value for key, value in options.items() if value is not None}
-    _check_options(LOCAL, options, {"weights", "embedder", "shown", *Bounds.__struct_fields__})
+    _check_options(LOCAL, options, {"weights", "embedder", "shown", "answers", *Bounds.__struct_fields__})
     return create_local(**options)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from handrail.core.errors import ModelUnavailable, UsageError
 from handrail.providers.local.model import create_local
-from handrail.providers.local.weights import MEMBER, Files, default_files, find_weights, setup
+from handrail.providers.local.weights import MEMBER, MERGED_SIZE, Files, default_files, find_weights, setup
 
 
 def test_missing_weights_are_a_mistake_that_names_the_command(tmp_path: Path) -> None:
@@ -19,10 +19,29 @@ def test_missing_weights_are_a_mistake_that_names_the_command(tmp_path: Path) ->
         default_files(environ)
 
 
-def test_weights_that_are_there_are_not_fetched_again(files: Files) -> None:
+def test_a_model_that_is_there_is_neither_fetched_nor_merged_again(files: Files) -> None:
     said: list[str] = []
     assert setup(said.append) == files.weights
     assert len(said) == 1
+
+
+def test_setup_merges_the_adapter_into_the_weights_and_tells_how_far_it_is(tmp_path: Path) -> None:
+    weights = find_weights()
+    assert weights is not None
+    environ = {"HANDRAIL_CACHE": str(tmp_path)}
+    place = tmp_path / "local" / weights.parent.name / weights.name
+    place.parent.mkdir(parents=True)
+    place.symlink_to(weights)
+    apart = default_files(environ)
+    assert (apart.weights, apart.adapter is None) == (place, False)
+
+    said: list[str] = []
+    merged = setup(said.append, environ)
+
+    assert merged.stat().st_size == MERGED_SIZE
+    assert [line for line in said if line.endswith("50 %")]
+    assert default_files(environ) == Files(merged, None, apart.template)
+    assert [path.name for path in merged.parent.iterdir()] == [merged.name]
 
 
 def _index(folder: Path, content: bytes) -> None:

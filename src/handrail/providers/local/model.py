@@ -12,18 +12,28 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from msgspec.structs import replace
 
 from handrail.core.calls import ToolCall
-from handrail.core.errors import InvalidSchema, MissingExtra
-from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReplyFinished
+from handrail.core.errors import InvalidSchema, MissingExtra, UsageError
+from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import Usage
 from handrail.core.model import ModelRequest, NamedTool, ToolOffer
 from handrail.core.ports import Embedder
 from handrail.providers.codec import Codec
+from handrail.providers.local.answers.bound import (
+    LONGEST,
+    Answers,
+    about_itself,
+    after_result,
+    binds,
+    bound,
+    without_tool_lists,
+)
+from handrail.providers.local.borrowed import borrows, question_alone
 from handrail.providers.local.forced import ForcedCall
 from handrail.providers.local.plan import Plan, plan
 from handrail.providers.local.process import Bounds
@@ -42,8 +52,11 @@ class LocalModel:
     Close it, or use it in an `async with`; one that is forgotten ends its process too.
     """
 
-    def __init__(self, files: Files, *, bounds: Bounds, router: Router, codec: Codec, name: str) -> None:
+    def __init__(
+        self, files: Files, *, bounds: Bounds, router: Router, codec: Codec, name: str, answers: Answers = "free"
+    ) -> None:
         self.name = name
+        self._answers = answers
         self.window = bounds.context
         """Tokens that it reads and writes in one conversation."""
         self._router = router
@@ -57,6 +70,60 @@ class LocalModel:
         return self._supervisor.pid
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        events = self._bound(request) if self._answers == "bound" and binds(request) else self._free(request)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def _bound(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The calls of the reply as they come; its words at its end, held to what was said and returned."""
+        finished = ReplyFinished(stop="end", model=self.name)
+        if request.tool_choice in ("auto", "none") and (answer := about_itself(request)) is not None:
+            yield TextDelta(text=answer.text)
+            yield finished
+            return
+        written, reports = "", after_result(request)
+        calls: list[CallDelta | CallRequested] = []
+        shown = replace(request, messages=without_tool_lists(request.messages))
+        async with aclosing(self._free(shown)) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text=text):
+                        written += text
+                        if reports and not calls and len(written) > LONGEST:
+                            break
+                    case CallDelta() | CallRequested():
+                        calls.append(event)
+                    case ReplyFinished():
+                        finished = event
+                    case _:
+                        yield event
+        if calls:
+            for event in await self._unborrowed(request, calls):
+                yield event
+        else:
+            answer = bound(request, written)
+            if answer.dropped:
+                yield Notice(text=f"the local model stated {answer.dropped!r}, which nobody said and no tool returned")
+            yield TextDelta(text=answer.text)
+            finished = finished if answer.text == written else replace(finished, stop="end")
+        yield finished
+
+    async def _unborrowed(
+        self, request: ModelRequest, calls: list[CallDelta | CallRequested]
+    ) -> list[CallDelta | CallRequested]:
+        """The calls; or, where they copy an earlier call, those that the question alone leads to."""
+        if not borrows(request, _requested(calls)):
+            return calls
+        alone: list[CallDelta | CallRequested] = []
+        async with aclosing(self._free(question_alone(request))) as events:
+            async for event in events:
+                if isinstance(event, CallDelta | CallRequested):
+                    alone.append(event)
+        return alone if alone and not borrows(request, _requested(alone)) else calls
+
+    async def _free(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The reply as the model writes it."""
         planned = plan(request, self._router.choose(request), self._codec, self.name)
         for notice in planned.notices:
             yield Notice(text=notice)
@@ -143,6 +210,10 @@ class LocalModel:
         return call, usage
 
 
+def _requested(events: list[CallDelta | CallRequested]) -> list[ToolCall]:
+    return [event.call for event in events if isinstance(event, CallRequested)]
+
+
 def _call_id(event: ModelEvent) -> str:
     match event:
         case CallDelta(call_id=id) | CallRequested(call=ToolCall(id=id)):
@@ -164,18 +235,22 @@ def create_local(
     weights: str | Path | None = None,
     embedder: Callable[[], Embedder] | None = None,
     shown: int = SHOWN,
+    answers: Answers | None = None,
     **bounds: Any,
 ) -> LocalModel:
     """The embedded model, or any other GGUF by its path, with the template that is inside it.
 
     `embedder` makes what chooses the tools to show when there are more than `shown`; without
-    one, all are. `bounds` are the fields of `Bounds`. Nothing is loaded yet, and nothing is
-    ever downloaded.
+    one, all are. With `answers="bound"` the model says after a tool result only what the result says, with `"free"`
+    whatever it writes; by default the embedded model is bound, and any other is free. `bounds` are the fields of
+    `Bounds`. Nothing is loaded yet, and nothing is ever downloaded.
 
     Raises:
-        UsageError: The weights are not there; the message says how to get them.
+        UsageError: The weights are not there, and the message says how to get them; or `answers` is neither of the two.
         MissingExtra: The engine or the adapter is not installed.
     """
+    if answers not in (None, *get_args(Answers)):
+        raise UsageError(f"answers={answers!r} is not known; write answers='bound' or answers='free'")
     if find_spec("xllamacpp") is None:
         raise MissingExtra("the local model", "local")
     files = default_files() if weights is None else other_files(weights)
@@ -186,4 +261,5 @@ def create_local(
         router=Router(embedder, shown),
         codec=OpenAIChatCodec(profile=profile_for("local", "local")),
         name=name,
+        answers=answers or ("bound" if weights is None else "free"),
     )

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import RequestRefused
-from handrail.core.messages import InvocationMessage, Message, ResultMessage, UserMessage
 from handrail.core.model import ModelRequest, NamedTool, ToolOffer
 from handrail.providers.codec import Codec
 from handrail.providers.local.grammar import loose, one_call, without_booleans
@@ -75,20 +74,10 @@ def _silent(request: ModelRequest, codec: Codec, model: str) -> Plan:
 
 
 def _body(request: ModelRequest, codec: Codec, model: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    wire = codec.encode(replace(request, messages=recent(request.messages)), model, stream=True)
+    wire = codec.encode(request, model, stream=True)
     body = {"temperature": 0.0, "max_tokens": _LONGEST} | wire.body
     body["stream_options"] = {"include_usage": True}
     return body, wire.notices
-
-
-def recent(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The conversation without the calls and results of earlier questions, of which the words remain.
-
-    The adapter knows one question at a time: shown an old round, it copies its form in place of calling.
-    """
-    asked = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
-    before = (message for message in messages[:asked] if not isinstance(message, InvocationMessage | ResultMessage))
-    return (*before, *messages[asked:])
 
 
 def _usable(tool: dict[str, Any]) -> dict[str, Any]:

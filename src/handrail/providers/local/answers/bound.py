@@ -1,0 +1,144 @@
+"""The rule for what the embedded model says while tools are in the conversation.
+
+| the reply comes after                     | what is said                                                     |
+|-------------------------------------------|------------------------------------------------------------------|
+| results of this question                  | the model's sentence if it reports one plainly, else the results |
+| "what can you do?"                        | the tools                                                        |
+| other words, and states what nobody said  | that it does not know, and the tools                             |
+| other words, and repeats earlier results  | those results as they are                                        |
+| other words, and states nothing           | the model's words                                                |
+
+So no number, name or date is said that is in neither a result nor a question.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from handrail.core.messages import (
+    AssistantMessage,
+    DocumentMessage,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    UserMessage,
+)
+from handrail.core.model import ModelRequest
+from handrail.providers.local.answers.claims import Evidence, claims
+from handrail.providers.local.answers.phrases import Phrases, language_of
+from handrail.providers.local.answers.plausible import plausible
+from handrail.providers.local.answers.render import Settled, label, list_tools, render
+
+Answers = Literal["bound", "free"]
+"""`bound` holds what the model says to the results and the question; `free` leaves it as the model wrote it."""
+LONGEST = 300
+"""Characters of a reply after a result, from which on it is no sentence that could be kept."""
+
+
+class Answer(Struct, frozen=True):
+    text: str
+    dropped: str = ""
+    """What the model stated without any ground, if that is why it says something else."""
+
+
+def binds(request: ModelRequest) -> bool:
+    """Whether the rule applies: tools are offered or were called, and no structured reply is wanted."""
+    called = any(isinstance(message, ResultMessage) for message in request.messages)
+    return (called or bool(request.tools)) and request.response_schema is None
+
+
+def after_result(request: ModelRequest) -> bool:
+    """Whether a call of this question has been answered."""
+    return bool(_rounds(request.messages)[-1])
+
+
+def about_itself(request: ModelRequest) -> Answer | None:
+    """The answer to "what can you do?", which needs no model; None to any other question."""
+    question, (*_, latest) = _question(request.messages), _rounds(request.messages)
+    words = language_of(question)
+    if latest or not request.tools or not words.about_itself.fullmatch(question):
+        return None
+    return Answer(list_tools(words.tools, request.tools, words))
+
+
+def without_tool_lists(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The conversation without questions about the tools: a small model takes their answer, a list, for a result."""
+    kept: list[Message] = []
+    answered_here = False
+    for message in messages:
+        if isinstance(message, UserMessage):
+            answered_here = bool(language_of(message.text).about_itself.fullmatch(message.text))
+        if not answered_here or isinstance(message, SupervisorMessage | DocumentMessage):
+            kept.append(message)
+    return tuple(kept)
+
+
+def bound(request: ModelRequest, written: str) -> Answer:
+    """What is said in place of what the model wrote; often the same."""
+    written = written.strip()
+    question = _question(request.messages)
+    words = language_of(question)
+    *earlier, latest = _rounds(request.messages)
+    if latest:
+        return _report(latest, question, written, words)
+    stated = [claim for claim in claims(written) if not Evidence([question]).has(claim)]
+    if not stated:
+        return Answer(written)
+    evidence = Evidence(_texts(request))
+    if unknown := [claim for claim in stated if not evidence.has(claim)]:
+        text = list_tools(words.unknown, request.tools, words) if request.tools else words.nothing_found
+        return Answer(text, unknown[0])
+    from_results = Evidence(one.result.text for settled in earlier for one in settled)
+    if not any(from_results.has(claim) for claim in stated):
+        return Answer(written)
+    last = next(settled for settled in reversed(earlier) if settled)
+    return Answer(render(last, words))
+
+
+def _report(settled: list[Settled], question: str, written: str, words: Phrases) -> Answer:
+    if len(settled) == 1 and settled[0].result.outcome == "ok":
+        (one,) = settled
+        evidence = Evidence([question, str(one.call.arguments), one.result.text, label(one.call.name)])
+        if plausible(written, question, one.result, evidence, words):
+            return Answer(written)
+    return Answer(render(settled, words))
+
+
+def _question(messages: tuple[Message, ...]) -> str:
+    return next((message.text for message in reversed(messages) if isinstance(message, UserMessage)), "")
+
+
+def _rounds(messages: tuple[Message, ...]) -> list[list[Settled]]:
+    """The calls and results of each question, of the last one too; an empty list where nothing was called."""
+    rounds: list[list[Settled]] = [[]]
+    calls = {}
+    for message in messages:
+        match message:
+            case UserMessage():
+                rounds.append([])
+            case InvocationMessage(call=call):
+                calls[call.id] = call
+            case ResultMessage(result=result) if result.tool_call_id in calls:
+                rounds[-1].append(Settled(calls[result.tool_call_id], result))
+            case _:
+                pass
+    return rounds
+
+
+def _texts(request: ModelRequest) -> list[str]:
+    """Everything that was said to the model or returned to it; not what it said itself."""
+    found = [f"{label(tool.name)} {tool.description}" for tool in request.tools]
+    for message in request.messages:
+        match message:
+            case UserMessage(text=text) | SupervisorMessage(text=text) | DocumentMessage(text=text):
+                found.append(text)
+            case InvocationMessage(call=call):
+                found.append(str(call.arguments))
+            case ResultMessage(result=result):
+                found.append(result.text)
+            case AssistantMessage():
+                pass
+    return found

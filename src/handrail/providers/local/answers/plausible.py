@@ -1,0 +1,83 @@
+"""Whether a sentence of a small model about one result says what that result says, and no more.
+
+Most of its wrong sentences have only right numbers ("270.0 euros are 270.0 dollars", where 250 euros are). So a
+sentence is kept only where there is little to get wrong: one new value, stated once, in words that were said or
+returned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from handrail.core.calls import ToolResult
+from handrail.providers.local.answers.claims import Evidence, canonical, has_digit, tokens
+from handrail.providers.local.answers.phrases import JUDGEMENTS, OF_TEMPERATURE, TEMPERATURE, Phrases
+
+_FORM = re.compile(r"[^\n{}<>\"\[\]*]+[.!]")
+_FEWEST, _MOST = 3, 25
+"""Words of a sentence that is kept."""
+_LONGEST_VALUE = 40
+
+
+def plausible(sentence: str, question: str, result: ToolResult, evidence: Evidence, words: Phrases) -> bool:
+    """`evidence` has the question, the call and the result."""
+    said = [canonical(token) for token in tokens(sentence)]
+    if not _FORM.fullmatch(sentence) or not _FEWEST <= len(said) <= _MOST or JUDGEMENTS.intersection(said):
+        return False
+    asked = [canonical(token) for token in tokens(question)]
+    value = _new_value(result.content, Evidence([question]))
+    if value is None or said.count(value) != 1:
+        return False
+    joins = words.function_words
+    in_place = _numbers_keep_their_place([*_content(said, joins)], [*_content(asked, joins)], value)
+    return in_place and all(_known(word, evidence, words) for word in said)
+
+
+def _new_value(content: Any, asked: Evidence) -> str | None:
+    """The one number, date or code that the person did not say; None if there are several, or parts within parts."""
+    match content:
+        case bool() | None | str() | list():
+            return None
+        case dict():
+            parts = [str(part) for part in content.values() if not isinstance(part, bool | None)]
+            if any(isinstance(part, dict | list | bool | None) for part in content.values()):
+                return None
+        case _:
+            parts = [str(content)]
+    new = [part for part in parts if not all(asked.has(token) for token in tokens(part))]
+    numbers = [part for part in new if has_digit(part)]
+    others = [part for part in new if not has_digit(part)]
+    if len(numbers) != 1 or len(tokens(numbers[0])) != 1 or any(len(tokens(part)) != 1 for part in others):
+        return None
+    return canonical(tokens(numbers[0])[0]) if len(numbers[0]) <= _LONGEST_VALUE else None
+
+
+def _numbers_keep_their_place(said: list[str], asked: list[str], value: str) -> bool:
+    """A number of the question stands beside the same word as there, and the new value beside none of those words."""
+    neighbours = {word: _beside(asked, word) for word in asked if has_digit(word)}
+    for number in filter(has_digit, said):
+        before, after = _beside(said, number)
+        if number == value:
+            if any((before and before == left) or (after and after == right) for left, right in neighbours.values()):
+                return False
+        elif number not in neighbours or not ({before, after} - {""}).intersection(neighbours[number]):
+            return False
+    return True
+
+
+def _content(words: list[str], joins: frozenset[str]) -> Iterator[str]:
+    """The words, with nothing in place of those that only join a sentence."""
+    return ("" if word in joins else word for word in words)
+
+
+def _beside(words: list[str], word: str) -> tuple[str, str]:
+    place = words.index(word)
+    return (words[place - 1] if place else "", words[place + 1] if place + 1 < len(words) else "")
+
+
+def _known(word: str, evidence: Evidence, words: Phrases) -> bool:
+    if word in TEMPERATURE:
+        return any(evidence.has(each) for each in OF_TEMPERATURE)
+    return word in words.function_words or evidence.has(word)

@@ -1,0 +1,237 @@
+"""What the embedded model says after a tool result: only what the result and the question say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.errors import OUTCOMES, Outcome
+from handrail.core.messages import AssistantMessage, InvocationMessage, Message, ResultMessage, Text, UserMessage
+from handrail.core.model import ModelRequest, ToolOffer
+from handrail.providers.local.answers.bound import about_itself, binds, bound
+from handrail.providers.local.answers.claims import Evidence, claims
+from tests.providers.local.judge import invented
+
+STOCK = ToolOffer("check_stock", "Check how many pieces of an item are in stock.", {"type": "object"})
+ORDER = ToolOffer("place_order", "Order an item for the customer.", {"type": "object"})
+
+
+def after(said: str, *results: tuple[str, dict[str, Any], Any], outcome: Outcome = "ok") -> ModelRequest:
+    """What is asked of the model once these tools have returned that."""
+    messages: list[Message] = [UserMessage((Text(said),))]
+    for number, (tool, arguments, content) in enumerate(results):
+        messages.append(InvocationMessage(ToolCall(f"c{number}", tool, arguments)))
+        error = None if outcome == "ok" else Problem(outcome, str(content))
+        messages.append(ResultMessage(ToolResult(f"c{number}", tool, content, outcome=outcome, error=error)))
+    return ModelRequest(messages=tuple(messages), tools=(STOCK, ORDER))
+
+
+UMBRELLAS = after(
+    "How many umbrellas are in stock?", ("check_stock", {"item": "umbrella"}, {"item": "umbrella", "in_stock": 12})
+)
+EUROS = after(
+    "How much is 250 euros in dollars?",
+    ("convert_currency", {"amount": 250, "from_currency": "EUR", "to_currency": "USD"}, 270.0),
+)
+INVOICE = after("When is invoice 12 due?", ("due_date", {"invoice": 12}, {"due": "2026-03-13"}))
+LISBON = after(
+    "What is the weather in Lisbon?",
+    ("get_weather", {"location": "Lisbon"}, {"location": "Lisbon", "temperature": 21, "unit": "celsius"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (UMBRELLAS, "There are 12 umbrellas in stock."),
+        (LISBON, "Lisbon: 21 degrees, Celsius."),
+        (LISBON, "The temperature in Lisbon is 21 degrees."),
+        (EUROS, "250 euros is 270.0 dollars."),
+        (EUROS, "250 euros is 270 dollars."),
+        (INVOICE, "Invoice 12 is due on 2026-03-13."),
+    ],
+)
+def test_a_sentence_that_reports_the_one_new_value_in_known_words_is_kept(
+    request_: ModelRequest, sentence: str
+) -> None:
+    assert bound(request_, sentence).text == sentence
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence", "said"),
+    [
+        (UMBRELLAS, "There are 13 umbrellas in stock.", "Item: umbrella, in stock: 12."),
+        (UMBRELLAS, "There are 12 umbrellas and 3 boots in stock.", "Item: umbrella, in stock: 12."),
+        (UMBRELLAS, "There are not 12 umbrellas in stock.", "Item: umbrella, in stock: 12."),
+        (UMBRELLAS, "There are twelve umbrellas in Berlin in stock.", "Item: umbrella, in stock: 12."),
+        (UMBRELLAS, "All umbrellas are in stock.", "Item: umbrella, in stock: 12."),
+        (LISBON, "Lisbon is sunny: 21 degrees.", "Location: Lisbon, temperature: 21, unit: celsius."),
+        (LISBON, "It is 21 degrees in Lisbon today.", "Location: Lisbon, temperature: 21, unit: celsius."),
+        (EUROS, "270.0 euros are 270.0 dollars.", "The result of convert currency (250, EUR, USD) is 270.0."),
+        (EUROS, "270.0 euros are 250 dollars.", "The result of convert currency (250, EUR, USD) is 270.0."),
+        (EUROS, "1.0 euros is 1.08 dollars.", "The result of convert currency (250, EUR, USD) is 270.0."),
+        (EUROS, "It is 270.0 degrees.", "The result of convert currency (250, EUR, USD) is 270.0."),
+        (INVOICE, "Invoice 2026-03-13 is due.", "Due: 2026-03-13."),
+        (INVOICE, "", "Due: 2026-03-13."),
+    ],
+)
+def test_any_other_sentence_gives_way_to_the_result_itself(request_: ModelRequest, sentence: str, said: str) -> None:
+    assert bound(request_, sentence).text == said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("order 1 is placed: 2 x umbrella", "Order 1 is placed: 2 x umbrella."),
+        ("a1b2", "The result of place order (umbrella, 2) is a1b2."),
+        (True, "The result of place order (umbrella, 2) is yes."),
+        (None, "Place order (umbrella, 2) is done; it returned nothing."),
+        ([], "Nothing was found."),
+        ({}, "Nothing was found."),
+        (["a.csv", "b.csv"], "A.csv and b.csv."),
+        ([{"train": "ICE 704", "price": 49.9}], "- train: ICE 704, price: 49.9"),
+        (
+            {"name": "Ann", "address": {"city": "Kiel", "zip": "24103"}},
+            "- name: Ann\n- address: city: Kiel, zip: 24103",
+        ),
+        ([[1, 2], [3]], "- 1 and 2\n- 3"),
+        ("two\nlines", "two\nlines"),
+        ({"left": None, "ok": False}, "Left: –, ok: no."),
+    ],
+)
+def test_every_kind_of_result_is_rendered_with_its_own_values(content: Any, said: str) -> None:
+    request = after("Order 2 umbrellas.", ("place_order", {"item": "umbrella", "quantity": 2}, content))
+    assert bound(request, "I ordered 99 boots for Bob.").text == said
+
+
+def test_several_results_are_listed_with_the_call_of_each() -> None:
+    request = after(
+        "How warm is it in the kitchen and in the cellar?",
+        ("get_temperature", {"room": "kitchen"}, 21.5),
+        ("get_temperature", {"room": "cellar"}, {"degrees": 12}),
+    )
+    assert bound(request, "It is 21.5 and 12 degrees.").text == (
+        "- get temperature (kitchen): 21.5\n- get temperature (cellar): degrees: 12."
+    )
+
+
+def test_a_person_who_asks_in_german_is_answered_in_german() -> None:
+    request = after("Wie viel sind 250 Euro in Dollar?", ("convert_currency", {"amount": 250}, 270.0))
+    assert bound(request, "").text == "Das Ergebnis von convert currency (250) ist 270.0."
+    denied = after("Bestelle 5 Schals.", ("place_order", {"item": "Schal"}, "no"), outcome="denied")
+    assert bound(denied, "Bestellt!").text == "Place order (Schal) wurde nicht ausgeführt: Es wurde abgelehnt."
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in OUTCOMES if outcome != "ok"])
+def test_a_call_that_did_not_work_is_never_told_as_done(outcome: Outcome) -> None:
+    request = after("Order 2 umbrellas.", ("place_order", {"item": "umbrella"}, "out of reach"), outcome=outcome)
+    said = bound(request, "I ordered 2 umbrellas.").text
+    assert "ordered" not in said
+    assert any(word in said for word in ("not", "cancelled", "Nobody knows"))
+
+
+@pytest.mark.parametrize(
+    "said", ["What can you do?", "Was kannst du?", "help", "Which tools do you have?", "Wobei kannst du mir helfen?"]
+)
+def test_asked_what_it_can_do_it_names_its_tools(said: str) -> None:
+    answer = about_itself(ModelRequest(messages=(UserMessage((Text(said),)),), tools=(STOCK, ORDER)))
+    assert answer is not None
+    assert "check stock: Check how many pieces" in answer.text
+    assert "place order" in answer.text
+
+
+@pytest.mark.parametrize(
+    "said", ["What can you tell me about Lisbon?", "Help me order boots", "Was kannst du über Wien sagen?"]
+)
+def test_a_question_that_only_begins_like_that_is_put_to_the_model(said: str) -> None:
+    assert about_itself(ModelRequest(messages=(UserMessage((Text(said),)),), tools=(STOCK,))) is None
+
+
+def test_small_talk_is_left_as_it_is() -> None:
+    request = ModelRequest(messages=(UserMessage((Text("Thanks, that is all."),)),), tools=(STOCK,))
+    for words in ("You're welcome. Have a nice day!", "Glad I could help.", "Gern. Einen schönen Tag noch!"):
+        assert bound(request, words).text == words
+
+
+def test_a_number_or_a_name_that_nobody_said_is_not_repeated_to_the_person() -> None:
+    request = ModelRequest(messages=(UserMessage((Text("Who wrote Faust?"),)),), tools=(STOCK,))
+    for words in ("It was written by Schiller.", "Faust has 12 acts.", "It comes out on Friday."):
+        answer = bound(request, words)
+        assert answer.dropped
+        assert answer.text.startswith("I cannot answer that. I can use these tools:\n- check stock: Check how many")
+
+
+def test_words_about_an_earlier_result_give_way_to_that_result() -> None:
+    messages = (
+        *UMBRELLAS.messages,
+        AssistantMessage("There are 12."),
+        UserMessage((Text("How many was that again?"),)),
+    )
+    request = ModelRequest(messages=messages, tools=(STOCK,))
+    assert bound(request, "There are 12 boots.").text == "Item: umbrella, in stock: 12."
+
+
+def test_the_rule_leaves_plain_chat_and_structured_replies_alone() -> None:
+    asked = (UserMessage((Text("Who wrote Faust?"),)),)
+    assert not binds(ModelRequest(messages=asked))
+    assert not binds(ModelRequest(messages=asked, tools=(STOCK,), response_schema={"type": "object"}))
+    assert binds(ModelRequest(messages=asked, tools=(STOCK,)))
+
+
+WORDS = st.sampled_from(
+    (
+        *("Anna", "Berlin", "boots", "12", "12.0", "-4", "1,250.5", "08:06", "2026-03-13", "Friday", "is", "are"),
+        *("umbrella", "stock", "Order", "seven", "zwölf", "Müller", "3", "degrees", "in", "on", "to", "ICE", "not"),
+    )
+)
+SENTENCES = st.lists(WORDS, min_size=1, max_size=9).map(lambda words: " ".join(words) + ".")
+SCALARS = st.one_of(
+    WORDS, st.integers(-999, 999), st.floats(-99, 99).map(lambda x: round(x, 2)), st.booleans(), st.none()
+)
+CONTENTS = st.recursive(
+    SCALARS | SENTENCES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["item", "price", "left_over"]), inner),
+    max_leaves=8,
+)
+
+
+@given(question=SENTENCES, results=st.lists(CONTENTS, max_size=3), written=SENTENCES, earlier=st.booleans())
+def test_whatever_the_model_writes_nothing_is_stated_that_is_in_no_result_and_no_question(
+    question: str, results: list[Any], written: str, earlier: bool
+) -> None:
+    request = after(question, *[("check_stock", {"item": "umbrella"}, content) for content in results])
+    if earlier:
+        request = ModelRequest(
+            messages=(*request.messages, AssistantMessage("Yes."), UserMessage((Text("And then?"),))),
+            tools=request.tools,
+        )
+    evidence = [message.result.text for message in request.messages if isinstance(message, ResultMessage)]
+    said = [message.text for message in request.messages if isinstance(message, UserMessage)]
+    tools = [f"{tool.name} {tool.description} umbrella".replace("_", " ") for tool in request.tools]
+    answer = bound(request, written).text
+    assert (invented(answer, " ".join([*evidence, *said, *tools])), answer) == ((), answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("There are 12 left on Friday.", ["12", "Friday"]),
+        ("You can ask Anna Weiss today.", ["Anna", "Weiss", "today"]),
+        ("Anna Weiss can help.", ["Anna", "Weiss"]),
+        ("You may try it again.", []),
+        ("It is -4 at 08:06.", ["-4", "08:06"]),
+        ("I ordered two boots.", ["two"]),
+    ],
+)
+def test_numbers_names_and_dates_of_a_text_are_found(text: str, found: list[str]) -> None:
+    assert list(claims(text)) == found
+
+
+@pytest.mark.parametrize("spelling", ["270", "270.0", "270,00", "+270"])
+def test_a_number_is_known_in_every_spelling(spelling: str) -> None:
+    assert Evidence(["the sum is 270.00 dollars"]).has(spelling)
+    assert not Evidence(["the sum is -270 dollars"]).has(spelling)
