@@ -101,8 +101,7 @@ def bound(request: ModelRequest, written: str) -> Answer:
 def _report(settled: list[Settled], question: str, written: str, words: Phrases) -> Answer:
     if len(settled) == 1 and settled[0].result.outcome == "ok":
         (one,) = settled
-        evidence = Evidence([question, str(one.call.arguments), one.result.text, label(one.call.name)])
-        if plausible(written, question, one.result, evidence, words):
+        if plausible(written, question, one, words):
             return Answer(written)
     return Answer(render(settled, words))
 

@@ -11,7 +11,7 @@ _TOKEN = re.compile(r"(?<![\w.,])[+-]?\d[\d.,:/-]*\w*|\d[\d.,:/-]*\w*|[^\W\d_][\
 _PART = re.compile(r"\d+(?:[.,]\d+)?")
 _NUMBER = re.compile(r"-?\d+[.,]\d+")
 _GROUPED = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
-_START = re.compile(r"(?:^|[.!?:…\n])[\s\"'“„*-]*$")
+_ENDS = frozenset(".!?:…\n")
 """What stands before a word that begins a sentence or a line."""
 _NUMBER_WORDS = ENGLISH.number_words | GERMAN.number_words
 _ORDINARY = ENGLISH.ordinary_nouns | GERMAN.ordinary_nouns
@@ -70,10 +70,11 @@ def claims(text: str) -> Iterator[str]:
     A word with a capital counts as a name, unless it begins a sentence or is an ordinary noun. Two such words in a row
     count wherever they stand.
     """
-    first = ""
+    first, end = "", 0
     for found in _TOKEN.finditer(text):
         token = _trimmed(found.group())
-        starts = _START.search(text, 0, found.start()) is not None
+        starts = end == 0 or not _ENDS.isdisjoint(text[end : found.start()])
+        end = found.start() + len(token)
         name = token[0].isupper() and token not in _ORDINARY
         if has_digit(token) or token.casefold() in _NUMBER_WORDS or _is_date(token):
             yield token

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from handrail.core.calls import ToolResult
 from handrail.providers.local.answers.claims import Evidence, canonical, has_digit, tokens
 from handrail.providers.local.answers.phrases import JUDGEMENTS, OF_TEMPERATURE, TEMPERATURE, Phrases
+from handrail.providers.local.answers.render import Settled, label
 
 _FORM = re.compile(r"[^\n{}<>\"\[\]*]+[.!]")
 _FEWEST, _MOST = 3, 25
@@ -21,17 +21,19 @@ _FEWEST, _MOST = 3, 25
 _LONGEST_VALUE = 40
 
 
-def plausible(sentence: str, question: str, result: ToolResult, evidence: Evidence, words: Phrases) -> bool:
-    """`evidence` has the question, the call and the result."""
+def plausible(sentence: str, question: str, settled: Settled, words: Phrases) -> bool:
+    """Whether the sentence may stand for the result of this call to this question."""
     said = [canonical(token) for token in tokens(sentence)]
     if not _FORM.fullmatch(sentence) or not _FEWEST <= len(said) <= _MOST or JUDGEMENTS.intersection(said):
         return False
     asked = [canonical(token) for token in tokens(question)]
-    value = _new_value(result.content, Evidence([question]))
+    value = _new_value(settled.result.content, Evidence([question]))
     if value is None or said.count(value) != 1:
         return False
     joins = words.function_words
     in_place = _numbers_keep_their_place([*_content(said, joins)], [*_content(asked, joins)], value)
+    call = settled.call
+    evidence = Evidence([question, str(call.arguments), settled.result.text, label(call.name)])
     return in_place and all(_known(word, evidence, words) for word in said)
 
 
