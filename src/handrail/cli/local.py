@@ -8,7 +8,7 @@ from handrail.cli.groups import LazyGroup, examples
 
 _COMMANDS = {
     # name      module, and what it is for
-    "setup": ("handrail.cli.local_setup", "Fetch the weights of the model, once: 98 MB."),
+    "setup": ("handrail.cli.local_setup", "Fetch and merge the weights of the model, once: 98 MB."),
     "status": ("handrail.cli.local_status", "Say whether the model can run."),
 }
 
@@ -23,6 +23,6 @@ _COMMANDS = {
 def command() -> None:
     """The model that runs on this machine.
 
-    It is small: short English requests with a few tools mostly go right; reasoning and arithmetic do not. It needs
-    no key, and no network once it is set up.
+    It is small: short requests in English or German with a few tools mostly go right; reasoning and arithmetic do
+    not. It needs no key, and no network once it is set up.
     """

