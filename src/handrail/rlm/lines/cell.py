@@ -119,8 +119,9 @@ def chosen(texts: Texts, term: Given) -> Given:
     """The first way to find a term that finds anything, or the first of all; and whether it does."""
     for tier in term["tiers"]:
         if present(texts, tier):
-            return {**tier, "term": term["shown"], "is": True}
-    return {**term["tiers"][0], "term": term["shown"], "is": False}
+            wider = [each for each in term["tiers"] if each["how"] == "forms"] if tier["how"] == "written" else []
+            return {**tier, "term": term["shown"], "is": True, "wider": wider}
+    return {**term["tiers"][0], "term": term["shown"], "is": False, "wider": []}
 
 
 # ── counting ─────────────────────────────────────────────────────────────────────────────
@@ -316,6 +317,15 @@ def remarks(say: Say, tally: Given, groups: Groups, texts: Texts) -> list[str]:
     return said
 
 
+def in_other_forms(say: Say, texts: Texts, groups: Groups, wanted: Given, tally: Given) -> list[str]:
+    """Of one word that was counted as it is written: how many more lines have it in another case or form."""
+    if len(wanted["looks"]) != 1 or not groups[0][0]["wider"]:
+        return []
+    wider = {**wanted, "looks": [compiled(groups[0][0]["wider"][0])], "most": 0, "ordered": False}
+    more = tallied(texts, wider)["found"] - tally["found"]
+    return [several(say, "wider", more)] if more > 0 else []
+
+
 def name_of(term: Given) -> str:
     """What was looked for."""
     name: str = term["shown"] if term["how"] == "related" else term["term"]
@@ -346,7 +356,7 @@ def counted(search: Given, texts: Texts, groups: Groups, without: list[Given], n
     what = conditions(say, search, groups, without, named) + (say["by time"] if by_time else "")
     opening = [verdict(say, operation, kind, tally, what, len(hits))]
     if not hits or not wanted["ordered"]:
-        opening = opening + remarks(say, tally, groups, texts)
+        opening = opening + remarks(say, tally, groups, texts) + in_other_forms(say, texts, groups, wanted, tally)
     lines = cited(say, hits, looks)
     if not wanted["ordered"] and tally["found"] > len(hits):
         lines.append(several(say, "more", tally["found"] - len(hits)))
@@ -357,7 +367,8 @@ def verdict(say: Say, operation: str, kind: str, tally: Given, what: str, shown:
     """The first sentence."""
     found = tally["found"]
     if operation in ("first", "last") and found:
-        return several(say, operation, shown) + filled(say[kind + " which"], {"what": what}) + ":"
+        which = filled(say[kind + " which"], {"what": what})
+        return several(say, operation, shown) + (which if kind != "lie" or what[:1] in ("", ",") else " " + which) + ":"
     if operation == "times":
         return filled(several(say, "times", tally["times"]), {"what": what, "lines": several(say, "lines", found)})
     return filled(several(say, kind, found), {"what": what})
