@@ -1,6 +1,6 @@
 """A root that is no model: it always writes the same program, for those whose model is too small to write code.
 
-The question is read by rules (`lines/question.py`), and the program (`lines/cell.py`) counts and searches by lines, in
+The question is read by rules (`lines/question.py`), and the program (`lines/cell/`) counts and searches by lines, in
 the REPL, as code of a model would. The sub-model reads only what was found for a question that asks for neither. Of a
 sub-model that is too small itself, nothing is said that does not stand in a line that is shown.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.rlm.lines.cell import answered, grounded
-from handrail.rlm.lines.program import search_for
+from handrail.rlm.lines.cell.answer import answered
+from handrail.rlm.lines.cell.find import grounded
+from handrail.rlm.lines.program import program, search_for
 
 LOG = """\
 2026-03-01 10:00:01 INFO auth started, no errors so far
@@ -111,6 +111,13 @@ def test_what_must_be_calculated_is_said_not_to_be_known_and_no_model_is_asked()
 
     assert said.startswith("To answer this, values must be compared or calculated.")
     assert "- line 5: " in said or "- line 2: " in said
+
+
+def test_of_two_questions_the_first_is_answered_and_that_is_said() -> None:
+    said = answer("How many ERROR lines are there, and which came first?")
+
+    assert said.startswith('3 lines contain "ERROR".')
+    assert said.endswith("Only the first part of the question was answered; ask the rest by itself.")
 
 
 def test_of_a_long_line_what_was_found_is_shown() -> None:
@@ -214,8 +221,9 @@ def test_what_is_in_quotes_is_counted_as_it_is_written(text: str, question: str)
     assert answer(question, text).split(" ")[0] == str(wanted)
 
 
-def test_the_program_is_plain_enough_for_every_interpreter() -> None:
-    import handrail.rlm.lines.cell as cell
+def test_the_program_is_one_text_that_needs_nothing_of_ours() -> None:
+    chosen: dict[str, Any] = {"name": "", "piece": 600, "passages": 3, "is_bound": True}
+    source = program(search_for("How many ``` are there?", **chosen), "context_0")
 
-    source = Path(cell.__file__).read_text("utf-8")
     assert "handrail" not in source and "yield" not in source and "```" not in source
+    compile(source, "cell", "exec")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.rlm.lines.cell import compiled, has
+from handrail.rlm.lines.cell.terms import compiled, has
 from handrail.rlm.lines.forms import anywhere, exact, forms, pattern, related
 from handrail.rlm.lines.vocabulary import Language
 

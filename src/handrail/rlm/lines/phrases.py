@@ -50,6 +50,7 @@ PHRASES: dict[Language, dict[str, str]] = {
         "more one": "- … and {n} more line",
         "compare": "To answer this, values must be compared or calculated. The small model cannot do that; a model "
         "that writes code can (--model).",
+        "part": "Only the first part of the question was answered; ask the rest by itself.",
         "nothing": "No word of the question is in the context.",
         "model": "The model says: {reply}",
         "begins": "It begins:",
@@ -100,6 +101,7 @@ PHRASES: dict[Language, dict[str, str]] = {
         "more one": "- … und {n} weitere Zeile",
         "compare": "Dafür müsste man Werte vergleichen oder rechnen. Das kleine Modell kann das nicht; ein Modell, das "
         "Code schreibt, kann es (--model).",
+        "part": "Nur der erste Teil der Frage wurde beantwortet; stelle den Rest für sich.",
         "nothing": "Kein Wort der Frage steht im Kontext.",
         "model": "Das Modell sagt: {reply}",
         "begins": "Er beginnt so:",

@@ -1,7 +1,8 @@
-"""The code for one question about lines: the program of `cell.py`, and what it is to look for."""
+"""The code for one question about lines: the program in `cell/`, and what it is to look for."""
 
 from __future__ import annotations
 
+import ast
 import json
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from handrail.rlm.lines.question import read_question
 
 
 def search_for(question: str, *, name: str, piece: int, passages: int, is_bound: bool) -> dict[str, Any]:
-    """What `cell.answered` is given, as JSON values; `Plan` says what each of them is."""
+    """What `answered` is given, as JSON values; `Plan` says what each of them is."""
     read = read_question(question)
     found: dict[str, Any] = msgspec.to_builtins(read)
     settings = {"name": name, "piece": piece, "passages": passages, "is_bound": is_bound}
@@ -29,9 +30,30 @@ def program(search: dict[str, Any], variable: str) -> str:
     )
 
 
+_MODULES = ("terms", "tally", "wording", "find", "answer")
+"""In this order: each uses only those before it."""
+
+
 @cache
 def _source() -> str:
-    return Path(__file__).with_name("cell.py").read_text("utf-8").rstrip()
+    """The modules as one program, without their docstrings and what they import of each other."""
+    folder = Path(__file__).with_name("cell")
+    parts = [_alone((folder / f"{name}.py").read_text("utf-8")) for name in _MODULES]
+    return "\n\n\n".join(("from __future__ import annotations", *parts))
+
+
+def _alone(source: str) -> str:
+    lines = source.splitlines()
+    for node in ast.parse(source).body:
+        is_docstring = isinstance(node, ast.Expr) and node.lineno == 1
+        if is_docstring or (isinstance(node, ast.ImportFrom) and _is_dropped(node.module or "")):
+            for at in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[at] = ""
+    return "\n".join(lines).strip()
+
+
+def _is_dropped(module: str) -> bool:
+    return module == "__future__" or module.startswith("handrail.")
 
 
 def _literal(value: dict[str, Any]) -> str:

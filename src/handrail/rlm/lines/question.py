@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.rlm.lines import vocabulary
 from handrail.rlm.lines.forms import Pattern, anywhere, exact, forms, pattern, related
@@ -56,12 +57,22 @@ class LineQuestion(Struct, frozen=True, kw_only=True):
     """Terms that may be the name of a file."""
     most: int | None = None
     """How many lines are wanted, if the question says so."""
+    has_more: bool = False
+    """Whether a second question follows, which is not read."""
 
 
 def read_question(text: str) -> LineQuestion:
     """Read any text. What cannot be read as one of the others is a question to find the nearest lines for."""
+    parts = vocabulary.NEXT_QUESTION.split(text, maxsplit=1)
+    read = _read(text, parts[0])
+    if len(parts) == 1 or read.operation in ("find", "compare"):
+        return _read(text, text)
+    return replace(read, has_more=True)
+
+
+def _read(text: str, part: str) -> LineQuestion:
     language = vocabulary.language_of(text)
-    rest, between = _between(text)
+    rest, between = _between(part)
     operation, rest, most = _operation(rest)
     words = _Reading(rest, language, operation)
     operation = _settled(operation, words)

@@ -102,6 +102,12 @@ LAST = re.compile(
     r"(?:\s+(\d{1,3})\b)?",
     re.IGNORECASE,
 )
+NEXT_QUESTION = re.compile(
+    r"(?:[,;]?\s+(?:and|und)|[?.!])\s+(?=(?:which|when|who|whom|what|where|how|why|show|list"
+    r"|welche\w*|wann|wer|wen|was|wo|wie|warum|zeige?|nenne)\b)",
+    re.IGNORECASE,
+)
+"""Where a second question begins."""
 WHICH = re.compile(r"^(?:in )?(?:which|what|welche[rsnm]?)$", re.IGNORECASE)
 
 CONCEPTS: tuple[tuple[str, ...], ...] = (
