@@ -12,6 +12,8 @@ import pytest
 from handrail.core.errors import ModelError
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.model import ModelRequest
+from handrail.faces.llm import LLM
+from handrail.providers.failover import FailoverModel
 from handrail.rlm import RLM, Files
 from handrail.rlm.plan import Plan
 from handrail.testing.model import ScriptedModel
@@ -132,6 +134,14 @@ async def test_the_plan_writes_the_code_in_the_place_of_a_model_that_cannot() ->
     assert counted.response.startswith('120 lines contain "play".')
     assert read.response == f"Mara\n\nWhat the text says:\n- line 61: {NEEDLE}"
     assert len(small.asked) == 1 and small.asked[0].endswith(f"Question: {QUESTION}\nAnswer:")
+
+
+async def test_a_small_model_stays_small_with_settings_of_its_own_and_with_another_behind_it() -> None:
+    for model in (LLM(Small(), max_tokens=7), FailoverModel([Small(), Echo()])):
+        async with RLM(model) as rlm:
+            found = await rlm.acompletion(TEXT, "How many lines mention play?")
+
+        assert found.response.startswith('120 lines contain "play".')
 
 
 @pytest.mark.parametrize(
