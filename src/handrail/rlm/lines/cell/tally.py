@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from handrail.rlm.lines.cell.terms import Given, Hit, Texts, has, spelled
+from handrail.rlm.lines.cell.terms import Given, Hit, Texts, has, spelled, stands
 
 BLOCK = 1000000
 """Characters of a held text that are read at once."""
@@ -51,7 +51,8 @@ def look_at(tally: Given, name: str, number: int, lines: list[str], wanted: Give
     if wanted["unit"] == "words":
         tally["words"] = tally["words"] + sum([len(line.split()) for line in lines])
     matched = spanned(lines, number, wanted["between"])
-    hits = [[at for at in matched if has(look, lines[at])] for look in wanted["looks"]]
+    block, scope = "\n".join(lines), set(matched)
+    hits = [[at for at in lines_with(look, block) if at in scope] for look in wanted["looks"]]
     for at, found in enumerate(hits):
         tally["each"][at] = tally["each"][at] + len(found)
     at = 0
@@ -66,6 +67,20 @@ def look_at(tally: Given, name: str, number: int, lines: list[str], wanted: Give
     tally["found"] = tally["found"] + len(matched)
     for each in matched:
         note(tally, [name, number + each, lines[each]], wanted)
+
+
+def lines_with(look: Given, block: str) -> list[int]:
+    """The lines of a block that have a term, by their places. It takes long only where there are many."""
+    found: list[int] = []
+    line, reached = 0, 0
+    for match in look["plain"].finditer(block):
+        start = match.start()
+        if stands(look, block, start, match.end()):
+            line = line + block[reached:start].count("\n")
+            reached = start
+            if not found or found[-1] != line:
+                found.append(line)
+    return found
 
 
 def spanned(lines: list[str], number: int, between: Given | None) -> list[int]:
