@@ -1,6 +1,7 @@
 """What a question about lines wants, read by rules: count, list, the first, the last, or whatever is nearest.
 
-A small model is not asked to choose: of twelve questions it got five right, and looked for words that nobody had said.
+A small model is not asked to choose: of twelve questions the embedded one got four right,
+and it looked for words that nobody had said.
 """
 
 from __future__ import annotations
