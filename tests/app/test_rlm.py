@@ -76,7 +76,7 @@ def tried(name: str) -> tuple[str, ...]:
 
 async def answer(config: Config, *tools: str, model: str | None = None) -> str:
     journal = Path("journal.db")
-    async with open_rlm(config, journal, "?", model=model, wanted=Wanted(tools=tools)) as rlm:
+    async with open_rlm(config, journal, model=model, wanted=Wanted(tools=tools)) as rlm:
         return (await rlm.acompletion("words", "?")).response
 
 
@@ -111,10 +111,10 @@ def test_the_embedded_model_has_a_plan_write_the_code_for_it(written: Written) -
 
 async def test_a_run_that_is_done_stays_done_when_somebody_takes_it_up_with_another_context(written: Written) -> None:
     config, journal = written('FINAL("done")'), Path("journal.db")
-    async with open_rlm(config, journal, "?", run="run_1") as rlm:
+    async with open_rlm(config, journal, run="run_1") as rlm:
         await rlm.acompletion("words", "?")
 
-    async with open_rlm(config, journal, "?") as rlm:
+    async with open_rlm(config, journal) as rlm:
         with pytest.raises(UsageError, match="another context"):
             await rlm.aresume("run_1", "other words", "?")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from handrail.core.installation import install_command
 from tests.cli.scene import Journal, lines, run
 from tests.cli.talk import CONFIG, configure
 
@@ -162,8 +163,8 @@ def test_whether_the_page_and_the_terminal_program_can_run_is_told(
     assert (good["service page"]["state"], good["extra tui"]["state"]) == ("ok", "ok")
     assert "service page" not in without
     assert [bad[name]["do"] for name in ("service page", "extra tui")] == [
-        "pip install 'handrail[server]'",
-        "pip install 'handrail[tui]'",
+        install_command("server"),
+        install_command("tui"),
     ]
 
 
@@ -178,6 +179,18 @@ def test_local_status_fails_where_the_weights_are_missing(folder: Path) -> None:
 
     weights = next(each for each in map(json.loads, result.stdout.splitlines()) if each["what"] == "local weights")
     assert (result.exit_code, weights["do"]) == (1, "run: handrail local setup")
+
+
+def test_doctor_and_local_status_say_the_same_line_for_the_missing_extra(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    status = {each["what"]: each for each in map(json.loads, run("local", "status", "--json").stdout.splitlines())}
+    told = states()
+
+    line = install_command("local")
+    assert line.endswith("pip install './packages/handrail-local' '.[local]'")
+    assert {each["do"] for each in (status["local model"], told["local model"], told["extra local"])} == {line}
 
 
 def test_what_rlm_needs_is_looked_at(folder: Path) -> None:

@@ -14,6 +14,7 @@ import termios
 import pytest
 
 import handrail
+from handrail.core.installation import install_command
 from tests.cli.scene import Journal, command, environment
 
 
@@ -47,7 +48,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(missing: str) -> None
     out = subprocess.run([sys.executable, "-c", code, "proof", "list"], capture_output=True, text=True, check=False)
 
     assert (out.returncode, out.stdout, out.stderr.count("\n")) == (1, "", 1)
-    assert "pip install 'handrail[cli]'" in out.stderr
+    assert out.stderr.endswith(f"run: {install_command('cli')}\n")
 
 
 def test_help_loads_nothing_that_is_not_needed() -> None:

@@ -23,6 +23,7 @@ from handrail.core.errors import (
     UnknownTool,
     describe,
 )
+from handrail.core.installation import install_command
 
 
 def all_of(error: type[ToolError]) -> list[type[ToolError]]:
@@ -98,7 +99,7 @@ def test_a_programmer_reads_what_to_do() -> None:
         "tool 'read' is already registered; rename one, or give its group a prefix",
         "tool 'read-file' is too like 'read_file', which is registered; rename one, or give its group a prefix",
         "cannot register 'read': the registry is frozen; register every tool before freeze()",
-        "the terminal program needs an extra that is not installed; run: pip install 'handrail[cli]'",
+        f"the terminal program needs an extra that is not installed; run: {install_command('cli')}",
         "run 'run_1' is in use by process 7; wait for it to end, or resume it there",
     ]
 

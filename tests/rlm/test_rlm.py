@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from handrail.core.errors import MissingExtra, ModelError, SandboxUnavailable, UsageError
 from handrail.core.events import CallIntended, CallSettled, ReplyGiven
+from handrail.core.installation import install_command
 from handrail.core.messages import SupervisorMessage
 from handrail.execute.policy import Policy
 from handrail.rlm import RLM
@@ -455,7 +457,7 @@ def test_a_sandbox_that_is_not_there_is_said_at_once_and_not_replaced(monkeypatc
     with pytest.raises(UsageError, match="there is no sandbox 'docker'; there are monty, os, process"):
         RLM(Root(), environment="docker")
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'handrail\[rlm\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(install_command("rlm"))):
         RLM(Root())
     monkeypatch.setenv("PATH", "/nonexistent")
     unavailable.cache_clear()

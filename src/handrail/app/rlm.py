@@ -15,6 +15,7 @@ from handrail.config.values import LOCAL, Config
 from handrail.core.context import Context
 from handrail.execute.confirm import DeferAll
 from handrail.faces.llm import LLM
+from handrail.providers.profiles import profile_for
 from handrail.rlm.backends import made
 from handrail.rlm.plan import NAME, Plan
 from handrail.rlm.progress import Watch
@@ -22,21 +23,26 @@ from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.rlm import RLM
 from handrail.telemetry.otel import tracer_of_program
 
-_SENTENCES = 160
-"""Tokens of what the embedded model says of a passage that the plan found: it does not know when to stop."""
+_SENTENCE = 48
+"""Tokens of what a small model says of a passage that the plan found: only its first line is used."""
 
 
 def root_of(config: Config, model: str | None = None) -> str:
     """Who writes the code: the model that is asked for, or configured; where that is too small for it, the plan."""
     name = model or config.rlm.model or model_names(config)[0]
-    return NAME if name == NAME or settings_of(config, name).provider == LOCAL else name
+    return NAME if name == NAME or _is_small(config, name) else name
+
+
+def _is_small(config: Config, name: str) -> bool:
+    """Whether a model by its name is too small to write code, as its profile says."""
+    settings = settings_of(config, name)
+    return not profile_for(settings.provider, settings.model or settings.provider).writes_code
 
 
 @asynccontextmanager
 async def open_rlm(
     config: Config,
     journal: Path,
-    question: str,
     *,
     model: str | None = None,
     sub_models: Sequence[str] = (),
@@ -62,7 +68,7 @@ async def open_rlm(
     settings = settings or config.rlm
     async with AsyncExitStack() as stack:
         named = tuple(sub_models) or settings.sub_models
-        backend, others = await _models(config, question, model or settings.model, named, stack)
+        backend, others = await _models(config, model or settings.model, named, stack)
         allowed = settings.tools if settings.tools is not None and not wanted.tools else ("*",)
         scope = Context(within=(allowed, *(backend.valid if isinstance(backend, LLM) else ())))
         wanted = replace(wanted, read_on=False)
@@ -98,7 +104,7 @@ async def open_rlm(
 
 
 async def _models(
-    config: Config, question: str, model: str | None, named: tuple[str, ...], stack: AsyncExitStack
+    config: Config, model: str | None, named: tuple[str, ...], stack: AsyncExitStack
 ) -> tuple[Plan | LLM, list[LLM]]:
     """Who writes the code, and whom it asks."""
     if (root := root_of(config, model)) != NAME:
@@ -107,6 +113,6 @@ async def _models(
     names = [LOCAL if name == NAME else name for name in named or (model or model_names(config)[0],)]
     others = [await stack.enter_async_context(open_model(config, name)) for name in names]
     for name, each in zip(names, others, strict=True):
-        if settings_of(config, name).provider == LOCAL:
-            each.settings.setdefault("max_tokens", _SENTENCES)
-    return Plan(question, reads=made(others[0]).reads), others
+        if _is_small(config, name):
+            each.settings.setdefault("max_tokens", _SENTENCE)
+    return Plan(reads=made(others[0]).reads, is_bound=_is_small(config, names[0])), others

@@ -17,6 +17,7 @@ from handrail.cli.text import count
 from handrail.config.network import ServiceSettings
 from handrail.config.values import Config
 from handrail.core.errors import HandrailError
+from handrail.core.installation import install_command
 from handrail.http.guard import bracketed
 
 _CONNECT = 3.0
@@ -80,9 +81,8 @@ def _key(what: str, where: str, key: str | None, environ: Mapping[str, str]) -> 
 
 def _nats(url: str) -> Check:
     """Whether a NATS server greets us there. What the address says before an @ is not shown."""
-    extra = "pip install 'handrail[nats]'"
     if find_spec("nats") is None:
-        return Check("fail", "nats", "nats-py is missing", extra)
+        return Check("fail", "nats", "nats-py is missing", install_command("nats"))
     do = "start it, or mend nats under [node]"
     try:
         parts = urlsplit(url if "://" in url else f"nats://{url}")
@@ -128,6 +128,6 @@ def _services(services: ServiceSettings, environ: Mapping[str, str]) -> Iterator
 def _service(name: str, engine: str | None, lacks: str, extra: str | None, setting: str = "") -> Check:
     if engine is not None:
         return Check("ok", f"service {name}", engine)
-    ways = [f"pip install 'handrail[{extra}]'"] if extra else []
+    ways = [install_command(extra)] if extra else []
     ways += [f"write {setting} under [services]"] if setting else []
     return Check("warn", f"service {name}", lacks, ", or ".join(ways))

@@ -24,6 +24,7 @@ from handrail.config.rlm import RlmSettings
 from handrail.config.tools import load_tools
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import HandrailError
+from handrail.core.installation import install_command
 from handrail.execute.isolation.check import check_place
 from handrail.tools.registry import registered
 
@@ -65,8 +66,8 @@ def check_extras() -> Iterator[Check]:
         if find_spec(module) is not None:
             yield Check("ok", f"extra {extra}", f"{module} is installed, for {purpose}")
         else:
-            install = f"pip install 'handrail[{extra}]'"
-            yield Check("warn", f"extra {extra}", f"{module} is missing; it is for {purpose}", install)
+            missing = f"{module} is missing; it is for {purpose}"
+            yield Check("warn", f"extra {extra}", missing, install_command(extra))
 
 
 def check_models(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
@@ -151,7 +152,7 @@ def check_local(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     from handrail.providers.local import weights
 
     if find_spec("xllamacpp") is None or find_spec("handrail_local") is None:
-        yield Check("warn", "local model", "its extra is not installed", "pip install 'handrail[local]'")
+        yield Check("warn", "local model", "its extra is not installed", install_command("local"))
     found = weights.find_weights(environ)
     if found is None:
         yield Check("warn", "local weights", "not on this machine", f"run: {weights.COMMAND}")

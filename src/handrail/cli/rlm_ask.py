@@ -36,8 +36,8 @@ def command(setup: Setup, exploring: Exploring, question: tuple[str, ...], conte
     context. Before the code changes something by a tool you are asked on a terminal; elsewhere the run waits there, and
     one line says how to allow it. A limit that ends the run leaves the best answer so far, and exit code 1.
 
-    The embedded model is too small to write code: there a fixed plan searches for the words of the QUESTION, and the
-    model reads what was found.
+    The embedded model is too small to write code: there a fixed program counts and searches lines by the words of the
+    QUESTION, and the answer cites them. Of what the model says, only what those lines say is shown.
     """
     if not contexts and sys.stdin.isatty():
         raise UsageError("there is no context; name files with --context, or pipe a text in")

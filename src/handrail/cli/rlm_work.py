@@ -43,7 +43,7 @@ def explore(
     if exploring.report is not None:
         check_place(exploring.report)
     if root_of(setup.config, exploring.model) == NAME and not again:
-        tell("The model is too small to write code: a fixed plan searches, and the model reads what was found.")
+        tell("The model is too small to write code: a fixed program counts and searches, and the answer cites lines.")
     live = RlmLive(as_json=setup.view.as_json, code=exploring.code)
     line = _resume_line(setup, exploring, run, files)
     try:
@@ -71,7 +71,6 @@ async def _explore(
     async with open_rlm(
         setup.config,
         setup.journal,
-        question,
         model=exploring.model,
         sub_models=exploring.sub,
         settings=exploring.settings(setup.config.rlm),

@@ -48,6 +48,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
+from handrail.core.installation import install_command
 from handrail.core.redact import redact, redact_text
 
 Outcome = Literal[
@@ -141,8 +142,15 @@ class ConfigError(UsageError):
 
 class MissingExtra(UsageError):
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an extra that is not installed; run: pip install 'handrail[{extra}]'")
+        super().__init__(f"{what} needs an extra that is not installed; run: {install_command(extra)}")
+        self.what = what
         self.extra = extra
+
+    @property
+    def for_others(self) -> str:
+        """The words for another machine: they leave out where files lie on this one."""
+        there = install_command(self.extra, shows_folder=False)
+        return f"{self.what} needs an extra that is not installed; there: {there}"
 
 
 class SandboxUnavailable(UsageError):

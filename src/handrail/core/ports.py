@@ -10,7 +10,7 @@ Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
-`SearchesTools` and `Provided` are what a `Model` may be besides.
+`SearchesTools`, `Provided` and `WritesCode` are what a `Model` may be besides.
 """
 
 from __future__ import annotations
@@ -62,6 +62,19 @@ def provider_of(model: Model) -> str | None:
     """Its name; None if it says none, or means something else by the word."""
     provider: object = model.provider if isinstance(model, Provided) else None
     return provider if isinstance(provider, str) else None
+
+
+@runtime_checkable
+class WritesCode(Protocol):
+    """What a model may be beside a `Model`: one that says whether it is large enough to write a program."""
+
+    @property
+    def writes_code(self) -> bool: ...
+
+
+def writes_code(model: Model) -> bool:
+    """Whether it can write a program; a model that says nothing of it can."""
+    return model.writes_code is not False if isinstance(model, WritesCode) else True
 
 
 class Invoker(Protocol):

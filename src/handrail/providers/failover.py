@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from handrail.core.errors import ModelError, UsageError
 from handrail.core.events import AttemptFailed, ModelEvent, Notice
 from handrail.core.model import ModelRequest
-from handrail.core.ports import Clock, Model, SystemClock, provider_of
+from handrail.core.ports import Clock, Model, SystemClock, provider_of, writes_code
 from handrail.providers.retry import OF_THE_SERVICE
 
 _SPENT = frozenset({402, 429})
@@ -33,6 +33,7 @@ class FailoverModel:
             raise UsageError("a failover needs at least one model")
         self.name = " or ".join(dict.fromkeys(model.name for model in models))
         self.provider = provider_of(models[0])
+        self.writes_code = writes_code(models[0])
         self._models = tuple(models)
         self._rest = rest
         self._clock = clock
@@ -89,6 +90,7 @@ class WithSettings:
     def __init__(self, model: Model, settings: Mapping[str, Any]) -> None:
         self.name = model.name
         self.provider = provider_of(model)
+        self.writes_code = writes_code(model)
         self._model = model
         self._settings = dict(settings)
 

@@ -186,6 +186,15 @@ def question_in(text: str) -> str:
     return text
 
 
+def asked_in(text: str) -> str:
+    """The question alone, out of what our runs say first; empty where the context says what to do."""
+    question = question_in(text)
+    if question == text:
+        return ""
+    before = EARLIER.partition("{number}")[0]
+    return question.rpartition(f"\n\n{before}")[0] or question
+
+
 def history(conversation: Conversation) -> list[dict[str, str]]:
     """What was said about the last question, for code to read."""
     found: list[dict[str, str]] = []

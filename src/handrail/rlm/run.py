@@ -26,6 +26,7 @@ from handrail.rlm.asked import of_child, of_query
 from handrail.rlm.contexts import Held, load
 from handrail.rlm.iterations import Iterations, OnIteration, Trajectory
 from handrail.rlm.outcome import Ending, answer_in, going_on, partial, waits
+from handrail.rlm.plan import root_for
 from handrail.rlm.query.asking import WAITING, failed_by
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.query.spending import Spending
@@ -243,7 +244,7 @@ class Run:
     ) -> Ending:
         setup = self._setup
         model = ReplModel(
-            setup.root,
+            root_for(setup.root, setup.sub, setup.sub_window),
             before=iterations.before,
             spend=self._watching.spend,
             check=self._watching.check,

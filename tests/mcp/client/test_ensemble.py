@@ -18,6 +18,7 @@ import pytest
 from handrail import Executor, Policy, Session, ToolCall, ToolResult
 from handrail.core.errors import McpError, UsageError
 from handrail.core.events import CallProgress, Event
+from handrail.core.installation import install_command
 from handrail.mcp import Bounds, McpEnsemble, RemoteTool, Stdio, mcp_ensemble
 from handrail.mcp.client.discover import MOST_WORDS
 from handrail.mcp.values import Http
@@ -196,7 +197,7 @@ def test_without_the_official_package_the_way_to_get_it_is_told() -> None:
         "asyncio.run(m.mcp_ensemble('a', 'b').prepare())"
     )
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "pip install 'handrail[mcp]'" in got.stderr
+    assert install_command("mcp") in got.stderr
 
 
 def test_naming_a_server_does_not_load_the_official_package() -> None:

@@ -59,6 +59,8 @@ class LocalModel:
         self._answers = answers
         self.window = bounds.context
         """Tokens that it reads and writes in one conversation."""
+        self.writes_code = profile_for("local", name).writes_code
+        """Whether code that it writes is worth running; `rlm/plan.py` reads it."""
         self._router = router
         self._codec = codec
         self._supervisor = Supervisor(files, bounds)

@@ -92,6 +92,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether a result may hold images and files; if not, they follow it as the user's."""
     encrypted_reasoning: bool = False
     """Whether it gives its thoughts sealed, to be sent back with the next request."""
+    writes_code: bool = True
+    """Whether it can write a program. Where it cannot, a fixed one counts and searches in its place (`rlm/plan.py`)."""
     prices: Prices | None = None
 
     def cost(self, usage: Usage) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
@@ -81,6 +82,18 @@ def left_out_of(counted: Counter[str]) -> str:
 def quoted(name: str) -> str:
     """A name as a literal in ASCII: it can end no line and turn no writing around."""
     return json.dumps(name if len(name) <= 120 else name[:119] + "…")
+
+
+def variable_described(said: str) -> str:
+    """The variable that a description is of, out of a text that begins with one."""
+    found = re.match(r"`([^\W\d]\w*)` is ", said)
+    return found[1] if found else "context"
+
+
+def file_described(said: str) -> str:
+    """The name of the one file that a description is of, or nothing."""
+    found = re.match(r'`\w+` is the text of the file ("(?:[^"\\]|\\.)*")', said)
+    return str(json.loads(found[1])) if found else ""
 
 
 def _table(variable: str, rows: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from weakref import ref
 
 from handrail.core.errors import MissingExtra, SandboxUnavailable, UsageError
+from handrail.core.installation import install_command
 from handrail.core.ports import Clock, SystemClock
 from handrail.sandbox.monty.entering import entered
 from handrail.sandbox.port import Kind, Repl, ReplLimits
@@ -99,7 +100,7 @@ class MontySandbox:
             await entered(pool)
         except (OSError, RuntimeError) as error:
             raise SandboxUnavailable(
-                f"Monty's workers cannot be started: {error}; run: pip install 'handrail[rlm]'"
+                f"Monty's workers cannot be started: {error}; run: {install_command('rlm')}"
             ) from error
         return pool
 

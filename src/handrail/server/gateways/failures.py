@@ -67,7 +67,7 @@ def failure_of(error: BaseException) -> Failure:
         case LeaseHeld():
             return _failure(409, "conflict", "that run is being worked on; wait for its answer")
         case MissingExtra():
-            return _failure(501, "not_implemented", str(error), lasting=True)
+            return _failure(501, "not_implemented", error.for_others, lasting=True)
         case UsageError():
             return _failure(400, "bad_request", str(error))
     if isinstance(error, HandrailError):

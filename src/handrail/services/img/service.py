@@ -13,6 +13,7 @@ from handrail.bus.port import Handler
 from handrail.bus.request import RouteRequest
 from handrail.core.errors import BusError, ModelError
 from handrail.core.events import TextDelta
+from handrail.core.installation import install_command
 from handrail.core.messages import Media, Text, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Model
@@ -56,7 +57,6 @@ _ASKED = {
     "objects": "Name the things that can be seen in the picture.",
     "tags": "Give up to ten short tags for the picture.",
 }
-_ADD = "pip install 'handrail[img]', or name a model that can see: [services] img = { model = \"…\" }"
 
 
 class ImgService:
@@ -78,15 +78,15 @@ class ImgService:
         if backend == "model":
             return {"output": await self._asked(task, media_type, data, request), "meta": {"backend": backend}}
         if self._reader is None:
-            raise BusError("not_implemented", f"this node has nothing that reads pictures; there: {_ADD}")
+            raise BusError("not_implemented", f"this node has nothing that reads pictures; there: {_how_to_add()}")
         if task == "objects":
-            raise BusError("not_implemented", f"objects need a model that can see; there: {_ADD}")
+            raise BusError("not_implemented", f"objects need a model that can see; there: {_how_to_add()}")
         picture = await self._reader.read(data)
         return {"output": _described(picture, task), "meta": {"backend": backend}}
 
     async def _asked(self, task: str, media_type: str, data: bytes, request: RouteRequest) -> dict[str, Any]:
         if self._model is None:
-            raise BusError("not_implemented", f"this node has no model that can see; there: {_ADD}")
+            raise BusError("not_implemented", f"this node has no model that can see; there: {_how_to_add()}")
         if task == "ocr":
             raise BusError("not_implemented", "what is written in a picture is read by the backend `local`")
         language = request.input.get("language")
@@ -132,3 +132,8 @@ def _described(picture: Picture, task: str) -> dict[str, Any]:
         more = "" if len(shown) == len(picture.lines) else f" and more, {len(picture.lines)} lines in all"
         caption += f". It says: {' / '.join(shown)}{more}"
     return {"caption": f"{caption}.", "tags": tags, "objects": [], "text": picture.text}
+
+
+def _how_to_add() -> str:
+    add = install_command("img", shows_folder=False)
+    return f'{add}, or name a model that can see: [services] img = {{ model = "…" }}'

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handrail.core.errors import BusError
+from handrail.core.installation import install_command
 
 TEXT, MARKDOWN, HTML, PDF = "text/plain", "text/markdown", "text/html", "application/pdf"
 MEDIA_TYPES = (TEXT, MARKDOWN, HTML, PDF)
@@ -69,7 +70,8 @@ def _decoded(data: bytes) -> str:
 
 def _read(answer: dict[str, Any], *, paged: bool) -> Document:
     if answer.get("missing"):
-        raise BusError("not_implemented", "this node reads no PDF; install: pip install 'handrail[rag]'")
+        add = install_command("rag", shows_folder=False)
+        raise BusError("not_implemented", f"this node reads no PDF; there: {add}")
     if "error" in answer:
         raise BusError("bad_request", f"the document cannot be read: {answer['error']}")
     return Document(tuple(answer["pages"]), paged, answer["title"], answer["year"])

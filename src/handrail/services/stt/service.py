@@ -11,6 +11,7 @@ from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.port import Handler
 from handrail.bus.request import RouteRequest
 from handrail.core.errors import BusError
+from handrail.core.installation import install_command
 from handrail.services.blobs import BlobStore
 from handrail.services.shapes import CID, LANGUAGE, body, closed
 from handrail.services.stt.remote import RemoteRecogniser
@@ -47,7 +48,6 @@ TRANSCRIBE = CapabilityDescriptor(
     max_concurrent=2,
     untrusted=True,
 )
-_ADD = 'pip install \'handrail[stt]\' for English, or name a service: [services] stt = { url = "…", key = "env:…" }'
 
 
 class SttService:
@@ -81,7 +81,7 @@ class SttService:
 
     async def _asked(self, request: RouteRequest, media_type: str, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
         if self._service is None:
-            raise BusError("not_implemented", f"this node knows no service for speech; there: {_ADD}")
+            raise BusError("not_implemented", f"this node knows no service for speech; there: {_how_to_add()}")
         language, english = request.input.get("language"), bool(request.input.get("translate_to_en"))
         model = request.params.get("model")
         for segment in await self._service.segments(media_type, data, language=language, english=english, model=model):
@@ -90,11 +90,16 @@ class SttService:
     async def _heard(self, request: RouteRequest, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
         language = request.input.get("language", "en").lower()
         if self._recogniser is None:
-            raise BusError("not_implemented", f"this node has nothing that understands speech; there: {_ADD}")
+            raise BusError("not_implemented", f"this node has nothing that understands speech; there: {_how_to_add()}")
         if language != self._recogniser.language:
-            known = self._recogniser.language
-            raise BusError("not_implemented", f"the local recogniser knows {known!r}, not {language!r}; there: {_ADD}")
+            known = f"the local recogniser knows {self._recogniser.language!r}, not {language!r}"
+            raise BusError("not_implemented", f"{known}; there: {_how_to_add()}")
         sound = await asyncio.to_thread(sound_of, data)
         async with aclosing(self._recogniser.segments(sound)) as segments:
             async for segment in segments:
                 yield segment
+
+
+def _how_to_add() -> str:
+    add = install_command("stt", shows_folder=False)
+    return f'{add} for English, or name a service: [services] stt = {{ url = "…", key = "env:…" }}'

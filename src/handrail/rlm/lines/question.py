@@ -1,0 +1,277 @@
+"""What a question about lines wants, read by rules: count, list, the first, the last, or whatever is nearest.
+
+A small model is not asked to choose: of twelve questions the embedded one got four right,
+and it looked for words that nobody had said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from handrail.rlm.lines import vocabulary
+from handrail.rlm.lines.forms import Pattern, anywhere, exact, forms, pattern, related
+from handrail.rlm.lines.vocabulary import Language
+
+Operation = Literal["count", "times", "size", "list", "first", "last", "find", "compare"]
+Unit = Literal["lines", "words", "characters", "files"]
+
+
+class Tier(Struct, frozen=True):
+    """One way to find a term. The first way that finds anything in the context is taken."""
+
+    how: Literal["written", "forms", "related", "part"]
+    shown: str
+    pattern: Pattern
+
+
+class Term(Struct, frozen=True):
+    shown: str
+    """As the question has it."""
+    tiers: tuple[Tier, ...]
+
+
+class Between(Struct, frozen=True):
+    kind: Literal["line", "time", "date", "datetime"]
+    start: str
+    end: str
+    """Included, like the start."""
+
+
+class LineQuestion(Struct, frozen=True, kw_only=True):
+    """What to look for, and what to say of it."""
+
+    text: str
+    language: Language
+    operation: Operation
+    unit: Unit = "lines"
+    groups: tuple[tuple[Term, ...], ...] = ()
+    """A line must have one term of each group."""
+    without: tuple[Term, ...] = ()
+    """It must have none of these."""
+    between: Between | None = None
+    names: tuple[str, ...] = ()
+    """Terms that may be the name of a file."""
+    most: int | None = None
+    """How many lines are wanted, if the question says so."""
+    has_more: bool = False
+    """Whether a second question follows, which is not read."""
+
+
+def read_question(text: str) -> LineQuestion:
+    """Read any text. What cannot be read as one of the others is a question to find the nearest lines for."""
+    parts = vocabulary.NEXT_QUESTION.split(text, maxsplit=1)
+    read = _read(text, parts[0])
+    if len(parts) == 1 or read.operation in ("find", "compare"):
+        return _read(text, text)
+    return replace(read, has_more=True)
+
+
+def _read(text: str, part: str) -> LineQuestion:
+    language = vocabulary.language_of(text)
+    rest, between = _between(part)
+    operation, rest, most = _operation(rest)
+    words = _Reading(rest, language, operation)
+    operation = _settled(operation, words)
+    if not words.has_terms and operation in ("first", "last", "list") and words.unit is None and between is None:
+        operation = "find"
+    return LineQuestion(
+        text=text,
+        language=language,
+        operation=operation,
+        unit=words.unit or "lines",
+        groups=tuple(map(tuple, words.groups)),
+        without=tuple(words.without),
+        between=between,
+        names=tuple(words.names),
+        most=most,
+    )
+
+
+def _operation(text: str) -> tuple[Operation, str, int | None]:
+    """What is wanted, the rest of the question, and how many lines of it."""
+    asked = text.strip()
+    if vocabulary.TIMES.search(asked):
+        return "times", vocabulary.TIMES.sub(" ", asked), None
+    if vocabulary.COUNT.search(asked) or vocabulary.COUNT_NOUN.search(asked):
+        if vocabulary.DIFFERENT.search(asked):
+            return "compare", asked, None
+        return "count", vocabulary.COUNT_NOUN.sub(" ", vocabulary.COUNT.sub(" ", asked)), None
+    if vocabulary.COMPARE.search(asked):
+        return "compare", asked, None
+    for operation, words in _ENDS:
+        if found := words.search(asked):
+            return operation, f"{asked[: found.start()]} {asked[found.end() :]}", int(found[1]) if found[1] else None
+    if vocabulary.LIST.search(asked):
+        return "list", re.sub(r"^\s*(?:please |bitte )?\w+", " ", asked), None
+    return "find", asked, None
+
+
+_ENDS: tuple[tuple[Literal["first", "last"], re.Pattern[str]], ...] = (
+    ("first", vocabulary.FIRST),
+    ("last", vocabulary.LAST),
+)
+
+
+def _settled(operation: Operation, words: _Reading) -> Operation:
+    if operation in ("count", "times") and words.unit in ("words", "characters") and words.has_terms:
+        return "compare"
+    if operation in ("count", "times") and not words.has_terms:
+        return "size" if words.unit is not None else "find"
+    if operation == "find" and words.asks_which and len(words.groups) == 1:
+        return "list"
+    return operation
+
+
+_POINTS = {
+    "datetime": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?",
+    "date": r"\d{4}-\d\d-\d\d",
+    "time": r"\d\d?:\d\d(?::\d\d)?",
+}
+_SPAN = (
+    r"\b(?:between|from|zwischen|von)\s+(?:the\s+|den\s+)?{before}({point})"
+    r"\s+(?:and|to|until|und|bis)\s+{before}({point})\b"
+)
+_LINES = r"(?:lines?|zeilen?)\s+"
+_RANGE = re.compile(rf"\b{_LINES}(\d+)\s*(?:-|–|to|and|bis|und)\s*(\d+)\b", re.IGNORECASE)
+
+
+def _between(text: str) -> tuple[str, Between | None]:
+    """The rest of the question, and the span that it names."""
+    for kind in ("datetime", "date", "time"):
+        if found := re.search(_SPAN.format(before="", point=_POINTS[kind]), text, re.IGNORECASE):
+            start, end = (_point(each) for each in found.groups())
+            return _without(text, found), Between(kind, start, end)
+    lines = re.search(_SPAN.format(before=f"(?:{_LINES})?", point=r"\d+"), text, re.IGNORECASE)
+    if lines is None or not re.search(_LINES, lines[0], re.IGNORECASE):
+        lines = _RANGE.search(text)
+    if lines is None:
+        return text, None
+    return _without(text, lines), Between("line", lines[1].lstrip("0") or "0", lines[2].lstrip("0") or "0")
+
+
+def _without(text: str, found: re.Match[str]) -> str:
+    return f"{text[: found.start()]} {text[found.end() :]}"
+
+
+def _point(text: str) -> str:
+    """With two digits for the hour, and a space between date and time, so that they compare as text."""
+    if re.fullmatch(r"\d:.*", text):
+        return f"0{text}"
+    return text.replace("T", " ")
+
+
+_TOKEN = re.compile(
+    r"\"([^\"]+)\"|„([^“”\"]+)[“”\"]|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)|([^\s\"„“”«»`]+)"
+)
+_AROUND = ".,;:!?()[]{}<>'’…"
+
+
+class _Reading:
+    """The words of a question that are left once it is known what is wanted, sorted into terms."""
+
+    def __init__(self, text: str, language: Language, operation: Operation) -> None:
+        self.groups: list[list[Term]] = []
+        self.without: list[Term] = []
+        self.names: list[str] = []
+        self.unit: Unit | None = None
+        self.asks_which = False
+        self._language = language
+        self._operation = operation
+        self._shouts = text.isupper()
+        self._both = False
+        self._contains = False
+        self._negated = False
+        self._joint = ""
+        spare: list[Term] = []
+        after_which = False
+        for word, is_quoted in _tokens(text):
+            if is_quoted:
+                self._place(_phrase(word))
+            elif not self._takes(word):
+                term = self._term(word)
+                is_category = word.lower() in vocabulary.CATEGORIES or (after_which and operation in ("first", "last"))
+                if is_category:
+                    spare.append(term)
+                else:
+                    self.asks_which = self.asks_which or after_which
+                    self._place(term)
+            after_which = not is_quoted and vocabulary.WHICH.match(word) is not None
+        if self._negated and not self.without and self.groups:
+            self.without = self.groups.pop()
+        if not self.has_terms and self.unit is None:
+            self.groups = [[term] for term in spare]
+
+    @property
+    def has_terms(self) -> bool:
+        return bool(self.groups or self.without)
+
+    def _takes(self, word: str) -> bool:
+        """Whether a word says how to look, and not what for."""
+        low = word.lower()
+        for unit, names in vocabulary.UNITS.items():
+            if low in names and not (unit == "files" and self.unit is not None):
+                self.unit = unit  # type: ignore[assignment]  # the keys are the units
+                return True
+        if low in vocabulary.OR | vocabulary.AND | {","}:
+            self._joint = "or" if low in vocabulary.OR else "and"
+        elif low in vocabulary.BOTH:
+            self._both = True
+        elif self._operation != "find" and vocabulary.NEGATIONS.fullmatch(low):
+            self._negated = True
+        elif low in vocabulary.CONTAINING:
+            self._contains = True
+        else:
+            return _says_nothing(word, self._shouts)
+        return True
+
+    def _place(self, term: Term) -> None:
+        joint, self._joint = self._joint, ""
+        if self._negated:
+            self.without.append(term)
+        elif self.groups and (joint == "or" or (joint == "and" and not self._both and not self._contains)):
+            self.groups[-1].append(term)
+        else:
+            self.groups.append([term])
+
+    def _term(self, word: str) -> Term:
+        if not word.isalpha():
+            self.names.append(word)
+            return Term(word, (Tier("written", word, exact(word)), Tier("forms", word, exact(word, any_case=True))))
+        tiers = [Tier("forms", word, pattern(forms(word, self._language)))]
+        tiers += [Tier("related", name, pattern(words)) for name, words in related(word, self._language)]
+        if word.isupper() and len(word) > 1 and not self._shouts:
+            tiers.insert(0, Tier("written", word, exact(word)))
+        if self._operation in ("find", "compare") and len(word) > 3:
+            tiers.append(Tier("part", word, anywhere(f"(?i:{re.escape(word)})")))
+        return Term(word, tuple(tiers))
+
+
+def _says_nothing(word: str, shouts: bool) -> bool:
+    low = word.lower()
+    if word.isupper() and len(word) > 1 and not shouts:
+        return False  # INFO, GET or AM in capitals is a name
+    short = len(word) < 3 and not word[0].isdigit() and word.isascii() and word.isalpha()
+    return short or low in vocabulary.FUNCTION_WORDS or low in vocabulary.GENERIC
+
+
+def _phrase(text: str) -> Term:
+    plain = re.escape(text)
+    return Term(text, (Tier("written", text, anywhere(plain)), Tier("forms", text, anywhere(f"(?i:{plain})"))))
+
+
+def _tokens(text: str) -> Iterator[tuple[str, bool]]:
+    """Words without what stands around them, commas between them, and what is in quotes as one."""
+    for found in _TOKEN.finditer(text):
+        quoted = next((each for each in found.groups()[:-1] if each), None)
+        if quoted is not None:
+            yield " ".join(quoted.split()), True
+            continue
+        if word := found[7].strip(_AROUND):
+            yield word, False
+        if found[7].endswith(","):
+            yield ",", False
