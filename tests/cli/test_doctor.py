@@ -189,7 +189,7 @@ def test_doctor_and_local_status_say_the_same_line_for_the_missing_extra(
     told = states()
 
     line = install_command("local")
-    assert line.endswith("pip install './packages/handrail-local' '.[local]'")
+    assert "./packages/handrail-local" in line
     assert {each["do"] for each in (status["local model"], told["local model"], told["extra local"])} == {line}
 
 

@@ -48,12 +48,9 @@ def test_a_copy_from_an_index_is_extended_from_the_index(installed: Any) -> None
     assert install_command("cli", "local") == "pip install 'handrail[cli,local]'"
 
 
-@pytest.mark.parametrize("info", [{"editable": True}, {}], ids=["editable", "a copy of the folder"])
-def test_a_copy_from_a_checkout_is_extended_in_the_checkout_s_folder(
-    installed: Any, tmp_path: Path, info: dict[str, Any]
-) -> None:
+def test_a_copy_from_a_checkout_is_extended_in_the_checkout_s_folder(installed: Any, tmp_path: Path) -> None:
     folder = checkout(tmp_path / "my sources, ä")
-    installed({"url": folder.as_uri(), "dir_info": info})
+    installed({"url": folder.as_uri(), "dir_info": {}})
 
     there = f"cd {shlex.quote(str(folder))} && "
     assert install_command("local") == there + "pip install './packages/handrail-local' '.[local]'"
@@ -62,12 +59,18 @@ def test_a_copy_from_a_checkout_is_extended_in_the_checkout_s_folder(
     assert shlex.split(install_command("nats"))[:2] == ["cd", str(folder)]
 
 
+def test_an_editable_copy_stays_editable(installed: Any, tmp_path: Path) -> None:
+    installed({"url": checkout(tmp_path).as_uri(), "dir_info": {"editable": True}})
+
+    assert install_command("local").endswith("&& pip install -e './packages/handrail-local' -e '.[local]'")
+
+
 def test_what_is_said_to_another_machine_does_not_say_where_the_checkout_lies(installed: Any, tmp_path: Path) -> None:
     installed({"url": checkout(tmp_path / "sources").as_uri(), "dir_info": {"editable": True}})
     error = MissingExtra("the local model", "local")
 
     assert str(tmp_path) in str(error)
-    assert error.for_others.endswith("there: pip install './packages/handrail-local' '.[local]'")
+    assert error.for_others.endswith("there: pip install -e './packages/handrail-local' -e '.[local]'")
 
 
 def test_a_checkout_that_is_gone_is_not_named(installed: Any, tmp_path: Path) -> None:
@@ -127,6 +130,11 @@ def test_pip_takes_the_line_of_this_very_copy() -> None:
             "    print(read.link.file_path, sorted(read.extras))",
         )
     )
-    got = subprocess.run([sys.executable, "-c", program, *pip[2:]], cwd=folder, capture_output=True, text=True)
+    got = subprocess.run(
+        [sys.executable, "-c", program, *(part for part in pip[2:] if part != "-e")],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
 
     assert got.stdout.splitlines() == [f"{CHECKOUT}/packages/handrail-local []", f"{CHECKOUT} ['local']"], got.stderr

@@ -153,7 +153,7 @@ def check_local(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
 
     if find_spec("xllamacpp") is None or find_spec("handrail_local") is None:
         yield Check("warn", "local model", "its extra is not installed", install_command("local"))
-    found = weights.find_weights(environ)
+    found = weights.find_merged(environ) or weights.find_weights(environ)
     if found is None:
         yield Check("warn", "local weights", "not on this machine", f"run: {weights.COMMAND}")
     else:

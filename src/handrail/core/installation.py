@@ -29,7 +29,9 @@ def install_command(*extras: str, shows_folder: bool = True) -> str:
     origin = _direct_url()
     if (checkout := _checkout(origin)) is not None:
         parts = [f"'./packages/{name}'" for name in own if (checkout / "packages" / name).is_dir()]
-        line = " ".join(("pip install", *parts, f"'.{wanted}'"))
+        # An editable copy stays editable.
+        flag = "-e " if _is_editable(origin) else ""
+        line = " ".join(("pip install", *(flag + part for part in (*parts, f"'.{wanted}'"))))
         return f"cd {shlex.quote(str(checkout))} && {line}" if shows_folder else line
     if (repository := _repository(origin)) is not None:
         parts = [f"'{name} @ {repository}#subdirectory=packages/{name}'" for name in own]
@@ -62,6 +64,11 @@ def _checkout(origin: dict[str, Any] | None) -> Path | None:
     else:
         folder = _local_path(origin) if "dir_info" in origin else None
     return folder if folder is not None and (folder / "pyproject.toml").is_file() else None
+
+
+def _is_editable(origin: dict[str, Any] | None) -> bool:
+    noted = (origin or {}).get("dir_info")
+    return isinstance(noted, dict) and noted.get("editable") is True
 
 
 def _repository(origin: dict[str, Any] | None) -> str | None:
