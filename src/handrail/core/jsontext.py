@@ -23,7 +23,7 @@ _LARGEST = 10**MAX_DIGITS
 _LONG_NUMBER = b"0" * (MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(ord("0") if ord("0") <= each <= ord("9") else ord(" ") for each in range(256))
 _AT_BYTE = re.compile(r"^(?:JSON is malformed: )?(.*?) \(byte (\d+)\)$")
-_TOKEN = re.compile(r'[{}\[\]]|(?P<key>"(?:[^"\\]|\\.)*+")\s*:|"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_TOKEN = re.compile(r'[{}\[\]]|(?P<key>"[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:|"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 

@@ -38,7 +38,7 @@ _PATTERNS = (
     r"hntoken://v1/[A-Za-z0-9_.-]+",
     r"eyJ[A-Za-z0-9_-]{10,1000}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}",  # JWT; bounded, or it is quadratic
     # Up to its END or, where the text was cut, as far as it goes: half a key is a secret too.
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]++|-(?!----))*+(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|(?=-----)|\Z)",
     r"(?<=(?i:bearer) )[A-Za-z0-9_.~+/-]{16,}=*",
     r"(?<=://)[^/\s:@\"]{0,64}:[^/\s\"]{1,256}(?=@)",  # user:password in a URL
 )
