@@ -10,6 +10,7 @@ import asyncio
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,7 +27,7 @@ _FULL = {sqlite3.SQLITE_FULL: "its disk is full", sqlite3.SQLITE_READONLY: "its 
 
 
 class Database:
-    """A file, or memory where `path` is None.
+    """A file, or memory where `path` is None. What nobody closed is closed when nobody can use it any more.
 
     Raises:
         UsageError: The file cannot be opened, or is something else.
@@ -51,6 +52,7 @@ class Database:
         except UsageError as error:
             self._connection.close()
             raise UsageError(f"{str(path)!r} {error}") from None
+        self._close = weakref.finalize(self, self._connection.close)
 
     async def read(self, work: Work[T]) -> T:
         return await self._in_thread("BEGIN", work)
@@ -62,15 +64,19 @@ class Database:
     def close(self) -> None:
         """What is under way is finished first."""
         self._thread.shutdown()
-        self._connection.close()
+        self._close()
 
     async def _in_thread(self, begin: str, work: Work[T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, _whole, self._connection, begin, work)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, begin, work)
         except sqlite3.Error as error:
             raise _explained(error) from error
         except UnicodeEncodeError as error:  # half of a surrogate pair
             raise BusError("bad_request", "a text is not Unicode, and cannot be kept") from error
+
+    def _transact(self, begin: str, work: Work[T]) -> T:
+        # A method: while it runs, this object is in use, and the connection is not closed under it.
+        return _whole(self._connection, begin, work)
 
 
 def _whole(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:

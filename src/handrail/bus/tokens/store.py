@@ -10,8 +10,9 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -48,7 +49,7 @@ class Entry(Struct, frozen=True):
 
 
 class TokenStore:
-    """Close it when it is no longer needed."""
+    """Close it when it is no longer needed. What nobody closed is closed when nobody can use it any more."""
 
     def __init__(self, path: Path | None = None, *, clock: Clock = SystemClock(), patience: float = 10) -> None:
         """In this file, for any number of processes; without one, in memory.
@@ -59,23 +60,23 @@ class TokenStore:
         self._clock = clock
         self._lock = threading.Lock()
         try:
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            name = ":memory:" if path is None else path
-            self._file = sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
-            self._prepare(patience)
-            # Who reads waits for no writer: calls are admitted in the event loop.
-            self._reader, self._read_lock = self._file, self._lock
-            if path is not None:
-                self._reader = sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
-                self._read_lock = threading.Lock()
+            with ExitStack() as opened:
+                if path is not None:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                self._file = opened.enter_context(closing(_connected(path, patience)))
+                self._prepare(patience)
+                # Who reads waits for no writer: calls are admitted in the event loop.
+                self._reader, self._read_lock = self._file, self._lock
+                if path is not None:
+                    self._reader = opened.enter_context(closing(_connected(path, patience)))
+                    self._read_lock = threading.Lock()
+                self._close = weakref.finalize(self, opened.pop_all().close)
         except (OSError, sqlite3.Error) as error:
             raise UsageError(f"the store of tokens {str(path)!r} cannot be used: {error}; check the file") from error
 
     def close(self) -> None:
-        self._reader.close()
-        self._file.close()
+        self._close()
 
     def record(self, token: Token) -> None:
         """Note a token that was issued here.
@@ -201,6 +202,11 @@ class TokenStore:
             finally:
                 if file.in_transaction:
                     file.execute("ROLLBACK")
+
+
+def _connected(path: Path | None, patience: float) -> sqlite3.Connection:
+    name = ":memory:" if path is None else path
+    return sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
 
 
 def _patiently(step: Callable[[], object], patience: float) -> None:
