@@ -16,7 +16,7 @@ async def test_a_service_that_nobody_closed_leaves_no_connection_open(tmp_path: 
     """From Python 3.13 on a connection that is collected while it is open warns, and a warning fails the test."""
     for path in (None, tmp_path / "log.sqlite"):
         log = EventLog(path)
-        await log.add(Draft("ada", {"text": "hello"}))
+        await log.add(Draft("note", "ada", "1", {"text": "hello"}))
         del log
         gc.collect()
 

@@ -16,6 +16,7 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import Cancelled, Forbidden, JournalError, LimitReached, ToolError, UsageError
 from handrail.core.events import Emit, ignore
+from handrail.core.groups import unwrapped
 from handrail.core.ids import NewId, nested_id, new_id
 from handrail.core.meant import check_journal
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
@@ -131,8 +132,8 @@ class Executor(Keeper):
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self.invoke(call, context, emit)) for call in calls]
-        except* JournalError as failed:
-            raise failed.exceptions[0] from None
+        except BaseExceptionGroup as failed:
+            raise unwrapped(failed, JournalError) from None
         return [task.result() for task in tasks]
 
     async def _traced(self, attempt: Attempt) -> ToolResult:

@@ -17,6 +17,7 @@ from typing import Any
 from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny
 from handrail.core.ports import Approver
+from handrail.core.timeouts import time_limit
 
 BY = "dispatch_confirmed"
 MOST = 10_000
@@ -114,7 +115,7 @@ class Confirmations:
 
     async def _waited(self, waits: asyncio.Future[Decision]) -> Decision:
         try:
-            async with asyncio.timeout(self._patience):
+            async with time_limit(self._patience):
                 return await waits
         except TimeoutError:
             return Defer()

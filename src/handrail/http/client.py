@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import NamedTuple
 
+from handrail.core.timeouts import time_limit
 from handrail.http.address import Address
 from handrail.http.connection import BadAnswer, Connection, NotConnected
 from handrail.http.head import basic, head
@@ -175,7 +176,7 @@ class Client:
 
     async def _connected(self, route: Route) -> Connection:
         try:
-            async with asyncio.timeout(self._connect):
+            async with time_limit(self._connect):
                 return await self._reach(route)
         except ssl.SSLCertVerificationError:
             raise

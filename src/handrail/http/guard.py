@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from handrail.core.errors import UsageError
+from handrail.core.timeouts import time_limit
 from handrail.http.room import Place, Room
 
 Scope = MutableMapping[str, Any]
@@ -186,7 +187,7 @@ class Bounded:
             return await self._turn_away(receive, send, *self._too_large)
         place = None if self._room is None else self._room.place()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with time_limit(self._seconds):
                 found = await self._read(receive, place)
         except TimeoutError:
             why = f"the request did not arrive within {self._seconds:g} seconds"
@@ -285,7 +286,7 @@ def denying(send: Send) -> Send:
 async def read_off(receive: Receive) -> bool:
     """Read what is left of a request, for a moment: whether it came to its end."""
     try:
-        async with asyncio.timeout(_LINGER):
+        async with time_limit(_LINGER):
             while (message := await receive())["type"] == "http.request":
                 if not message.get("more_body", False):
                     return True

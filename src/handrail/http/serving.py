@@ -17,6 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from handrail.core.timeouts import time_limit
 from handrail.http.guard import App
 
 _MOMENT = 0.005
@@ -85,7 +86,7 @@ class Web(uvicorn.Server):
         while not self._stop.is_set():
             await self.on_tick(0)  # puts the date into the headers
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1):
+                async with time_limit(1):
                     await self._stop.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -96,7 +97,7 @@ class Web(uvicorn.Server):
         for connection in tuple(open):
             connection.shutdown()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+            async with time_limit(self.config.timeout_graceful_shutdown):
                 while open or self.server_state.tasks:  # noqa: ASYNC110  # nothing says when they are gone
                     await asyncio.sleep(_MOMENT)
         for task in tuple(self.server_state.tasks):

@@ -6,7 +6,6 @@ follows redirects, and keeps nothing of a reply but the event that it gives out.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, UsageError, describe
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret, redact_text
+from handrail.core.timeouts import time_limit
 from handrail.http import Address, Answer, BadAnswer, Client, head
 from handrail.http.head import basic
 from handrail.providers.codec import Framing, WireRequest
@@ -273,6 +273,6 @@ async def _some(answer: Answer) -> bytes:
 async def _to_its_end(answer: Answer) -> None:
     """Let a reply that is done end, so that its connection can be used again."""
     with suppress(OSError, BadAnswer):  # cut off or too slow, it was done all the same
-        async with asyncio.timeout(_LINGER):
+        async with time_limit(_LINGER):
             while await answer.read():
                 pass

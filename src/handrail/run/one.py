@@ -13,6 +13,7 @@ from handrail.core.errors import BrokenChoice, JournalError, LimitExceeded, Mode
 from handrail.core.events import AttemptFailed, Emit, Notice
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
 from handrail.core.model import ModelRequest, Scratch, ToolChoice, ToolOffer
+from handrail.core.timeouts import time_limit_at
 from handrail.execute.whole import to_the_end
 from handrail.run.calls import Calls, Started
 from handrail.run.elsewhere import Elsewhere
@@ -157,7 +158,7 @@ class Run:
             await reply.read(self._terms.model, request, self._emit, self._failed)
             return True
         try:
-            async with asyncio.timeout_at(self._budget.deadline) as time:
+            async with time_limit_at(self._budget.deadline) as time:
                 await reply.read(self._terms.model, request, self._emit, self._failed)
         except TimeoutError:
             if not time.expired():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 from handrail.core.errors import BusError
+from handrail.core.timeouts import time_limit
 
 AGAIN_MS = 1_000
 """After which who is turned away may ask again."""
@@ -81,7 +82,7 @@ class Life:
 
     async def _quiet(self, seconds: float) -> bool:
         try:
-            async with asyncio.timeout(seconds):
+            async with time_limit(seconds):
                 await self._idle.wait()
         except TimeoutError:
             return False

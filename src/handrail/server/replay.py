@@ -21,6 +21,7 @@ from handrail.bus.port import Stream
 from handrail.bus.request import Caller
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
+from handrail.core.timeouts import time_limit
 from handrail.server.life import Life
 
 AHEAD = 64
@@ -256,7 +257,7 @@ class Reader:
     async def _news(self, seconds: float | None) -> None:
         self._waiting = asyncio.get_running_loop().create_future()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with time_limit(seconds):
                 await self._waiting
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from handrail.bus.frames import ERROR
 from handrail.core.errors import BusError
+from handrail.core.timeouts import time_limit, time_limit_at
 from handrail.server.messages import Ack, BadFrame, Cancel, ToolAnswer, later
 from handrail.server.replay import Kept, Reader, Running
 
@@ -147,7 +148,7 @@ class Talk:
         """
         window, seconds = self._limits.sockets.window, self._limits.sockets.ack_seconds
         try:
-            async with asyncio.timeout(seconds):
+            async with time_limit(seconds):
                 while self._sent - self._acked >= window and not self._hurry:
                     self._heard.clear()
                     await self._heard.wait()
@@ -173,7 +174,7 @@ class Talk:
         loop, idle = asyncio.get_running_loop(), self._limits.sockets.idle_seconds
         while True:
             try:
-                async with asyncio.timeout_at(self._wire.busy_at + idle):
+                async with time_limit_at(self._wire.busy_at + idle):
                     return await self._wire.receive()
             except TimeoutError:
                 if loop.time() - self._wire.busy_at >= idle:

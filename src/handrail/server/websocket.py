@@ -6,7 +6,6 @@ called here. Who may come in at all (names, pages, numbers) is looked at before.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from handrail.bus.port import Calling
@@ -15,6 +14,7 @@ from handrail.core.canonical import canonical
 from handrail.core.errors import BusError
 from handrail.core.ids import new_id
 from handrail.core.redact import Secret
+from handrail.core.timeouts import time_limit
 from handrail.server.again import may_run_again, unknown
 from handrail.server.answers import refused
 from handrail.server.call import asked_for, same_community, still_good
@@ -76,7 +76,7 @@ async def _begun(websocket: WebSocket, server: NodeServer, wire: Wire) -> Reader
 async def _first(server: NodeServer, wire: Wire) -> First:
     seconds = server.limits.sockets.first_seconds
     try:
-        async with asyncio.timeout(seconds):
+        async with time_limit(seconds):
             message = await wire.receive()
     except TimeoutError:
         raise BusError("timeout", f"no call came within {seconds:g} s", local="idle_timeout") from None

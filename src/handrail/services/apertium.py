@@ -10,6 +10,7 @@ import signal
 from contextlib import suppress
 
 from handrail.core.errors import BusError
+from handrail.core.timeouts import time_limit
 from handrail.services.languages import guess
 from handrail.services.trans import AUTO, Translated
 
@@ -85,7 +86,7 @@ class ApertiumBackend:
         except OSError as error:
             raise BusError("not_implemented", f"Apertium cannot be started ({error.strerror}); install it") from error
         try:
-            async with asyncio.timeout(self._seconds):
+            async with time_limit(self._seconds):
                 output, _ = await process.communicate(text.encode("utf-8", "replace"))
         except TimeoutError:
             raise BusError("timeout", f"Apertium gave no answer in {self._seconds:g} s") from None

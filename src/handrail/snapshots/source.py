@@ -17,6 +17,7 @@ import msgspec
 
 from handrail.core.errors import ConfigError, InvalidDefinition, InvalidSchema, UsageError, describe
 from handrail.core.jsontext import JSONTextError, kind_of, parse
+from handrail.core.timeouts import time_limit
 from handrail.http import Address, Answer, BadAnswer, Client, NotConnected, head
 from handrail.snapshots.catalogue import Catalogue, CatalogueModel, CatalogueTool
 from handrail.tools.definition import ToolDefinition
@@ -134,7 +135,7 @@ async def _fetched(url: str, timeout: float) -> bytes:
     try:
         address = Address.of(url)
         request = head("GET", address, {"accept": "application/json"})
-        async with asyncio.timeout(timeout):
+        async with time_limit(timeout):
             return await _body(await client.ask(address, request), url)
     except TimeoutError as error:
         raise UsageError(f"{_shown(url)} did not answer within {timeout:g} s") from error

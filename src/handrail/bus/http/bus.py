@@ -6,7 +6,6 @@ made again, with the same id: the node answers from memory, or says that it know
 
 from __future__ import annotations
 
-import asyncio
 import random
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret
+from handrail.core.timeouts import time_limit_at
 from handrail.http import Address, BadAnswer, Client, NotConnected, head
 
 Transport = Literal["auto", "sse", "websocket"]
@@ -135,7 +135,7 @@ class HttpBus:
         ask = await self._ask(capability, version_req, body, how)
         ends = None if ask.deadline is None else ask.deadline + GRACE
         try:
-            async with asyncio.timeout_at(ends) as limit:
+            async with time_limit_at(ends) as limit:
                 return await self._until_answered(ask)
         except TimeoutError:
             if not limit.expired():

@@ -21,6 +21,7 @@ from handrail.bus.http.answers import PROXIES, error_of
 from handrail.bus.http.ask import Ask
 from handrail.bus.http.link import Elsewhere, Lost
 from handrail.core.errors import BusError, MissingExtra
+from handrail.core.timeouts import time_limit
 from handrail.http import Address
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class SocketLink:
 
     async def cancel(self) -> bool:
         with contextlib.suppress(TimeoutError):  # who takes nothing for so long is told by the end of the socket
-            async with asyncio.timeout(_CLOSE):
+            async with time_limit(_CLOSE):
                 await self._say({"type": "cancel"})
         return True
 
@@ -117,7 +118,7 @@ class SocketLink:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(self._alive):
+                    async with time_limit(self._alive):
                         frame = _frame(await self._connection.recv(decode=False))
                 except TimeoutError:
                     await self._ack(upto)
@@ -201,7 +202,7 @@ def _refused(status: int, body: bytes) -> BusError:
 async def _closed(connection: ClientConnection) -> None:
     """Say goodbye for a moment; who does not answer is left."""
     try:
-        async with asyncio.timeout(_CLOSE):
+        async with time_limit(_CLOSE):
             await connection.close()
     except TimeoutError:
         pass

@@ -18,6 +18,7 @@ from handrail.bus.http.backoff import Backoff
 from handrail.bus.http.link import Elsewhere, Link, Lost
 from handrail.core.errors import BusError
 from handrail.core.ports import Clock
+from handrail.core.timeouts import time_limit_at
 
 GRACE = 2.0
 """Seconds past its deadline in which a node may still say itself that there was no time."""
@@ -128,7 +129,7 @@ class HttpStream:
 
     async def _in_time(self, ask: Ask) -> Frame:
         try:
-            async with asyncio.timeout_at(None if ask.deadline is None else ask.deadline + GRACE) as limit:
+            async with time_limit_at(None if ask.deadline is None else ask.deadline + GRACE) as limit:
                 return await self._next(ask)
         except TimeoutError:
             if not limit.expired():

@@ -23,6 +23,7 @@ from handrail.bus.nats.parts import Assembler, split
 from handrail.bus.nats.quick import Heard, publish, subscribe
 from handrail.bus.nats.wire import Asked, Told, encode, told
 from handrail.core.errors import BusError, MissingExtra
+from handrail.core.timeouts import time_limit
 
 if TYPE_CHECKING:
     from nats.aio.client import Client, Server
@@ -196,7 +197,7 @@ class Link:
         """
         if not self.is_up:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(seconds, 0.0)):
+                async with time_limit(max(seconds, 0.0)):
                     await self.open()
                     await self._signal.wait()
         return self.is_up

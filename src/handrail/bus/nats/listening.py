@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
 from handrail.bus.nats.quick import Heard, subscribe
+from handrail.core.timeouts import time_limit
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -33,5 +33,5 @@ class Listening:
         self._link.listening.discard(self)
         if self._subscription is not None:
             with contextlib.suppress(Error, OSError):
-                async with asyncio.timeout(self._link.pace.lease):
+                async with time_limit(self._link.pace.lease):
                     await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py has no types here

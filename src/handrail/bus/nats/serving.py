@@ -24,6 +24,7 @@ from handrail.bus.versions import Version, version_of
 from handrail.core.canonical import canonical
 from handrail.core.errors import BusError, Outcome
 from handrail.core.redact import Secret
+from handrail.core.timeouts import time_limit
 from handrail.core.trace import traceparent
 
 logger = logging.getLogger(__name__)
@@ -196,7 +197,7 @@ class Serving:
         await self._accept(call)
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._link.pace.lease):
+                async with time_limit(self._link.pace.lease):
                     go = await call.go
                     return self._begin(call, go)
         finally:

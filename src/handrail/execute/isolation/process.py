@@ -21,6 +21,7 @@ from handrail.core.calls import Output
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.frames import FrameError
 from handrail.core.invocation import Invocation
+from handrail.core.timeouts import time_limit
 from handrail.execute.isolation.answers import MAY_HAVE, WORKER_LOST, cause, lost, not_up, output_of, timed_out
 from handrail.execute.isolation.children import Owner, Server, Zygote
 from handrail.execute.isolation.connection import Worker, WorkerLost
@@ -79,7 +80,7 @@ class ProcessPool:
         job = job_of(number, tool, invocation, arguments, self._limits, self._place.around())
         worker: Worker | None = None
         try:
-            async with asyncio.timeout(timeout) as scope:
+            async with time_limit(timeout) as scope:
                 worker = await self._take()
                 answer = await self._ask(worker, number, job, invocation)
         except TimeoutError:

@@ -18,6 +18,7 @@ from mcp import Client
 from handrail.core.errors import McpError, ServerLost, SignInFailed, UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import redact_text
+from handrail.core.timeouts import time_limit
 from handrail.mcp.client.asking import Asking
 from handrail.mcp.client.backoff import Backoff
 from handrail.mcp.client.faults import ATTEMPT, Attempt, Lost, clean, translated
@@ -203,7 +204,7 @@ class Connection:
             ServerLost: There is none in time, or nobody waits for one any more.
         """
         try:
-            async with asyncio.timeout(wait):
+            async with time_limit(wait):
                 while self._live is None:
                     self._refuse_to_wait()
                     await self._moved.wait()

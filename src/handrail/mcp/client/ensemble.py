@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from handrail.core.errors import McpError, UsageError
+from handrail.core.timeouts import time_limit
 from handrail.mcp.client.discover import EMPTY, Catalogue, Terms, catalogue, read_tools
 from handrail.mcp.client.patience import Patient, UnderWay
 from handrail.mcp.client.pins import Pins
@@ -155,7 +156,7 @@ class McpEnsemble(Ensemble):
 
     async def _read(self, work: Callable[[Client], Awaitable[T]]) -> T:
         try:
-            async with asyncio.timeout(self.bounds.list):
+            async with time_limit(self.bounds.list):
                 return await self.connection.use(work, resend=True)
         except TimeoutError:
             raise McpError(self.name, f"it did not answer within {self.bounds.list:g} s") from None
@@ -240,7 +241,7 @@ class McpEnsemble(Ensemble):
 
     async def _list(self, client: Client) -> None:
         doubts = self._doubts
-        async with asyncio.timeout(self.bounds.list):
+        async with time_limit(self.bounds.list):
             listed = await read_tools(client, self.name, self.bounds)
         # In a thread: a hostile schema is refused within its budget, and that is more than the loop should wait.
         found = await asyncio.to_thread(

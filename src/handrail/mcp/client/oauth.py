@@ -10,7 +10,6 @@ words for what went wrong. No token is ever logged.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Mapping
@@ -35,6 +34,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from handrail.core.errors import McpError, SignInFailed
 from handrail.core.redact import redact_text
+from handrail.core.timeouts import time_limit
 from handrail.mcp.client.places import Places, on_this_machine
 from handrail.mcp.client.redirect import address, free_port, listening
 from handrail.mcp.client.signin import SignIn
@@ -230,7 +230,7 @@ class _Provider(OAuthClientProvider):
         state = parse_qs(urlsplit(url).query)["state"][0]
         patience = self._sign_in.patience
         try:
-            async with listening(self._keeper.port, state) as answer, asyncio.timeout(patience):
+            async with listening(self._keeper.port, state) as answer, time_limit(patience):
                 with self._sign_in.asking(self._url):
                     shown = self._sign_in.show(url)
                     if inspect.isawaitable(shown):

@@ -17,6 +17,7 @@ from typing import Any
 from handrail.core.errors import Denied
 from handrail.core.invocation import Invocation
 from handrail.core.model import ModelRequest
+from handrail.core.timeouts import time_limit
 from handrail.mcp.client.asking import Asking, Elicited, Kind, Sampled
 
 _GIVEN_UP = "the call was given up, and the question with it"
@@ -71,7 +72,7 @@ class UnderWay:
         """
         calls = self._meant()
         try:
-            async with asyncio.timeout(None) as question:
+            async with time_limit(None) as question:
                 self._questions[question] = calls
                 with ExitStack() as stack:
                     for invocation in calls:

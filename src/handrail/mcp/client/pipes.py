@@ -23,6 +23,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCRequest
 from pydantic_core import PydanticSerializationError
 
+from handrail.core.timeouts import time_limit
 from handrail.mcp.client.faults import ATTEMPT, Lost, clean
 from handrail.mcp.client.inbox import Inbox, Queue
 from handrail.mcp.client.lines import Endless, Lines
@@ -329,7 +330,7 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
+        async with time_limit(seconds):
             await event.wait()
     return event.is_set()
 

@@ -13,6 +13,8 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import parse_qs, urlsplit
 
+from handrail.core.timeouts import time_limit
+
 HOST = "127.0.0.1"
 PATH = "/callback"
 _HEAD = 16 * 1024
@@ -74,7 +76,7 @@ async def _visit(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: str, answer: asyncio.Future[Mapping[str, str]]
 ) -> None:
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with time_limit(_PATIENCE):
             head = await reader.readuntil(b"\r\n\r\n")
             status, brought = _understood(head, state)
             if status == 200 and answer.done():

@@ -25,6 +25,7 @@ from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from handrail.core.errors import McpError, SignInFailed
 from handrail.core.redact import redact_text
+from handrail.core.timeouts import time_limit
 from handrail.mcp.client.faults import ATTEMPT, Fault, clean, why_not
 from handrail.mcp.client.inbox import Inbox, Watched
 from handrail.mcp.client.logs import keep_secrets
@@ -158,7 +159,7 @@ class _Client(httpx2.AsyncClient):
         if attempt is not None:
             attempt.sent = True
         try:
-            async with asyncio.timeout(None if envelope.kind == "request" else _NOTICE):
+            async with time_limit(None if envelope.kind == "request" else _NOTICE):
                 answer = await self._answer(request, options, envelope)
         except Exception as error:  # whatever it is, in the SDK it would end every other request too
             answer, unsent = _fault_of(error), isinstance(error, _UNSENT)
@@ -205,7 +206,7 @@ class _Client(httpx2.AsyncClient):
 
     async def _tell(self, request: httpx2.Request, options: dict[str, Any], patience: float) -> None:
         try:
-            async with asyncio.timeout(patience):
+            async with time_limit(patience):
                 response = await super().send(request, **options)
                 await response.aclose()
         except Exception as error:  # a courtesy: nobody waits for the answer
@@ -313,7 +314,7 @@ async def _explained(response: httpx2.Response, request: httpx2.Request, kind: s
 
 async def _beginning(response: httpx2.Response) -> bytes:
     found = b""
-    async with asyncio.timeout(_GOODBYE):
+    async with time_limit(_GOODBYE):
         async for chunk in response.aiter_raw():
             found += chunk
             if len(found) >= _QUOTED:

@@ -13,6 +13,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from handrail.core.errors import ToolError
+from handrail.core.groups import unwrapped
 from handrail.mcp.server.asks import (
     PATIENCE,
     Answer,
@@ -98,8 +99,8 @@ class Sent:
         try:
             async with asyncio.TaskGroup() as group:  # if one is refused, the others need not be answered any more
                 sent = {key: group.create_task(self._send(key, each)) for key, each in questions.items()}
-        except* ToolError as failed:
-            raise failed.exceptions[0] from None
+        except BaseExceptionGroup as failed:
+            raise unwrapped(failed, ToolError) from None
         return {key: task.result() for key, task in sent.items()}
 
     async def _send(self, key: str, question: Question) -> Answer:

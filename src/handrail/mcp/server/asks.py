@@ -25,6 +25,7 @@ from msgspec import Struct, field
 from handrail.core.context import Live
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.invocation import Invocation
+from handrail.core.timeouts import time_limit
 from handrail.tools.schema.validator import Validator
 
 KEY = "mcp_client"
@@ -179,7 +180,7 @@ class ClientAsk(Live):
     async def _put(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
         patience = self._patience()
         try:
-            async with asyncio.timeout(patience):
+            async with time_limit(patience):
                 return await self._line.put(questions)
         except TimeoutError:
             raise ToolError("unanswered", f"the client did not answer within {patience:g} seconds") from None

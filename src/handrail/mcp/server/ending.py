@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from handrail.core.timeouts import time_limit
 from handrail.http.guard import App, Receive, Scope, Send, header, or_over
 
 
@@ -21,7 +22,7 @@ class Ending:
     async def end(self, grace: float) -> None:
         """Give answers so many seconds to be written, and end the rest."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace):
+            async with time_limit(grace):
                 await self._answered.wait()
         self._over.set()
 

@@ -23,6 +23,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
+from handrail.core.timeouts import time_limit
 from handrail.mcp.server.caller import Request, connection_of, is_modern
 from handrail.mcp.server.served import Listed
 
@@ -85,7 +86,7 @@ async def _send(connection: Connection, what: Listed | None, uri: str) -> None:
     if what is None and uri not in watched:
         return
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with time_limit(_PATIENCE):
             await (connection.send_resource_updated(uri) if what is None else _SENDING[what](connection))
     except Exception:  # one broken connection must not keep the news from the others
         logger.warning("a client could not be told of a change", exc_info=True)

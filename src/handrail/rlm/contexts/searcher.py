@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from handrail.core.timeouts import time_limit
 from handrail.sandbox.port import HostError
 
 SECONDS = 30.0
@@ -32,7 +33,7 @@ async def scan(asked: dict[str, Any], texts: Iterable[dict[str, Any]], seconds: 
         pass_fds=files,
     )
     try:
-        async with asyncio.timeout(seconds):
+        async with time_limit(seconds):
             output, _ = await process.communicate(request)
     except TimeoutError:
         raise HostError(_slow(seconds), "TimeoutError") from None

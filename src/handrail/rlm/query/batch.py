@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from handrail.core.errors import JournalError
+from handrail.core.groups import unwrapped
 from handrail.rlm.query.forms import NEEDS_HANDLER
 
 T = TypeVar("T")
@@ -73,6 +74,6 @@ async def worked_off(count: int, answer: Callable[[int], Awaitable[T]], workers:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(workers, count)):
                 group.create_task(work())
-    except* JournalError as failed:
-        raise failed.exceptions[0] from None
+    except BaseExceptionGroup as failed:
+        raise unwrapped(failed, JournalError) from None
     return [answers[number] for number in range(count)]

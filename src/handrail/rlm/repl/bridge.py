@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from handrail.core.calls import ToolResult
 from handrail.core.ids import nested_id
+from handrail.core.timeouts import time_limit_at
 from handrail.execute.whole import to_the_end
 from handrail.rlm.query import sentinel
 from handrail.rlm.query.spending import Spending
@@ -104,7 +105,7 @@ class Bridge:
         if name not in QUERIES:
             return _value(await self._caller.invoke(name, value, key=key))
         with _cut_off():
-            async with asyncio.timeout_at(self._caller.until):
+            async with time_limit_at(self._caller.until):
                 result = await self._caller.invoke(name, value, key=key)
         return {"done": self._answer(name, value, result)}
 
@@ -138,7 +139,7 @@ class Bridge:
         following = asyncio.create_task(asked.channel.next())
         try:
             with _cut_off():
-                async with asyncio.timeout_at(self._caller.until):
+                async with time_limit_at(self._caller.until):
                     await asyncio.wait({asked.task, following}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.task.done():
                 return {"calls": [self._put_to_code(asked, following.result())]}

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from handrail.core.frames import FRAME_LIMIT, HEADER, FrameError, Frames, frame
+from handrail.core.timeouts import time_limit
 from handrail.http.room import Place
 from handrail.rlm.socket.wire import CHUNK
 from handrail.rlm.values import LMResponse
@@ -80,7 +81,7 @@ class Peer:
             if self._idle_from is None:
                 self._idle_from = self._clock()
             try:
-                async with asyncio.timeout(self._limits.idle_seconds):
+                async with time_limit(self._limits.idle_seconds):
                     data = await self._reader.read(CHUNK)
             except TimeoutError:
                 return None
@@ -93,7 +94,7 @@ class Peer:
 
     async def _rest(self) -> bytes:
         try:
-            async with asyncio.timeout(self._limits.arrival_seconds) as time:
+            async with time_limit(self._limits.arrival_seconds) as time:
                 while data := await self._reader.read(CHUNK):
                     if (body := self._fed(data)) is not None:
                         return body
@@ -130,7 +131,7 @@ class Peer:
         """Whether the client took it in time."""
         self._writer.write(framed_response(response, self._limits.frame_bytes))
         try:
-            async with asyncio.timeout(self._limits.departure_seconds):
+            async with time_limit(self._limits.departure_seconds):
                 await self._writer.drain()
         except TimeoutError:
             return False
@@ -139,7 +140,7 @@ class Peer:
     async def refuse(self, response: LMResponse) -> None:
         """The last word to a client that may not have finished its own."""
         try:
-            async with asyncio.timeout(_LINGER):
+            async with time_limit(_LINGER):
                 self._writer.write(framed_response(response, self._limits.frame_bytes))
                 self._writer.write_eof()
                 while await self._reader.read(CHUNK):

@@ -21,6 +21,7 @@ import msgspec
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RequestRefused, UsageError
 from handrail.core.frames import FRAME_LIMIT, FrameError, Frames, frame
 from handrail.core.jsontext import JSONTextError, kind_of, parse_lightly
+from handrail.core.timeouts import time_limit
 from handrail.rlm.values import LMRequest, LMResponse
 
 Address = tuple[str, int] | str | Path
@@ -52,7 +53,7 @@ async def ask(
     """
     data = _framed(request, secret, limit)
     try:
-        async with asyncio.timeout(timeout):
+        async with time_limit(timeout):
             return response_of(await _exchanged(address, data, limit))
     except TimeoutError as error:
         raise _late(address, timeout) from error

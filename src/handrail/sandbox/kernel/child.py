@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from handrail.core.errors import SandboxUnavailable
+from handrail.core.timeouts import time_limit
 from handrail.sandbox.jail import Jail, lockdown
 from handrail.sandbox.jail.inside import SOURCE
 from handrail.sandbox.kernel.messages import setup
@@ -113,7 +114,7 @@ class _Plain:
 
     async def wait(self) -> int:
         try:
-            async with asyncio.timeout(_SECONDS_TO_END):
+            async with time_limit(_SECONDS_TO_END):
                 await _ended(self._process)
         except TimeoutError:
             self._process.kill()

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.core.frames import FrameError
+from handrail.core.timeouts import time_limit
 from handrail.sandbox.kernel import messages
 from handrail.sandbox.kernel.channel import Channel, Lost
 from handrail.sandbox.kernel.child import Child
@@ -50,7 +51,7 @@ class Interpreter:
             SandboxUnavailable: It did not start, with what it said about that.
         """
         try:
-            async with asyncio.timeout(_SECONDS_TO_START), self._talking:
+            async with time_limit(_SECONDS_TO_START), self._talking:
                 if await self._channel.receive() != Ready():
                     raise FrameError("it began with something else")
         except (Lost, FrameError, TimeoutError) as error:
@@ -65,10 +66,9 @@ class Interpreter:
             SandboxUnavailable: It ended.
         """
         try:
-            async with asyncio.timeout(_SECONDS_TO_BIND):
-                async with self._talking:
-                    await self._channel.send(messages.put(self._number, name, value))
-                    said = await self._channel.receive()
+            async with time_limit(_SECONDS_TO_BIND), self._talking:
+                await self._channel.send(messages.put(self._number, name, value))
+                said = await self._channel.receive()
         except (Lost, FrameError, TimeoutError) as error:
             code = await self.aclose()
             raise SandboxUnavailable(f"the interpreter ended while {name!r} was put there ({_how(code)})") from error

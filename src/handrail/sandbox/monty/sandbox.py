@@ -14,6 +14,7 @@ from weakref import ref
 from handrail.core.errors import MissingExtra, SandboxUnavailable, UsageError
 from handrail.core.installation import install_command
 from handrail.core.ports import Clock, SystemClock
+from handrail.core.timeouts import time_limit
 from handrail.sandbox.monty.entering import entered
 from handrail.sandbox.port import Kind, Repl, ReplLimits
 
@@ -135,7 +136,7 @@ def _close_what_is_open() -> None:
         return
 
     async def close() -> None:
-        async with asyncio.timeout(_AT_THE_END):
+        async with time_limit(_AT_THE_END):
             await asyncio.gather(*(sandbox.aclose() for each in list(_open) if (sandbox := each()) is not None))
 
     with suppress(Exception):  # there is nobody left to tell

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from handrail.core.timeouts import time_limit
+
 
 class Pipe:
     """One writer, one reader."""
@@ -48,7 +50,7 @@ class Pipe:
         if self._filled.is_set():
             return
         try:
-            async with asyncio.timeout(seconds):
+            async with time_limit(seconds):
                 await self._filled.wait()
         except TimeoutError:
             return

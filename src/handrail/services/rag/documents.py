@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from handrail.core.errors import BusError
 from handrail.core.installation import install_command
+from handrail.core.timeouts import time_limit
 
 TEXT, MARKDOWN, HTML, PDF = "text/plain", "text/markdown", "text/html", "application/pdf"
 MEDIA_TYPES = (TEXT, MARKDOWN, HTML, PDF)
@@ -87,7 +88,7 @@ async def _asked_worker(kind: str, data: bytes, limits: ReadLimits) -> dict[str,
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        async with asyncio.timeout(limits.seconds):
+        async with time_limit(limits.seconds):
             output, _ = await process.communicate(data)
     except TimeoutError:
         raise BusError("bad_request", f"the document cannot be read in {limits.seconds:g} s") from None

@@ -11,6 +11,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from handrail.core.timeouts import time_limit
+
 STDERR_KEPT = 4096
 """Bytes of the end of stderr; the reason of a failure stands last."""
 
@@ -122,7 +124,7 @@ async def _end(started: asyncio.Task[tuple[asyncio.SubprocessTransport, _Listene
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
     try:
-        async with asyncio.timeout(seconds):
+        async with time_limit(seconds):
             await event.wait()
     except TimeoutError:
         return
