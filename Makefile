@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench conformance fuzz soak suite site pictures format clean
+.PHONY: help demo test check pythons bench conformance fuzz soak suite site pictures format clean ask
 PY := .venv/bin/python
 
 help:  ## list the targets
@@ -11,6 +11,15 @@ help:  ## list the targets
 
 .venv/.dev: pyproject.toml constraints.txt scripts/bootstrap.sh
 	@scripts/bootstrap.sh dev
+
+.venv/.site: pyproject.toml constraints.txt scripts/bootstrap.sh
+	@scripts/bootstrap.sh site
+
+ifdef PYTHON
+# Whether .venv was made by it is asked each time.
+.venv/.runtime .venv/.dev: ask
+ask:
+endif
 
 suite: .venv/.dev
 	@$(PY) scripts/fetch_schema_suite.py
@@ -32,8 +41,11 @@ check: .venv/.dev  ## lint, format, types, direction of imports, sizes
 	@.venv/bin/lint-imports
 	@$(PY) scripts/sizes.py
 
-test: check suite  ## everything that must hold
+test: check suite pythons  ## everything that must hold
 	@$(PY) -m pytest -q -n auto --dist worksteal
+
+pythons: .venv/.dev  ## what differs between Pythons, on each Python from 3.11 on that this machine has (1 min each)
+	@$(PY) scripts/pythons.py
 
 bench: .venv/.dev  ## measure, as ratios in one run, against a loop by hand and the usual frameworks (20 min)
 	@$(PY) -m bench
@@ -47,8 +59,9 @@ fuzz: suite  ## hostile bytes into every reader, for a minute each (FUZZ=seconds
 soak: suite  ## what takes long: crashes, kills, thousands of turns and calls, fuzzing
 	@$(PY) -m soak
 
-site: .venv/.dev  ## the documentation as a site, in site/
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "site/index.html"
+site: .venv/.dev .venv/.site  ## the documentation as a site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	@$(PY) -m pytest -q -p no:cacheprovider tests/docs/test_site_build.py && echo "site/index.html"
 
 pictures: suite  ## the pictures of the page and of the terminal in docs/pictures/
 	@$(PY) scripts/pictures.py

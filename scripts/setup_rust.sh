@@ -4,8 +4,5 @@ set -euo pipefail
 for folder in ${PATH//:/ } "${CARGO_HOME:-$HOME/.cargo}/bin"; do
   [ -x "$folder/rustc" ] && exit 0
 done
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "· installing rustc"
-  apt-get update -qq && apt-get install -y -qq --no-install-recommends rustc >/dev/null && exit 0
-fi
+"$(dirname "$0")/apt_install.sh" rustc && exit 0
 echo "there is no rustc, and it could not be installed: the Rust snapshot is not compiled in the tests" >&2

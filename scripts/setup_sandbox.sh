@@ -6,8 +6,5 @@ command -v bwrap >/dev/null || missing+=(bubblewrap)
 # Not `grep -q`: that hangs up at the first line it finds, and then pipefail counts the other side as failed.
 { /sbin/ldconfig -p 2>/dev/null || ldconfig -p; } | grep 'libseccomp\.so\.2' >/dev/null || missing+=(libseccomp2)
 [ ${#missing[@]} = 0 ] && exit 0
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "· installing ${missing[*]}"
-  apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null && exit 0
-fi
+"$(dirname "$0")/apt_install.sh" "${missing[@]}" && exit 0
 echo "there is no ${missing[*]}, and it could not be installed: the os sandbox is not tested" >&2

@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from bench.turns.processes import CACHE, ROOT, Lost
+from handrail.core.progress_line import ProgressLine
+from handrail.core.watched_command import CommandGivenUp, run_pip
 
 OWN = ("by_hand", "by_hand_msgspec", "handrail", "handrail_journal", "handrail_search")
 PEERS = ("pydantic_ai", "openai_agents", "langchain", "litellm")
@@ -56,8 +58,9 @@ def _environment(name: str) -> Path:
     interpreter, note = place / "bin" / "python", place / "made_from"
     if not note.exists() or note.read_text() != mark:
         note.unlink(missing_ok=True)
-        _ran([sys.executable, "-m", "venv", "--without-pip", "--clear", str(place)], name)
-        _ran([sys.executable, "-m", "pip", "--python", str(interpreter), "install", "-q", *wanted], name)
+        print(f"· fetching {name} into {place.relative_to(ROOT)}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--clear", str(place)], check=True)
+        _install(["--python", str(interpreter), "install", "--verbose", *wanted], name)
         note.write_text(mark)
     return interpreter
 
@@ -67,8 +70,11 @@ def _mark(name: str) -> str:
     return sha256(source.read_bytes()).hexdigest()
 
 
-def _ran(command: Sequence[str], name: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        raise Lost(f"{name} cannot be installed: {said[-1] if said else 'pip said nothing'}")
+def _install(arguments: Sequence[str], name: str) -> None:
+    with ProgressLine(prefix=f"  {name}: ") as progress:
+        try:
+            done = run_pip(arguments, name, show=progress.show, cwd=ROOT)
+        except CommandGivenUp as error:
+            raise Lost(str(error)) from None
+    if done.code:
+        raise Lost(f"{name} cannot be installed: {done.reason}")

@@ -1,0 +1,152 @@
+"""Run a command that fetches something: show its progress, and give up when it says nothing for too long.
+
+A set-up step that reaches for a registry nobody answers at waits for ever without a word. Here the limit is one of
+silence, not of total time: a slow download goes on as long as something arrives. Uses only the standard library, for
+it also runs before anything is installed (`scripts/run_watched.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+SILENCE = 60.0
+"""Seconds without any output after which a command is given up."""
+
+PIP_INSTALLS = "Installing collected packages"
+"""pip has fetched everything when it says this."""
+_LINE_END = re.compile(r"[\r\n]+")
+_NOISE = re.compile(
+    r"WARNING: (Location .* is ignored|Running pip as the 'root' user)|\[notice\]|Looking in (links|indexes)"
+)
+"""What pip says about the machine's configuration, once for each package."""
+_ERROR = re.compile(r"(npm error|npm ERR!|error:|ERROR|E:|Err:)\s", re.IGNORECASE)
+_TAIL = 60
+"""How many of the last lines are kept, to say why a command failed."""
+
+
+class CommandGivenUp(Exception):
+    """The command was ended because it said nothing for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended, and its last lines."""
+
+    code: int
+    lines: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """What it said about its failure: the first of its lines that name an error, or else its last ones."""
+        errors = [line for line in self.lines if _ERROR.match(line.lstrip())]
+        return "\n".join(errors[:8] or self.lines[-8:]) or f"it ended with code {self.code} and said nothing"
+
+
+def run_watched(
+    command: Sequence[str],
+    what: str,
+    *,
+    silence: float = SILENCE,
+    show: Callable[[str], None] = lambda line: None,
+    local_after: str = "",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run a command until it ends. `what` names what it fetches, for the message; `show` gets each line it says.
+
+    From the line on that contains `local_after`, it only works on this machine, and may be silent: unpacking and
+    installing take as long as they take.
+
+    Raises:
+        CommandGivenUp: It said nothing for so many seconds. It was ended, with every process that it started.
+    """
+    process = subprocess.Popen(
+        list(command),
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    pieces = _pieces_of(process)
+    lines: deque[str] = deque(maxlen=_TAIL)
+    limit: float | None = silence
+    rest = ""
+    try:
+        while piece := pieces.get(timeout=limit):
+            *whole, rest = _LINE_END.split(rest + piece.decode(errors="replace"))
+            for line in filter(None, map(str.rstrip, whole)):
+                if local_after and local_after in line:
+                    limit = None
+                if not _NOISE.search(line):
+                    lines.append(line)
+                    show(line)
+        if rest.strip():
+            lines.append(rest.strip())
+            show(rest.strip())
+        return Finished(process.wait(), tuple(lines))
+    except queue.Empty:
+        raise CommandGivenUp(
+            f"gave up fetching {what}: nothing came for {silence:g} s; check that this machine reaches its package "
+            "registry, and try again"
+        ) from None
+    finally:
+        _end(process)
+
+
+def run_pip(
+    arguments: Sequence[str],
+    what: str,
+    *,
+    silence: float = SILENCE,
+    show: Callable[[str], None] = lambda line: None,
+    cwd: Path | None = None,
+) -> Finished:
+    """Run `pip <arguments>` of this interpreter as `run_watched` does.
+
+    Raises:
+        CommandGivenUp: It said nothing for so many seconds, or ten times as many where pip is older than 24.1: that
+            one says nothing while it downloads a file.
+    """
+    major, minor = (int(part) for part in version("pip").split(".")[:2])
+    tells = (major, minor) >= (24, 1)
+    bar = ["--progress-bar", "raw"] if tells else []
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments, *bar]
+    return run_watched(
+        command, what, silence=silence if tells else 10 * silence, show=show, local_after=PIP_INSTALLS, cwd=cwd
+    )
+
+
+def _pieces_of(process: subprocess.Popen[bytes]) -> queue.Queue[bytes]:
+    """What a process says, as it comes; an empty piece is its end. A thread reads: not every system polls pipes."""
+    pieces: queue.Queue[bytes] = queue.Queue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as pipe, suppress(OSError, ValueError):
+            while piece := os.read(pipe.fileno(), 65_536):
+                pieces.put(piece)
+        pieces.put(b"")
+
+    threading.Thread(target=read, daemon=True, name="handrail-watched-command").start()
+    return pieces
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+    process.wait()
