@@ -78,6 +78,8 @@ def test_a_failure_has_its_reason(said: str, reason: str) -> None:
 
 
 def test_pip_of_this_interpreter_runs_so() -> None:
+    pytest.importorskip("pip", reason="this environment has no pip")
+
     done = run_pip(["download", "--no-index", "--no-deps", "there-is-no-such-package"], "it")
 
     assert done.code == 1

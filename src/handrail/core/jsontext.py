@@ -66,7 +66,7 @@ def parse(text: str | bytes, *, max_size: int = MAX_SIZE) -> Any:
     return value
 
 
-def parse_lightly(text: bytes, *, max_values: int | None = None) -> Any:
+def parse_lightly(text: bytes, *, max_values: int | None = None, max_depth: int = MAX_DEPTH) -> Any:
     """Read one JSON value in which a key that occurs twice does no harm: the last one stands.
 
     The limits of depth and digits hold as in `parse`. `max_values` is how many values there may be inside of it, for
@@ -79,7 +79,7 @@ def parse_lightly(text: bytes, *, max_values: int | None = None) -> Any:
         _refuse_many(text, max_values)
     value = _decoded(text)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH or _has_long_number(text):
-        _pairs(value, 1)
+        _pairs(value, 1 + MAX_DEPTH - max_depth)
     return value
 
 

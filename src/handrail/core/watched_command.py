@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 SILENCE = 60.0
@@ -121,13 +121,20 @@ def run_pip(
         CommandGivenUp: It said nothing for so many seconds, or ten times as many where pip is older than 24.1: that
             one says nothing while it downloads a file.
     """
-    major, minor = (int(part) for part in version("pip").split(".")[:2])
-    tells = (major, minor) >= (24, 1)
+    tells = _pip_version() >= (24, 1)
     bar = ["--progress-bar", "raw"] if tells else []
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments, *bar]
     return run_watched(
         command, what, silence=silence if tells else 10 * silence, show=show, local_after=PIP_INSTALLS, cwd=cwd
     )
+
+
+def _pip_version() -> tuple[int, ...]:
+    """Its first two numbers; none where there is no pip, which pip's own message then says."""
+    try:
+        return tuple(int(part) for part in version("pip").split(".")[:2])
+    except PackageNotFoundError:
+        return ()
 
 
 def _pieces_of(process: subprocess.Popen[bytes]) -> queue.Queue[bytes]:

@@ -15,6 +15,20 @@ _HERE = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.
 _USES = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
 
 
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
 class Authority:
     """`ca.pem` in a folder, and pairs `NAME.pem` and `NAME.key` that it signs for 127.0.0.1."""
 
@@ -41,6 +55,10 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            # From Python 3.13 on a certificate is checked strictly, and has to have these.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+            .add_extension(_usage(signs=authority), critical=True)
         )
         if not authority:
             made = made.add_extension(_HERE, critical=False).add_extension(_USES, critical=False)

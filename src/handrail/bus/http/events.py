@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from handrail.bus.frames import Frame
+from handrail.core.jsontext import MAX_DEPTH, JSONTextError, kind_of, parse_lightly
 from handrail.http import BadAnswer
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of one event."""
-_DATA = msgspec.json.Decoder(dict)
+_DEEPEST = 2 * MAX_DEPTH
+"""A value may be as deep as any, and there is something around it."""
 
 
 class Events:
@@ -62,7 +62,9 @@ def _frame(fields: dict[bytes, bytes]) -> Frame | None:
     if b"data" not in fields:
         return None
     try:
-        data = _DATA.decode(fields[b"data"])
+        data = parse_lightly(fields[b"data"], max_depth=_DEEPEST)
+        if not isinstance(data, dict):
+            raise ValueError(f"{kind_of(data)} is no frame")
         return Frame(fields.get(b"event", b"message").decode(), data, int(fields.get(b"id", b"0")))
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except (JSONTextError, ValueError) as error:
         raise BadAnswer("an event cannot be read") from error
