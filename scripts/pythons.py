@@ -32,8 +32,8 @@ TESTS = (
     "tests/server/test_socket_door.py::test_a_node_that_ends_tells_every_socket_how_its_call_ended",
     "tests/mcp/server/test_asks.py::test_a_question_beside_one_that_is_refused_is_taken_back",
 )
-SECONDS = 300
-"""For one Python, on a machine that is busy; usually it is a fifth of it."""
+SECONDS = 600
+"""For each step on one Python, on a machine that is busy; usually the tests take a minute."""
 
 _TELL = "import sys; print(*sys.version_info[:3], int(sys.version_info.releaselevel == 'final'), sep='.')"
 _IMPORT_ALL = """
