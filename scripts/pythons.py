@@ -24,7 +24,7 @@ CACHE = ROOT / ".cache" / "pythons"
 OLDEST = (3, 11)
 EXTRAS = ("bus", "cli", "mcp", "server")
 """What the tests below need of the optional dependencies."""
-TOOLS = ("hypothesis", "inline-snapshot", "packaging", "pytest", "pytest-asyncio", "pytest-timeout")
+TOOLS = ("hypothesis", "inline-snapshot", "packaging", "pip", "pytest", "pytest-asyncio", "pytest-timeout")
 TESTS = (
     "tests/pythons",
     "tests/core",
