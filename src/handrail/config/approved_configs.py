@@ -18,7 +18,7 @@ class ConfigApprovals(StandingRules):
     """Those of every configuration file, in the file of the standing rules."""
 
     def approve_config(self, config: Path, powers: Powers, *, by: str) -> None:
-        """Let a configuration do what it would do now. Any change to it or to a file that it names ends the approval."""
+        """Let a configuration do what it would do now. A change to it or to a file that it names ends the approval."""
         approval = ConfigApproval(binds=powers.binds, files=dict(powers.files), at=self._clock.now(), by=by)
         with self.locked() as book:
             self.write(replace(book, configs={**book.configs, key_of(config): approval}))

@@ -133,7 +133,8 @@ def _of_io(config: Config, folder: Path) -> Iterator[str]:
             yield f"let models {'read and write' if name in settings.write else 'read'} files in: {path}"
     for name, path in settings.databases.items():
         if _is_outside(path, folder):
-            yield f"let models {'query and change' if name in settings.write_databases else 'query'} the database: {path}"
+            verb = "query and change" if name in settings.write_databases else "query"
+            yield f"let models {verb} the database: {path}"
     if settings.hosts:
         yield f"let models fetch from: {', '.join(settings.hosts)}"
     if settings.private:

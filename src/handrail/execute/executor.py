@@ -207,6 +207,7 @@ class Executor(Keeper):
         finally:
             attempt.waited = self._clock.monotonic() - asked
         attempt.grant = granted.request
+        attempt.locations = granted.locations
         attempt.take(granted.arguments)
         return granted.warnings
 

@@ -108,9 +108,9 @@ def tools_in_source(file: Path) -> int:
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{file}: cannot be read as Python: {error}") from error
     for module in _imported_first(tree):
-        if not located(module, (file.parent,)) and not located(module.partition(".")[0], (file.parent,)):
-            if not is_installed(module):
-                raise UsageError(f"{file}: No module named {module!r}")
+        name = module.partition(".")[0]
+        if not (file.parent / name).is_dir() and not located(name, (file.parent,)) and not is_installed(name):
+            raise UsageError(f"{file}: No module named {module!r}")
     return sum(any(_is_tool(each) for each in function.decorator_list) for function in _functions(tree))
 
 
