@@ -245,6 +245,23 @@ def test_compiled_python_that_is_run_unseen_is_bound_too(checkout: Checkout) -> 
     assert "changed since it was approved" in run("tools", "list").stderr
 
 
+def test_an_approval_holds_from_every_folder_below_and_however_the_file_is_named(
+    checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("approve", "--yes")
+    (checkout.folder / "below").mkdir()
+    (tmp_path / "link").symlink_to(checkout.folder)
+
+    for folder, words in (
+        (checkout.folder, ("--config", "handrail.toml")),
+        (checkout.folder / "below", ()),
+        (checkout.folder / "below", ("--config", "../handrail.toml")),
+        (tmp_path, ("--config", "link/handrail.toml")),
+    ):
+        monkeypatch.chdir(folder)
+        assert run("tools", "list", *words).exit_code == 0
+
+
 def test_an_approval_is_withdrawn(checkout: Checkout) -> None:
     run("approve", "--yes")
     revoked = run("approve", "--revoke")

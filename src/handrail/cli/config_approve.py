@@ -24,11 +24,12 @@ from handrail.core.errors import UsageError
 @click.option("--revoke", is_flag=True, help="Withdraw the approval.")
 @configured_unapproved
 def command(setup: Setup, yes: bool, show: bool, revoke: bool) -> None:
-    """Look at what the configuration would do beyond the defaults, and allow it.
+    """Look at what the configuration would do, and allow it.
 
-    Python and programs of its ensembles, addresses of models, rules that allow, folders and hosts for models, other
-    nodes. The approval is for the file as it is, and for every file that it names: when one changes, you are asked
-    again. Without it no command uses the configuration. MCP servers are approved one by one: handrail mcp approve.
+    Beyond the defaults, that is: Python and programs of its ensembles, addresses of models, rules that allow, folders
+    and hosts for models, other nodes. The approval is for the file as it is, and for every file that it names: when
+    one changes, you are asked again. Without it no command uses the configuration. MCP servers are approved one by one
+    with handrail mcp approve.
     """
     file = setup.config.file
     if file is None:

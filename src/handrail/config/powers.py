@@ -65,8 +65,12 @@ def powers_of(config: Config, environ: Mapping[str, str] = os.environ) -> Powers
         lines = (*lines, f"read your environment variables: {', '.join(names)}")
     if not lines:
         return Powers()
-    files = {str(path): _digest(path) for path in (config.file.absolute(), *tools.files)}
-    return Powers(lines, files)
+    return Powers(lines, {_key(path): _digest(path) for path in (config.file, *tools.files)})
+
+
+def _key(path: Path) -> str:
+    """One path for a file, from wherever it is named."""
+    return os.path.join(os.path.realpath(path.parent), path.name)
 
 
 def _digest(path: Path) -> str:

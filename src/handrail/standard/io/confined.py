@@ -25,7 +25,10 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import PurePosixPath
 
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context
 from handrail.core.errors import ToolError
+from handrail.core.invocation import Invocation
 from handrail.core.location import Location
 from handrail.standard.io import openat2 as kernel
 from handrail.standard.io.failures import told
@@ -38,6 +41,8 @@ Beneath = Callable[[int, str, int, int], int]
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Without waiting: a pipe that nobody writes to would never open."""
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+BY_HAND = Invocation(ToolCall("", ""), {}, Context())
+"""The call of a tool's function that somebody called as a function: nothing was decided on."""
 _NEAR = 2_000
 """Names that are looked at to find what may have been meant."""
 _KINDS = {

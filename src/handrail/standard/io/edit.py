@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from handrail.core.errors import ToolError
 from handrail.core.ids import NewId, new_id
 from handrail.core.invocation import Invocation
-from handrail.standard.io.confined import READ, Confined, Place, check_ordinary
+from handrail.standard.io.confined import BY_HAND, READ, Confined, Place, check_ordinary
 from handrail.standard.io.put import existing, replace
 from handrail.standard.io.read import content, text_encoding
 from handrail.standard.io.settings import IoLimits
@@ -45,7 +45,7 @@ def edit_tool(confined: Confined, limits: IoLimits, ids: NewId = new_id) -> Tool
         resource=lambda arguments: confined.territory(arguments["path"]),
         locate=lambda arguments: {"path": confined.location(arguments["path"])},
     )
-    def edit_file(call: Invocation, path: str, edits: Annotated[list[Edit], Meta(min_length=1)]) -> str:
+    def edit_file(path: str, edits: Annotated[list[Edit], Meta(min_length=1)], call: Invocation = BY_HAND) -> str:
         """Replace exact pieces of text in a file. If one of them cannot be found, nothing is changed. Gives a diff.
 
         Args:

@@ -11,7 +11,7 @@ from typing import Literal
 from handrail.core.errors import ToolError
 from handrail.core.ids import NewId, new_id
 from handrail.core.invocation import Invocation
-from handrail.standard.io.confined import Confined, Place, sync
+from handrail.standard.io.confined import BY_HAND, Confined, Place, sync
 from handrail.standard.io.failures import told
 from handrail.standard.io.put import append, existing, move_new, put_new, replace
 from handrail.standard.io.settings import IoLimits
@@ -29,11 +29,11 @@ def _write(confined: Confined, limits: IoLimits, ids: NewId) -> Tool:
         locate=lambda arguments: {"path": confined.location(arguments["path"])},
     )
     def write_file(
-        call: Invocation,
         path: str,
         text: str,
         mode: Literal["create", "overwrite", "append"] = "create",
         parents: bool = False,
+        call: Invocation = BY_HAND,
     ) -> str:
         """Write a text file, in UTF-8. To change a part of one, use edit_file.
 
@@ -82,7 +82,9 @@ def _move(confined: Confined) -> Tool:
             "target": confined.location(arguments["target"]),
         },
     )
-    def move(call: Invocation, source: str, target: str, overwrite: bool = False, parents: bool = False) -> str:
+    def move(
+        source: str, target: str, overwrite: bool = False, parents: bool = False, call: Invocation = BY_HAND
+    ) -> str:
         """Move or rename a file or folder.
 
         Args:
@@ -129,7 +131,7 @@ def _delete(confined: Confined) -> Tool:
         resource=lambda arguments: confined.territory(arguments["path"]),
         locate=lambda arguments: {"path": confined.location(arguments["path"], tree=True)},
     )
-    def delete(call: Invocation, path: str, recursive: bool = False) -> str:
+    def delete(path: str, recursive: bool = False, call: Invocation = BY_HAND) -> str:
         """Delete a file, a link or a folder. It cannot be taken back.
 
         Args:
@@ -167,7 +169,7 @@ def _make_folder(confined: Confined) -> Tool:
         resource=lambda arguments: confined.territory(arguments["path"]),
         locate=lambda arguments: {"path": confined.location(arguments["path"])},
     )
-    def make_folder(call: Invocation, path: str) -> str:
+    def make_folder(path: str, call: Invocation = BY_HAND) -> str:
         """Make a folder, and those it is in. If it is there, nothing changes.
 
         Args:
