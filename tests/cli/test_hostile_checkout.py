@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from handrail.bus.http.bus import HttpBus
+from handrail.core.errors import BusError
 from tests.cli.scene import command, environment, lines, run
 from tests.cli.talk import dialogue
 
+MODEL = "scripted:replies.toml"
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
 
 CONFIG = """
@@ -373,6 +379,66 @@ def test_a_running_node_goes_on_with_what_was_approved(checkout: Checkout) -> No
     assert "allow without asking: allow *" in told
 
 
+def test_the_page_changes_what_widens_nothing_and_the_rest_is_changed_at_the_machine(checkout: Checkout) -> None:
+    before = 'ensembles = ["box.toml"]\n[node]\nport = 0\n'
+    file = checkout.write("handrail.toml", before)
+    run("approve", "--yes")
+    with subprocess.Popen(
+        command("serve", "--json"), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            node = json.loads(process.stdout.readline())
+            narrower = f"{before}[limits]\niterations = 3\n"
+            saved = _save(node, narrower)
+            refused = _save(node, f'rules = ["allow *"]\n{narrower}')
+            again = _save(node, f"{before}[limits]\niterations = 4\n")
+        finally:
+            process.terminate()
+            process.communicate()
+
+    assert (saved, again) == ("", "")
+    assert "allow without asking: allow *" in refused
+    assert file.read_text() == f"{before}[limits]\niterations = 4\n"
+    assert run("tools", "list").exit_code == 0
+
+
+def _save(node: dict[str, str], text: str) -> str:
+    """What the node says to a page that saves this text: nothing is wrong, or why it was refused."""
+
+    async def save() -> str:
+        bus = HttpBus(node["url"], token=node["token"])
+        try:
+            revision = (await _answer(bus, "desk.settings"))["revision"]
+            await _answer(bus, "desk.save", text=text, revision=revision)
+        except BusError as error:
+            return str(error)
+        finally:
+            await bus.aclose()
+        return ""
+
+    return asyncio.run(save())
+
+
+async def _answer(bus: HttpBus, capability: str, **given: Any) -> dict[str, Any]:
+    async with bus.stream(capability, "1.0", {"input": given}) as stream:
+        async for frame in stream:
+            if frame.event == "error":
+                raise BusError.from_dict(frame.data)
+            if frame.event == "answer":
+                return dict(frame.data)
+    raise AssertionError("the node said nothing")
+
+
+def test_a_record_outside_the_folder_is_not_looked_at_before_it_is_approved(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.write("handrail.toml", f'[proof]\njournal = "{tmp_path}/other/journal.db"\n')
+    refused = run("proof", "list")
+    run("approve", "--yes")
+
+    assert "keep the record outside this folder" in refused.stderr
+    assert "there is no journal at" in run("proof", "list").stderr
+
+
 def test_what_import_writes_into_an_approved_file_stays_approved(checkout: Checkout) -> None:
     run("approve", "--yes")
     foreign = checkout.write("mcp.json", json.dumps({"mcpServers": {"time": {"command": "mcp-server-time"}}}))
@@ -427,3 +493,74 @@ def test_a_configuration_of_another_user_is_refused_also_from_a_folder_below(
     assert f"--config {harmless}" in refused.stderr
     assert run("doctor").exit_code == 1
     assert run("tools", "list", "--config", str(harmless)).exit_code == 0
+
+
+# ── a state folder that came with the checkout ───────────────────────────────────────
+
+
+def _git(*words: str) -> None:
+    subprocess.run(["git", *words], check=True, capture_output=True)
+
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+STATE = (("proof", "list"), ("identity", "new"), ("identity", "show"), ("token", "list"), ("ask", "-m", MODEL, "hello"))
+
+
+def make_state(folder: Path) -> None:
+    """What a node leaves behind: a record with its key, and a key of its own."""
+    (folder / "replies.toml").write_text('[[reply]]\ntext = "Hello."\n')
+    assert run("ask", "-m", MODEL, "hello").exit_code == 0
+    assert run("identity", "new").exit_code == 0
+
+
+@needs_git
+@pytest.mark.parametrize("words", STATE, ids=" ".join)
+def test_a_state_folder_that_git_tracks_is_refused(words: tuple[str, ...], harmless: Path) -> None:
+    make_state(harmless.parent)
+    before = run("proof", "list").exit_code
+    _git("init", "-q")
+    _git("add", "-f", ".handrail")
+    for key in (harmless.parent / ".handrail").glob("*.key"):
+        key.chmod(0o644)  # as git leaves it
+
+    refused = run(*words)
+
+    assert (before, refused.exit_code) == (0, 1)
+    assert "git tracks it" in refused.stderr
+    assert "chmod" not in refused.stderr
+    assert run("doctor").exit_code == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("words", STATE, ids=" ".join)
+def test_a_state_folder_of_another_user_is_refused(words: tuple[str, ...], harmless: Path) -> None:
+    make_state(harmless.parent)
+    os.chown(harmless.parent / ".handrail", 12_345, 12_345)
+
+    refused = run(*words)
+
+    assert refused.exit_code == 1
+    assert "belongs to another user" in refused.stderr
+    assert "chmod" not in refused.stderr
+
+
+@needs_git
+def test_a_tracked_key_is_refused_also_where_it_is_named(harmless: Path) -> None:
+    make_state(harmless.parent)
+    _git("init", "-q")
+    _git("add", "-f", ".handrail/identity.key")
+    (harmless.parent / ".handrail" / "identity.key").chmod(0o644)
+
+    refused = run("identity", "show", "--journal", str(harmless.parent / ".handrail" / "journal.db"))
+
+    assert refused.exit_code == 1
+    assert "git tracks the file" in refused.stderr
+    assert "chmod" not in refused.stderr
+
+
+def test_a_journal_of_another_user_can_be_looked_at_by_its_name(harmless: Path) -> None:
+    make_state(harmless.parent)
+    if os.geteuid() == 0:
+        os.chown(harmless.parent / ".handrail", 12_345, 12_345)
+
+    assert run("proof", "verify", "--journal", str(harmless.parent / ".handrail" / "journal.db")).exit_code == 0

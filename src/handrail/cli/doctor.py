@@ -64,6 +64,10 @@ def _all(view: View, named: Path | None) -> Iterator[Check]:
     yield from check_tools(config)
     yield from check_servers(config)
     yield from check_local()
-    journal = Setup(view, config).journal
+    try:
+        journal = Setup(view, config).journal
+    except HandrailError as error:
+        yield Check("fail", "journal", one_line(error))
+        return
     yield from check_journal(journal)
     yield from check_network(config, journal)

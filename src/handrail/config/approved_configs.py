@@ -23,20 +23,28 @@ class ConfigApprovals(StandingRules):
         with self.locked() as book:
             self.write(replace(book, configs={**book.configs, key_of(config): approval}))
 
+    def config_approval(self, config: Path) -> ConfigApproval | None:
+        """The approval of a configuration, whether or not it still holds."""
+        return self.read().configs.get(key_of(config))
+
+    def restore_config(self, config: Path, approval: ConfigApproval | None) -> None:
+        """Let this be the approval of a configuration again, or let it have none."""
+        with self.locked() as book:
+            others = {key: value for key, value in book.configs.items() if key != key_of(config)}
+            self.write(replace(book, configs=others if approval is None else {**others, key_of(config): approval}))
+
     def revoke_config(self, config: Path) -> bool:
         """Withdraw the approval of a configuration; whether there was one."""
-        with self.locked() as book:
-            kept = {key: value for key, value in book.configs.items() if key != key_of(config)}
-            if len(kept) == len(book.configs):
-                return False
-            self.write(replace(book, configs=kept))
-            return True
+        if self.config_approval(config) is None:
+            return False
+        self.restore_config(config, None)
+        return True
 
     def missing_approval(self, config: Path | None, powers: Powers) -> str | None:
         """Why a configuration may not be used yet, in words; None if it may."""
         if config is None or not powers.lines:
             return None
-        known = self.read().configs.get(key_of(config))
+        known = self.config_approval(config)
         if known is None:
             return "it is not approved"
         if known.binds == powers.binds:

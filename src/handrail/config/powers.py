@@ -48,6 +48,10 @@ class Powers:
         """The digest that an approval is good for."""
         return digest({"powers": list(self.lines), "files": dict(self.files)})
 
+    def beyond(self, other: Powers) -> tuple[str, ...]:
+        """The powers that the other one does not have."""
+        return tuple(line for line in self.lines if line not in other.lines)
+
 
 def powers_of(config: Config, environ: Mapping[str, str] = os.environ) -> Powers:
     """What a configuration would do beyond the defaults. Values of variables are shown by the names of the variables.

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from handrail.core.canonical import digest
-from handrail.core.location import Location
+from handrail.core.location import Locations
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     """Why a person is asked although a standing word may cover the call; then only a new word will do."""
     form: dict[str, Any] | None = None
     """A schema, where values are asked for and no word: `Edit` brings them, `Allow` takes `arguments` as they are."""
-    locations: dict[str, Location | None] = {}
+    locations: Locations = {}
     """Where arguments lead that are paths, as the tool has resolved them: rules go by these and not by the spelling.
     None where that cannot be told."""
     meant: tuple[str, ...] | None = None

@@ -20,3 +20,7 @@ class Location(Struct, frozen=True, kw_only=True):
     @property
     def canonical(self) -> str:
         return self.names[0]
+
+
+Locations = dict[str, Location | None]
+"""By the names of arguments; None where nobody can tell where one leads."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe
-from handrail.core.location import Location
+from handrail.core.location import Locations
 from handrail.core.redact import unsaid
 from handrail.execute.bound import cut
 from handrail.execute.isolation.work import HandlerRaised
@@ -60,7 +60,7 @@ class Attempt:
         self.entry: Entry | None = None
         """What it holds while it runs."""
         self.grant: str | None = None
-        self.locations: Mapping[str, Location | None] = {}
+        self.locations: Locations = {}
         """Where paths among the arguments led when the call was decided on."""
         self.key = ""
         self.ran = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -12,19 +11,16 @@ from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Defer, Deny, Edit, binding
 from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, UsageError
 from handrail.core.events import ConfirmationRequested
-from handrail.core.location import Location
+from handrail.core.location import Locations
 from handrail.core.ports import Approver
 from handrail.core.redact import mask_fields
 from handrail.execute.changes import changes
 from handrail.execute.ledger import Ledger
 from handrail.execute.recorder import Recorder
-from handrail.tools.tool import Locate, Tool
+from handrail.tools.tool import Tool
 
 _SHOWN = 2_000
 """Characters of changed arguments in a warning; the record has all of them."""
-
-_LOCATED_WITHIN = 10.0
-"""Seconds in which a disk has said where a path leads."""
 
 
 class DeferAll:
@@ -40,8 +36,6 @@ class Granted(msgspec.Struct, frozen=True):
     request: str
     arguments: dict[str, Any]
     warnings: tuple[str, ...] = ()
-    locations: dict[str, Location | None] = {}
-    """Where its paths led when it was given."""
 
 
 class Confirmer:
@@ -51,9 +45,16 @@ class Confirmer:
         self._approver = approver
 
     async def confirm(
-        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], recorder: Recorder, why: str = ""
+        self,
+        tool: Tool,
+        call: ToolCall,
+        arguments: dict[str, Any],
+        recorder: Recorder,
+        why: str = "",
+        locations: Locations | None = None,
     ) -> Granted:
-        """Return when the call may run; `why` is a reason for which no standing word will do.
+        """Return when the call may run; `why` is a reason for which no standing word will do. Rules on paths go by
+        `locations`.
 
         Raises:
             Denied: Somebody said no.
@@ -72,14 +73,13 @@ class Confirmer:
         nonce = recorder.new_id("nonce") if known is None else known.nonce
         why = "; ".join(filter(None, (_changed(tool, call, definition, ledger), why)))
         question = _question(tool, call, arguments, request, nonce, recorder, definition, why)
-        if tool.locate is not None:
-            question = msgspec.structs.replace(question, locations=await _located(tool.locate, arguments))
+        question = msgspec.structs.replace(question, locations=locations or {})
         if request is None:
             request = await self._ask(question, tool, nonce, recorder)
         match await self._approver.decide(question):
             case Allow(by=by):
                 await recorder.record(request.answered("allow", at=recorder.now(), by=by))
-                return Granted(question.request, arguments, locations=question.locations)
+                return Granted(question.request, arguments)
             case Edit(by=by, arguments=edited):
                 return await self._edited(tool, request, by, edited, nonce, recorder)
             case Deny(by=by, reason=reason):
@@ -126,14 +126,6 @@ class Confirmer:
         answer = request.answered("allow", at=recorder.now(), by=by)
         await recorder.record(msgspec.structs.replace(answer, binds=binds, edited=True))
         return Granted(request.request, arguments, (_changed_by(by, mask_fields(arguments, tool.secrets)),))
-
-
-async def _located(locate: Locate, arguments: dict[str, Any]) -> dict[str, Location | None]:
-    """Where the paths among the arguments lead. Of a disk that does not answer, nobody can tell."""
-    try:
-        return await asyncio.wait_for(asyncio.to_thread(locate, arguments), _LOCATED_WITHIN)
-    except TimeoutError:
-        return dict.fromkeys(arguments)
 
 
 def _changed_by(by: str, arguments: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from handrail.core.canonical import digest
 from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.location import Location
+from handrail.core.location import Locations
 from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import Binding, ToolDefinition
@@ -23,7 +23,7 @@ from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
 
 Isolation = Literal["loop", "thread", "process", "sandbox"]
-Locate = Callable[[Mapping[str, Any]], dict[str, Location | None]]
+Locate = Callable[[Mapping[str, Any]], Locations]
 
 
 @dataclass(frozen=True, slots=True)
