@@ -58,7 +58,7 @@ def import_function(table: Table) -> Callable[..., Any]:
     except Exception as error:
         raise table.error("python", f"cannot import {match['module']!r}: {describe(error)}") from error
     try:
-        found: Callable[..., Any] = reduce(getattr, match["attribute"].split("."), module)
+        found = reduce(getattr, match["attribute"].split("."), module)
     except AttributeError as error:
         raise table.error("python", f"{match['module']!r} has no {match['attribute']!r}") from error
     if not callable(found):
