@@ -41,7 +41,8 @@ class StaticPython:
         match = reference_of(table)
         found = located(match["module"], self._folders)
         if not found:
-            if not is_installed(match["module"]):
+            outermost = match["module"].partition(".")[0]
+            if located(outermost, self._folders) or not is_installed(outermost):
                 raise table.error("python", f"cannot import {match['module']!r}: there is no such module")
             return _placeholder(None)
         file = found[-1]
@@ -89,9 +90,8 @@ def files_of_module(place: Path) -> list[Path]:
     return [file for file in named if _is_file(file)]
 
 
-def is_installed(module: str) -> bool:
-    """Whether the outermost package of a module can be found on the path, without importing it."""
-    name = module.partition(".")[0]
+def is_installed(name: str) -> bool:
+    """Whether a top-level module can be found on the path, without importing it."""
     if name in sys.modules or name in sys.stdlib_module_names:
         return True
     return importlib.machinery.PathFinder.find_spec(name) is not None
