@@ -110,7 +110,7 @@ def configure(folder: Path, config: str = CONFIG, **environ: str) -> Path:
     """An ensemble and a configuration, which is approved."""
     (folder / "box.toml").write_text(ENSEMBLE, encoding="utf-8")
     (folder / "handrail.toml").write_text(config, encoding="utf-8")
-    return approve(folder / "handrail.toml", **environ)
+    return approve(folder / "handrail.toml", environ=environ)
 
 
 def lines_of(path: Path) -> list[str]:

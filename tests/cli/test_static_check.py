@@ -82,7 +82,8 @@ def test_a_package_and_an_installed_module_are_found(folder: Path) -> None:
 def test_a_python_file_is_counted_by_its_decorators_and_not_run(folder: Path) -> None:
     (folder / "many.py").write_text(
         "import handrail\nfrom handrail import tool\nopen('ran', 'w')\n"
-        "@tool\ndef a(): ...\n@tool(side_effects=True)\nasync def b(): ...\n@handrail.tool\ndef c(): ...\ndef d(): ...\n"
+        "@tool\ndef a(): ...\n@tool(side_effects=True)\nasync def b(): ...\n"
+        "@handrail.tool\ndef c(): ...\ndef d(): ...\n"
     )
 
     (found,) = lines(run("tools", "check", "--json", "many.py"))

@@ -18,7 +18,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -32,6 +32,7 @@ from handrail.core.invocation import Invocation
 from handrail.core.location import Location
 from handrail.standard.io import openat2 as kernel
 from handrail.standard.io.failures import told
+from handrail.standard.io.locations import located
 from handrail.standard.io.settings import IoSettings
 from handrail.standard.io.walk import FOLDER, open_root, walk
 
@@ -189,28 +190,13 @@ class Confined:
             while True:
                 try:
                     with self.opened(Place(place.root, "/".join(way) or "."), FOLDER) as folder:
-                        return self._located(folder, new, tree=tree)
+                        return located(self._roots.values(), folder, new, tree=tree)
                 except (FileNotFoundError, NotADirectoryError):
                     if not way or way[-1] == "..":
                         return None
                     new.insert(0, way.pop())
         except (OSError, ToolError):  # the call will be told
             return None
-
-    def _located(self, folder: int, names: Iterable[str] = (), *, tree: bool = False) -> Location | None:
-        """What has these names below an open folder."""
-        real = path_of_descriptor(folder)
-        if real is None:
-            return None
-        absolute = PurePosixPath(real, *names)
-        inside = sorted(
-            (root for root in self._roots.values() if absolute.is_relative_to(root.path)),
-            key=lambda root: -_length(root.path),
-        )
-        if not inside:
-            return None
-        found = tuple(f"{root.name}:{absolute.relative_to(root.path)}" for root in inside)
-        return Location(names=found, first=next(iter(self._roots)), absolute=str(absolute), tree=tree)
 
     def check_decided(self, place: Place, folder: int, name: str, *, on_the_way: bool = False) -> None:
         """Hold a change of a name in an open folder to what was decided on, or to a folder on the way there.
@@ -220,7 +206,7 @@ class Confined:
         """
         if place.decided is None:
             return
-        now = self._located(folder, (name,))
+        now = located(self._roots.values(), folder, (name,))
         decided = PurePosixPath(place.decided.absolute)
         if now is None or PurePosixPath(now.absolute) not in (decided, *(decided.parents if on_the_way else ())):
             raise ToolError(
@@ -324,19 +310,6 @@ class Confined:
                 continue
             return _nearest(folder, parts[depth], names)
         return ""
-
-
-def path_of_descriptor(descriptor: int) -> str | None:
-    """The path without links of what is open, as the kernel knows it; None if it has none any more, or the kernel does
-    not say."""
-    try:
-        if os.fstat(descriptor).st_nlink == 0:
-            return None
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-        path.encode()
-    except (OSError, UnicodeEncodeError):
-        return None
-    return path if path.startswith("/") else None
 
 
 def sync(folder: int) -> None:
