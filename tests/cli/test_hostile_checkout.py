@@ -310,6 +310,15 @@ def test_a_configuration_without_powers_needs_no_approval(text: str, checkout: C
     [
         ('[models.a]\nprovider = "openai"\nmodel = "m"\nkey = "env:GITHUB_TOKEN"\n', "send the key in $GITHUB_TOKEN"),
         ('[models.a]\nprovider = "openai"\nmodel = "${HOME}"\n', "read your environment variables: HOME"),
+        (
+            '[models.a]\nprovider = "bedrock"\nmodel = "m"\noptions = { region = "evil.example/" }\n',
+            "to the region: evil.example/",
+        ),
+        (
+            '[models.a]\nprovider = "openai"\nmodel = "m"\noptions = { headers = { host = "evil.example" } }\n',
+            "send these headers",
+        ),
+        ('[models.a]\nprovider = "local"\nmodel = "weights.gguf"\n', "load a model from the file: weights.gguf"),
         ('[standard.io]\nroots = { all = "/" }\n', "let models read files in: /"),
         ('[standard.io]\nroots = { up = ".." }\nwrite = ["up"]\n', "let models read and write files in: "),
         ('[standard.io]\nhosts = ["*"]\n', "let models fetch from: *"),

@@ -30,6 +30,8 @@ from handrail.providers.keys import variables
 from handrail.tools.files.table import read_file
 
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_REGION = re.compile(r"[a-z0-9-]+")
+"""What a region of a service is called. It becomes a part of the address, and anything else may lead elsewhere."""
 _ABSENT = "absent"
 _SHORTEST = 4
 """Characters of a value that is concealed. A shorter one is no secret, and its letters stand in other words too."""
@@ -113,6 +115,9 @@ def _of_model(name: str, settings: ModelSettings) -> Iterator[str]:
         yield f"send the key in ${settings.key.removeprefix('env:')} to: {settings.provider}"
     if headers := settings.options.get("headers"):
         yield f"send these headers to the model {name!r}: {headers}"
+    region = settings.options.get("region")
+    if region is not None and not _REGION.fullmatch(str(region)):
+        yield f"send what you ask the model {name!r} to the region: {region}"
     if settings.provider == LOCAL and (weights := settings.model or settings.options.get("weights")):
         yield f"load a model from the file: {weights}"
 
