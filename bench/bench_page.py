@@ -335,7 +335,10 @@ def opened() -> Iterator[Page]:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "handrail", "serve", "--json", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as node:
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+    approve = [sys.executable, "-m", "handrail", "approve", "--yes"]
+    subprocess.run(approve, cwd=folder, env=environment, capture_output=True, check=True)
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as node:
         try:
             assert node.stdout is not None
             yield str(json.loads(node.stdout.readline())["page"])

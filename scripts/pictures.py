@@ -73,7 +73,9 @@ def house(folder: Path, name: str, more: str = "") -> Path:
 @contextmanager
 def served(house: Path, **environment: str) -> Iterator[Said]:
     command = [sys.executable, "-m", "handrail", "serve", "--json", "--listen", "127.0.0.1:0"]
-    environment = {**os.environ, **environment}
+    environment = {**os.environ, "XDG_STATE_HOME": str(house.parent / "state"), **environment}
+    approve = [sys.executable, "-m", "handrail", "approve", "--yes"]
+    subprocess.run(approve, cwd=house, env=environment, capture_output=True, check=True)
     with subprocess.Popen(command, cwd=house, stdout=subprocess.PIPE, text=True, env=environment) as node:
         try:
             assert node.stdout is not None

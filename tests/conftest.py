@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 
 from hypothesis import HealthCheck, settings
 
@@ -12,6 +15,10 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same-everywhere"))
+
+# Approvals that tests give are never among those of whoever runs them.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="handrail-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and every child would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -28,9 +28,10 @@ def journal(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder has tools and a scripted model, and no journal yet."""
+def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder has tools and a scripted model, and no journal yet. Approvals are kept elsewhere."""
     monkeypatch.chdir(fill(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.syspath_prepend(tmp_path)  # so that what a command adds to the path is taken off again
     monkeypatch.delenv("HANDRAIL_JOURNAL", raising=False)
     monkeypatch.delenv("HANDRAIL_CONFIG", raising=False)

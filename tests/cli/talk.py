@@ -11,6 +11,7 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.approved import approve
 from tests.cli.scene import command, environment
 from tests.replies import HELLO, LOG_IN, PAY, calls
 
@@ -105,10 +106,11 @@ def fill(folder: Path) -> Path:
     return folder
 
 
-def configure(folder: Path, config: str = CONFIG) -> Path:
+def configure(folder: Path, config: str = CONFIG, **environ: str) -> Path:
+    """An ensemble and a configuration, which is approved."""
     (folder / "box.toml").write_text(ENSEMBLE, encoding="utf-8")
     (folder / "handrail.toml").write_text(config, encoding="utf-8")
-    return folder / "handrail.toml"
+    return approve(folder / "handrail.toml", environ=environ)
 
 
 def lines_of(path: Path) -> list[str]:

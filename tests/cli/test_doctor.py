@@ -93,11 +93,10 @@ def test_servers_are_told_of_and_not_started(folder: Path) -> None:
         enabled = false
     """
     configure(folder, CONFIG + servers)
-    home = {"XDG_STATE_HOME": str(folder / "home")}
-    new = states(**home)["server new"]
-    run("mcp", "approve", "new", "--yes", "--no-connect", env=home)
+    new = states()["server new"]
+    run("mcp", "approve", "new", "--yes", "--no-connect")
 
-    found = states(**home)
+    found = states()
 
     assert (new["state"], "handrail mcp approve new" in new["found"]) == ("warn", True)
     assert {name: found[f"server {name}"]["state"] for name in ("new", "gone", "poor", "off")} == {
@@ -120,7 +119,7 @@ def greet(server: socket.socket) -> None:
 def test_a_node_is_looked_at_without_being_started(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        configure(folder, CONFIG + NODE.format(port=port))
+        configure(folder, CONFIG + NODE.format(port=port), PASSWORD=KEY)
         greeting = threading.Thread(target=greet, args=(server,))
         greeting.start()
         good = states(PASSWORD=KEY, ATTIC_TOKEN=KEY, SPEECH=KEY)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.app.nodes import Place
+from tests.approved import approve
 from tests.cli.scene import command, environment, lines, run
 from tests.cli.talk import dialogue, fill
 from tests.mcp.servers.described import describe, starts, tool
@@ -87,7 +88,7 @@ def test_modules_beside_the_configuration_are_found_by_a_check_as_by_a_run(place
     (place.folder / "near.toml").write_text(
         '[ensemble]\nname = "near"\n[[invokers]]\nname = "look"\npython = "near:look"\n'
     )
-    place.config('ensembles = ["near.toml"]\n')
+    approve(place.config('ensembles = ["near.toml"]\n'))
 
     for words in (["tools", "list"], ["tools", "check"], ["tools", "check", "near.toml"]):
         done = _as_installed(*words)
@@ -318,9 +319,11 @@ def test_in_a_chat_a_changed_configuration_is_told_and_taken_up_by_a_new_run(pla
     head = 'default_model = "demo"\n[models.demo]\nprovider = "scripted"\nmodel = "script.toml"\n'
     (place.folder / "changing.py").write_text(
         "from pathlib import Path\n"
+        "from tests.approved import approve\n"
         "def change() -> str:\n"
         "    path = Path('handrail.toml')\n"
         "    path.write_text('ensembles = [\"box.toml\", \"more.toml\"]\\n' + path.read_text().partition('\\n')[2])\n"
+        "    approve(path)\n"
         "    return 'changed'\n"
     )
     box = '[ensemble]\nname = "{0}"\n[[invokers]]\nname = "{1}"\npython = "{2}"\nside_effects = false\n'
@@ -330,7 +333,7 @@ def test_in_a_chat_a_changed_configuration_is_told_and_taken_up_by_a_new_run(pla
         '[[reply]]\nwhen = "change"\ncalls = [{ name = "change" }]\n[[reply]]\nwhen = "change"\ntext = "Done."\n'
         '[[reply]]\nwhen = "hello"\ntext = "Hello!"\n'
     )
-    place.config('ensembles = ["box.toml"]\n' + head)
+    approve(place.config('ensembles = ["box.toml"]\n' + head))
 
     talked = run("chat", text="please change\n/tools\nhello\n/tools\n/reload\nhello\n/reload\n")
 

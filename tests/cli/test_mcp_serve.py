@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 
 from handrail.proof.read import Reader
 from tests.app.nodes import Place
+from tests.approved import approve
 from tests.cli.scene import command, environment
 from tests.mcp.servers.described import tool
 
@@ -184,6 +185,7 @@ async def test_a_tool_that_is_not_served_cannot_be_called_and_a_change_of_files_
         path.write_text(
             'ensembles = ["box.toml"]\n' + path.read_text().replace('["demo:look"]', '["demo:look", "box:*"]')
         )
+        approve(path, place.folder / "home")
         async with asyncio.timeout(30):
             await changed.wait()
         called = await connected.call_tool("dedent", {"text": "  hi"})

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from handrail.cli.root import root
+from tests.approved import approve
 from tests.cli.pages import commands
 from tests.cli.scene import run
 from tests.cli.talk import CONFIG, WITH, configure
@@ -50,7 +51,7 @@ def test_the_journal_of_the_configuration_is_written_to_and_looked_at(folder: Pa
 
 
 def test_a_configuration_can_be_named_before_or_after_the_command(folder: Path) -> None:
-    configure(folder).rename(folder / "other.toml")
+    approve(configure(folder).rename(folder / "other.toml"))
 
     for arguments in (("--config", "other.toml", "ask"), ("ask", "--config", "other.toml")):
         assert run(*arguments, "the sum?").stdout == "Let me see.\nIt is 3.\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from handrail.sandbox.jail import unavailable
+from tests.approved import approve
 from tests.cli.scene import lines, run
 
 BOX = """
@@ -42,6 +43,7 @@ def box(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "loud_tools.py").write_text(LOUD)
     (folder / "words.txt").write_text("quiet")
     (folder / "handrail.toml").write_text('ensembles = ["box.toml"]\n')
+    approve(folder / "handrail.toml")
     monkeypatch.delitem(sys.modules, "loud_tools", raising=False)
     return folder
 

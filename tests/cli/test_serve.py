@@ -20,6 +20,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import Result
 
+from tests.approved import approve
 from tests.bus.nats.certificates import Authority
 from tests.bus.nats.scene import nats_server
 from tests.cli.scene import environment, run
@@ -183,6 +184,7 @@ def test_a_worker_shows_the_certificate_of_its_configuration_and_so_does_who_cal
     authority.pair("node")
     named = 'nats_cert = "node.pem"\nnats_key = "node.key"\nnats_ca = "ca.pem"\n'
     (folder / "handrail.toml").write_text(CONFIG + named)
+    approve(folder / "handrail.toml")
     with nats_server(
         *("--tlsverify", "--tlscacert", str(authority.file), "--tlscert", str(certificate), "--tlskey", str(key))
     ) as server:

@@ -10,6 +10,7 @@ import pytest
 
 from handrail.bus.tokens.identity import Identity
 from handrail.bus.tokens.token import parse
+from tests.approved import approve
 from tests.bus.tokens.people import BOB
 from tests.cli.scene import lines, run
 
@@ -55,6 +56,7 @@ def test_a_key_is_made_once_and_its_id_is_shown(folder: Path) -> None:
 
 def test_the_configuration_says_where_the_key_is_and_which_community(folder: Path) -> None:
     (folder / "handrail.toml").write_text('[node]\nidentity = "my.key"\ncommunity = "street"\n')
+    approve(folder / "handrail.toml")
     run("identity", "new")
 
     assert Identity.load(folder / "my.key")

@@ -29,6 +29,7 @@ from handrail.proof.entry import Draft
 from handrail.proof.read import history
 from handrail.proof.writer import Writer
 from handrail.run.history import conversation_of
+from tests.approved import approve
 from tests.crash.service import Service
 
 Plan = dict[str, Any]
@@ -110,6 +111,7 @@ def fill(folder: Path, port: int, plan: Plan) -> None:
     (folder / "handrail.toml").write_text(CONFIG.format(port=port, name=folder.name))
     (folder / "tools.py").write_text(TOOLS)
     (folder / "plan.json").write_text(json.dumps(plan))
+    approve(folder / "handrail.toml")
 
 
 def deadly(plan: Plan) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.approved import approve
 from tests.docs.clerk import service_of
 from tests.docs.pages import ROOT, Page, matches, pages, read_page
 from tests.docs.running import run_page
@@ -59,6 +60,7 @@ def test_a_program_in_docs_examples_runs_from_any_folder_and_leaves_it_as_it_was
 def test_the_shop_of_the_pictures_works(tmp_path: Path) -> None:
     house = tmp_path / "house"
     shutil.copytree(ROOT / "docs" / "examples" / "house", house, ignore=shutil.ignore_patterns("__pycache__"))
+    approve(house / "handrail.toml", tmp_path)
 
     done = subprocess.run(
         [sys.executable, "-m", "handrail", "ask", "--yes", "We need 20 umbrellas."],

@@ -37,6 +37,7 @@ from handrail.run.history import conversation_of
 from handrail.run.runner import Runner
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
+from tests.approved import approve
 from tests.cli.scene import command, environment
 from tests.faults import held_tools
 from tests.providers.openai_chat.streams import chunk
@@ -206,6 +207,7 @@ async def test_21_ctrl_c_in_a_terminal_hangs_up_on_the_model_and_says_how_to_go_
     reply = streamed(sse(chunk({"content": "Hel"})), HOLD)
     async with asyncio.timeout(PATIENCE), serving(reply) as server:
         (tmp_path / "handrail.toml").write_text(CONFIG.format(url=server.url))
+        approve(tmp_path / "handrail.toml")
         process = on_terminal(theirs, tmp_path)
         os.close(theirs)
         await server.holding.wait()

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.approved import approve
+
 
 class Served:
     """It serves while the block runs; `kill` and `start` do what a crash and a person do. The port stays the same."""
@@ -17,6 +19,8 @@ class Served:
         self._folder = folder
         self._state = state
         self._options = options
+        if (config := folder / "handrail.toml").exists():
+            approve(config, state)
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
         self.token = ""

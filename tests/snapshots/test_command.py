@@ -13,6 +13,7 @@ import pytest
 from handrail.core.errors import UsageError
 from handrail.snapshots.catalogue import Catalogue
 from handrail.snapshots.write import check_snapshots, write_snapshots
+from tests.approved import approve
 from tests.cli.scene import lines, run
 from tests.mcp.servers.described import command, describe, tool
 from tests.snapshots.cases import TWO
@@ -49,6 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     (tmp_path / "handrail.toml").write_text(CONFIG)
     (tmp_path / "box.py").write_text(BOX)
+    approve(tmp_path / "handrail.toml")
     return tmp_path
 
 
@@ -152,6 +154,7 @@ def test_what_goes_wrong_is_one_line_and_nothing_is_written(
 
 def test_a_node_whose_server_is_not_there_is_not_written_by_half(folder: Path) -> None:
     (folder / "handrail.toml").write_text(f'{CONFIG}\n[mcp.files]\ncommand = "no-such-program-anywhere"\n')
+    approve(folder / "handrail.toml")
     result = run("sync-capabilities", "--out", "made")
 
     assert (result.exit_code, (folder / "made").exists()) == (1, False)
@@ -162,6 +165,7 @@ def test_a_server_that_is_used_for_the_first_time_is_written(folder: Path, monke
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     started = json.dumps(command(describe(folder / "demo.json", tool("look"))))
     (folder / "handrail.toml").write_text(f"{CONFIG}\n[mcp.demo]\ncommand = {started}\n")
+    approve(folder / "handrail.toml")
     run("mcp", "approve", "demo", "--yes", "--no-connect")
 
     result = run("sync-capabilities", "--out", "made")

@@ -24,6 +24,7 @@ from handrail.tui.app import Tui
 from handrail.tui.card import Card
 from handrail.tui.prompt import Prompt
 from handrail.tui.question import Ask
+from tests.approved import approve
 from tests.replies import HELLO, LOG_IN, PAY, calls
 
 PATIENCE = 30
@@ -131,6 +132,7 @@ def fill(folder: Path) -> Path:
     (folder / "tui_tools.py").write_text(TOOLS.format(hostile=HOSTILE), encoding="utf-8")
     (folder / "script.toml").write_text(SCRIPT, encoding="utf-8")
     (folder / "handrail.toml").write_text(CONFIG, encoding="utf-8")
+    approve(folder / "handrail.toml")
     return folder
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from handrail.cli.checks import Check
+from handrail.cli.config_approval import is_approved
 from handrail.cli.groups import one_line
 from handrail.cli.text import count
 from handrail.config.network import ServiceSettings
@@ -35,8 +36,10 @@ def check_network(config: Config, journal: Path, environ: Mapping[str, str] = os
     yield from _tokens(journal)
     for name, peer in node.peers.items():
         yield _key(f"peer {name}", peer.url, peer.token, environ)
-    if node.nats is not None:
+    if node.nats is not None and is_approved(config):
         yield _nats(node.nats)
+    elif node.nats is not None:
+        yield Check("warn", "nats", "not looked for, because the configuration is not approved")
     yield from _services(config.services, environ)
 
 

@@ -17,19 +17,19 @@ from handrail.app import SCRIPTED, Person
 from handrail.app.node import prefix_for
 from handrail.app.parts import Around, close_all, make_server, standard
 from handrail.app.person import unpinned
+from handrail.cli.config_approval import require_approval
 from handrail.cli.consent import person_here
 from handrail.cli.groups import one_line
+from handrail.cli.look import looked_at
 from handrail.config.approvals import unapproved
 from handrail.config.load import read_config
-from handrail.config.tools import importable, load_tools
 from handrail.config.values import STANDARD_SET, Config
 from handrail.core.errors import ConfigError, DuplicateTool, HandrailError
 from handrail.execute.confirm import DeferAll
-from handrail.execute.isolation.check import check_place
 from handrail.faces.create import service_names
 from handrail.mcp.values import Stdio
 from handrail.tools.ensemble import Ensemble
-from handrail.tools.files.mistakes import all_mistakes, ensemble_mistakes
+from handrail.tools.files.mistakes import all_mistakes
 from handrail.tools.files.table import read_file
 from handrail.tools.lives import prepare_all
 from handrail.tools.registry import registered
@@ -56,7 +56,11 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def check_node(path: Path, *, connect: bool) -> list[Finding]:
-    """All there is to say of a configuration. Servers are only looked at, unless they are to be connected."""
+    """All there is to say of a configuration. Servers are only looked at, unless they are to be connected.
+
+    Raises:
+        UsageError: They are to be, and the configuration is not approved.
+    """
     try:
         top = read_file(path)
     except ConfigError as error:
@@ -65,6 +69,8 @@ def check_node(path: Path, *, connect: bool) -> list[Finding]:
     own = [Finding.of(path.name, error) for error in sorted(mistakes, key=_line)]
     if config is None:
         return own
+    if connect:
+        require_approval(config)
     ensembles: list[Ensemble] = []
     found = [*_files(config, ensembles), *_standard(config, ensembles)]
     found += asyncio.run(_servers(config, ensembles, connect))
@@ -82,19 +88,13 @@ def _line(error: ConfigError) -> int:
 
 
 def _files(config: Config, ensembles: list[Ensemble]) -> Iterator[Finding]:
-    folder = config.file.absolute().parent if config.file else Path.cwd()
-    importable(folder)
     for file in config.ensembles:
         try:
-            if mistakes := ensemble_mistakes(file)[1]:
-                yield from (Finding.of(file.name, error) for error in mistakes)
-                continue
-            loaded = load_tools(str(file), folder)
-            tools = registered(*loaded)
-            for tool in tools:
-                check_place(tool)
-            yield Finding(what=file.name, tools=len(tools))
-            ensembles += loaded
+            found = looked_at(file, config.file)
+            yield from (Finding.of(file.name, error) for error in found.mistakes)
+            if not found.mistakes:
+                yield Finding(what=file.name, tools=len(found.tools))
+                ensembles.append(found.item)
         except HandrailError as error:
             yield Finding.of(file.name, error)
 

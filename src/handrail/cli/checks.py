@@ -18,15 +18,15 @@ from handrail.app.person import shown
 from handrail.cli.check_node import noticed
 from handrail.cli.consent import person_here
 from handrail.cli.groups import one_line
+from handrail.cli.look import looked_at
 from handrail.cli.text import count, visible
 from handrail.cli.view import answer, answer_json
+from handrail.config.approvals import Approvals
+from handrail.config.powers import powers_of
 from handrail.config.rlm import RlmSettings
-from handrail.config.tools import load_tools
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import HandrailError
 from handrail.core.installation import install_command
-from handrail.execute.isolation.check import check_place
-from handrail.tools.registry import registered
 
 State = Literal["ok", "warn", "fail"]
 _STATES: Mapping[str, State] = {"ok": "ok", "warn": "warn", "wrong": "fail"}
@@ -97,13 +97,29 @@ def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> Ch
     return Check("fail", what, f"{settings.provider}; no key", f"set the environment variable {' or '.join(wanted)}")
 
 
+def check_approval(config: Config) -> Iterator[Check]:
+    """Whether the configuration may be used, and what it would do."""
+    from handrail.cli.config_approval import approve_command
+
+    powers = powers_of(config)
+    if config.file is None or not powers.lines:
+        return
+    why = Approvals.here().missing_approval(config.file, powers)
+    if why is None:
+        yield Check("ok", "approval", "the configuration is approved")
+    else:
+        would = f"the configuration is not used: {why}; it would {'; '.join(powers.lines)}"
+        yield Check("warn", "approval", would, f"look at it, and run: {approve_command(config.file)}")
+
+
 def check_tools(config: Config) -> Iterator[Check]:
+    """The tools of ensembles, as their files describe them. Python is looked up in its text, and not imported."""
     for path in config.ensembles:
         try:
-            tools = registered(*load_tools(str(path), config.file.absolute().parent if config.file else None))
-            for tool in tools:
-                check_place(tool)
-            yield Check("ok", f"tools {path.name}", count(len(tools), "tool"))
+            found = looked_at(path, config.file)
+            if found.mistakes:
+                raise found.mistakes[0]
+            yield Check("ok", f"tools {path.name}", count(len(found.tools), "tool"))
         except HandrailError as error:
             yield Check("fail", f"tools {path.name}", one_line(error), f"run: handrail tools check {path}")
 

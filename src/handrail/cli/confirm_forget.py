@@ -9,7 +9,7 @@ import click
 from handrail.cli import text
 from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
-from handrail.cli.setup import Setup, configured
+from handrail.cli.setup import Setup, configured_unapproved
 from handrail.cli.view import answer, answer_json
 from handrail.config.load import find_config
 from handrail.core.errors import HandrailError, UsageError
@@ -26,7 +26,7 @@ def _rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 @click.command("forget", epilog=examples("handrail confirm forget 'allow io:write_file@sha256:4f1c0a2b77d3 path=a.md'"))
 @click.argument("rule", shell_complete=_rules)
-@configured
+@configured_unapproved
 def command(setup: Setup, rule: str) -> None:
     """Take back the standing RULE, as `handrail confirm rules` shows it.
 

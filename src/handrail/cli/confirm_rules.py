@@ -7,12 +7,12 @@ import click
 from handrail.cli import text
 from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
-from handrail.cli.setup import Setup, configured
+from handrail.cli.setup import Setup, configured_unapproved
 from handrail.cli.view import answer, answer_json, is_terminal, tell
 
 
 @click.command("rules", epilog=examples("handrail confirm rules", "handrail confirm rules --json | jq -r .rule"))
-@configured
+@configured_unapproved
 def command(setup: Setup) -> None:
     """List your standing rules for this configuration, in the order in which they are asked.
 

@@ -10,6 +10,7 @@ import click
 from handrail.cli.check_network import check_network
 from handrail.cli.checks import (
     Check,
+    check_approval,
     check_extras,
     check_journal,
     check_local,
@@ -40,7 +41,7 @@ def command(view: View, config: Path | None) -> None:
 
     Python, extras, the configuration, keys (whether they are set, never what they are), where code of models runs,
     tools, MCP servers, the embedded model, the journal; of a node its key, its tokens, the NATS server and what its
-    services have. No server is started; handrail mcp list does that. Exit code 1 means that something fails.
+    services have. No server is started and no Python of a file is imported. Exit code 1 means that something fails.
     """
     print_checks(_all(view, config or view.config), as_json=view.as_json)
 
@@ -57,11 +58,16 @@ def _all(view: View, named: Path | None) -> Iterator[Check]:
         yield Check("ok", "configuration", said)
     except HandrailError as error:
         yield Check("fail", "configuration", one_line(error), "mend it there")
+    yield from check_approval(config)
     yield from check_models(config)
     yield from check_rlm(config)
     yield from check_tools(config)
     yield from check_servers(config)
     yield from check_local()
-    journal = Setup(view, config).journal
+    try:
+        journal = Setup(view, config).journal
+    except HandrailError as error:
+        yield Check("fail", "journal", one_line(error))
+        return
     yield from check_journal(journal)
     yield from check_network(config, journal)

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from handrail.cli import text
+from handrail.cli.config_approval import keeping_approval
 from handrail.cli.groups import examples
-from handrail.cli.setup import Setup, configured
+from handrail.cli.setup import Setup, configured_unapproved
 from handrail.cli.view import answer, answer_json, tell
 from handrail.config.foreign import add_servers, find_foreign, read_foreign, to_toml
 from handrail.config.load import NAME
@@ -26,7 +27,7 @@ from handrail.core.errors import UsageError
 @click.argument("source", metavar="FILE|claude|vscode|cursor")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this server; can be given several times.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
-@configured
+@configured_unapproved
 def command(setup: Setup, source: str, only: tuple[str, ...], dry_run: bool) -> None:
     """Take over the MCP servers that a FILE of another program describes, or that program's own file.
 
@@ -41,7 +42,8 @@ def command(setup: Setup, source: str, only: tuple[str, ...], dry_run: bool) -> 
         raise UsageError(f"{path} has no server {', '.join(map(repr, sorted(missing)))}")
     target = setup.config.file or Path.cwd() / NAME
     if servers and not dry_run:
-        add_servers(target, servers)
+        with keeping_approval(setup.config, target):
+            add_servers(target, servers)
     for each in servers:
         if setup.view.as_json:
             answer_json({"server": each.name, "table": each.table, "variables": each.variables, "notes": each.notes})

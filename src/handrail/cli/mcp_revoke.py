@@ -8,7 +8,7 @@ from handrail.cli import text
 from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
 from handrail.cli.mcp_servers import complete_servers, file_of
-from handrail.cli.setup import Setup, configured
+from handrail.cli.setup import Setup, configured_unapproved
 from handrail.cli.view import answer, answer_json
 from handrail.core.errors import UsageError
 from handrail.mcp.values import Http
@@ -16,7 +16,7 @@ from handrail.mcp.values import Http
 
 @click.command("revoke", epilog=examples("handrail mcp revoke time"))
 @click.argument("name", shell_complete=complete_servers)
-@configured
+@configured_unapproved
 def command(setup: Setup, name: str) -> None:
     """Take back the approval of the server of this NAME, and forget its tools and its sign-in.
 

@@ -26,6 +26,7 @@ _COMMANDS = {
     "identity": ("handrail.cli.identity", "The key of this node, and the id that others know it by."),
     "proof": ("handrail.cli.proof", "Look at the record of what ran, and prove it."),
     "confirm": ("handrail.cli.confirm", "Answer the calls that wait for a person's word."),
+    "approve": ("handrail.cli.config_approve", "Look at what the configuration would do, and allow it."),
     "probe": ("handrail.cli.probe", "Put the same tool prompts to every model, and compare."),
     "doctor": ("handrail.cli.doctor", "Look whether everything is in order, and say what to do."),
     "sync-capabilities": (

@@ -15,6 +15,7 @@ import click
 from handrail.app import Adjust, AllowAll, Ask, Person, Wanted, model_names, settings_of
 from handrail.cli.answers import login_name
 from handrail.cli.approve import TerminalApprover
+from handrail.cli.config_approval import check_approved, require_approval
 from handrail.cli.consent import person_here
 from handrail.cli.place import journal_to_write
 from handrail.cli.view import View, common
@@ -94,7 +95,20 @@ class Chosen:
 
 
 def configured(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that all have, and `--config`, as a `Setup`."""
+    """Give a command the options that all have, and `--config`, as a `Setup`. Its configuration is approved, now and
+    whenever it is read anew."""
+
+    def approved(setup: Setup, **options: Any) -> None:
+        require_approval(setup.config)
+        function(replace(setup, adjust=check_approved), **options)
+
+    functools.update_wrapper(approved, function)
+    return configured_unapproved(approved)
+
+
+def configured_unapproved(function: Callable[..., None]) -> Callable[..., None]:
+    """As `configured`, for a command that only looks at the configuration: it imports, starts, obeys and sends
+    nothing that the file names."""
 
     def with_setup(view: View, config: Path | None, **options: Any) -> None:
         named = config or view.config

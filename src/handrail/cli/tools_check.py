@@ -9,14 +9,11 @@ import click
 from handrail.cli import text
 from handrail.cli.check_node import Finding, check_node
 from handrail.cli.groups import examples
+from handrail.cli.look import looked_at
 from handrail.cli.view import Column, View, answer_json, common, table, tell
 from handrail.config.load import find_config
-from handrail.config.tools import importable, load_tools
-from handrail.core.errors import ConfigError, HandrailError
-from handrail.execute.isolation.check import check_place
-from handrail.tools.files.mistakes import ensemble_mistakes, tool_mistakes
-from handrail.tools.files.table import read_file
-from handrail.tools.registry import registered
+from handrail.core.errors import HandrailError, UsageError
+from handrail.tools.files.static import tools_in_source
 
 _COLUMNS = (Column("file"), Column("state"), Column("tools", right=True), Column("problem"))
 _STYLES = {"ok": "green", "wrong": "red", "warn": "yellow"}
@@ -37,8 +34,9 @@ _STYLES = {"ok": "green", "wrong": "red", "warn": "yellow"}
 def command(view: View, files: tuple[str, ...], connect: bool, config: Path | None) -> None:
     """Check every one of these FILES, or the whole configuration, and say what is wrong where.
 
-    Keys and values, schemas, functions, names, servers; every mistake, with file, line and key. Nothing is called, and
-    no server is started without --connect. Exit code 1 means that something is wrong.
+    Keys and values, schemas, functions, names, servers; every mistake, with file, line and key. Python is looked up in
+    its text and never imported, so it is safe to check what you do not trust. Nothing is called, and no server is
+    started without --connect. Exit code 1 means that something is wrong.
     """
     if files:
         found = [finding for file in files for finding in _checked(file)]
@@ -69,21 +67,16 @@ def command(view: View, files: tuple[str, ...], connect: bool, config: Path | No
 
 def _checked(file: str) -> list[Finding]:
     try:
-        if found := _mistakes(Path(file)):
-            return [Finding.of(file, error) for error in found]
-        tools = registered(*load_tools(file))
-        for tool in tools:
-            check_place(tool)
-        return [Finding(what=file, tools=len(tools))]
+        if Path(file).suffix == ".py":
+            return [Finding(what=file, tools=tools_in_source(Path(file)))]
+        if Path(file).suffix != ".toml":
+            raise UsageError(f"{file}: only files are checked, and this is none; write FILE.toml or FILE.py")
+        found = looked_at(Path(file))
+        if found.mistakes:
+            return [Finding.of(file, error) for error in found.mistakes]
+        return [Finding(what=file, tools=len(found.tools))]
     except HandrailError as error:
         return [Finding.of(file, error)]
-
-
-def _mistakes(path: Path) -> list[ConfigError]:
-    if path.suffix != ".toml":
-        return []
-    importable(Path.cwd())
-    return ensemble_mistakes(path)[1] if "ensemble" in read_file(path) else tool_mistakes(path)
 
 
 def _row(finding: Finding) -> tuple[str, ...]:

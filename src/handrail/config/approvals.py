@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from handrail.config.approved_configs import ConfigApprovals
 from handrail.config.remembered import Approval, key_of
-from handrail.config.rules import StandingRules
 from handrail.core.canonical import digest
 from handrail.mcp.values import Endpoint, Http, RemoteTool, Stdio
 
@@ -48,8 +48,8 @@ def binding(endpoint: Endpoint) -> str:
             return digest({"url": url, "headers": dict(headers)})
 
 
-class Approvals(StandingRules):
-    """The words on servers, and the standing rules beside them in the same file."""
+class Approvals(ConfigApprovals):
+    """The approvals of servers, with those of configurations and the standing rules in the same file."""
 
     def of(self, config: Path, server: str) -> Approval | None:
         """What was approved of a server, if anything was."""

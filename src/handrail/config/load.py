@@ -11,6 +11,7 @@ from handrail.config.kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEX
 from handrail.config.mcp import read_serve, read_servers, refuse_secrets
 from handrail.config.network import read_node, read_services
 from handrail.config.nodes import McpSettings, ServeSettings
+from handrail.config.ownership import check_owner
 from handrail.config.rlm import read_rlm
 from handrail.config.standard import read_standard
 from handrail.config.text import KEY, filled
@@ -90,7 +91,7 @@ def find_config(named: Path | None, start: Path, environ: Mapping[str, str] = os
     """The file that is named, here or by HANDRAIL_CONFIG; else `handrail.toml` in this folder or the nearest above.
 
     Raises:
-        UsageError: One is named, and is not there.
+        UsageError: One is named, and is not there; or the one that is found could be another user's work.
     """
     if named is None and environ.get(VARIABLE):
         named = Path(environ[VARIABLE])
@@ -98,8 +99,11 @@ def find_config(named: Path | None, start: Path, environ: Mapping[str, str] = os
         if not os.path.isfile(named):
             raise UsageError(f"there is no configuration at {str(named)!r}; check --config, or ${VARIABLE}")
         return named
-    found = (folder / NAME for folder in (start, *start.parents))
-    return next((path for path in found if os.path.isfile(path)), None)
+    paths = (folder / NAME for folder in (start, *start.parents))
+    found = next((path for path in paths if os.path.isfile(path)), None)
+    if found is not None:
+        check_owner(found, environ)
+    return found
 
 
 def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Config:

@@ -1,4 +1,4 @@
-"""The file of what a person has said once and for all: about MCP servers, and as standing rules.
+"""The file of what a person has approved: configurations, MCP servers, and standing rules.
 
 It is a file of the user, never one beside a project's configuration, which anybody who
 can change a project could change too.
@@ -36,8 +36,22 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its tools as they were described; None until it was first connected."""
 
 
+class ConfigApproval(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A person's approval of what one configuration would do beyond the defaults."""
+
+    binds: str
+    """The digest of its powers and of every file that decides them."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The digest of each of those files by its path, to say later which of them changed."""
+    at: int = 0
+    """Milliseconds since 1970."""
+    by: str = ""
+
+
 class Book(Struct, frozen=True, omit_defaults=True):
     version: int = 1
+    configs: dict[str, ConfigApproval] = field(default_factory=dict)
+    """By the path of the configuration file."""
     servers: dict[str, dict[str, Approval]] = field(default_factory=dict)
     """By the path of the configuration file, then by the name of the server."""
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from handrail.config.ensemble_powers import names_python
 from handrail.config.values import STANDARD_SET, Config
 from handrail.core.errors import UsageError, describe
 from handrail.tools.ensemble import Ensemble
@@ -50,7 +51,7 @@ def files_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
         return ()
     if wanted:
         return tuple(item for each in wanted for item in load_tools(each))
-    if config.file is not None:
+    if config.file is not None and names_python(config.ensembles):
         importable(config.file.absolute().parent)
     return tuple(load_ensemble(path) for path in config.ensembles)
 

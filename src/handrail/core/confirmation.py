@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from handrail.core.canonical import digest
+from handrail.core.location import Locations
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,9 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     """Why a person is asked although a standing word may cover the call; then only a new word will do."""
     form: dict[str, Any] | None = None
     """A schema, where values are asked for and no word: `Edit` brings them, `Allow` takes `arguments` as they are."""
+    locations: Locations = {}
+    """Where arguments lead that are paths, as the tool has resolved them: rules go by these and not by the spelling.
+    None where that cannot be told."""
     meant: tuple[str, ...] | None = None
     """Where somebody outside asks in mid-call: the runs that they may ask for, several if they do not say for which."""
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
+from handrail.core.location import Location
 
 Report = Callable[[float | None, float | None, str], None]
 Hold = Callable[[int], None]
 Nested = Callable[[str, dict[str, Any], tuple[str, ...] | None, str], Awaitable[ToolResult]]
 
+_NOWHERE: Mapping[str, Location | None] = MappingProxyType({})
+
 
 class Invocation:
     """The call, its checked arguments, and everything its caller passed along. Nothing reaches a tool otherwise."""
 
-    __slots__ = ("_hold", "_nested", "_report", "arguments", "call", "context", "idempotency_key")
+    __slots__ = ("_hold", "_nested", "_report", "arguments", "call", "context", "idempotency_key", "locations")
 
     def __init__(
         self,
@@ -25,6 +29,7 @@ class Invocation:
         arguments: dict[str, Any],
         context: Context,
         idempotency_key: str = "",
+        locations: Mapping[str, Location | None] = _NOWHERE,
         *,
         report: Report | None = None,
         nested: Nested | None = None,
@@ -34,6 +39,9 @@ class Invocation:
         self.context = context
         self.idempotency_key = idempotency_key
         """The same for every attempt at this call and for no other: pass it on to services that take one."""
+        self.locations = locations
+        """Where paths among the arguments led when the call was decided on. A handler that finds them elsewhere when
+        it opens them refuses the call. Empty where nothing was decided."""
         self._report = report
         self._nested = nested
         self._hold: Hold | None = None

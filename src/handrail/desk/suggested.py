@@ -7,6 +7,7 @@ about again. One that a rule cannot say exactly is not offered.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,10 +24,19 @@ _PLACES = ("path", "file", "folder", "dir", "url", "uri", "to", "target", "name"
 
 
 def suggested(question: Confirmation, secrets: frozenset[str]) -> tuple[str, ...]:
-    """Rules as they are written, each of which covers the question."""
-    said = {name: _pattern(value) for name, value in question.arguments.items() if name not in secrets}
+    """Rules as they are written, each of which covers the question. None where a path climbs, or leads nobody knows
+    where: a rule for it would be for another place than it seems."""
+    values = {name: value for name, value in question.arguments.items() if name not in secrets}
+    if any(name not in question.locations and _climbs(value) for name, value in values.items()):
+        return ()
+    if None in question.locations.values():
+        return ()
+    values |= {name: place.canonical for name, place in question.locations.items() if place is not None}
+    said = {name: _pattern(value) for name, value in values.items()}
     exact = {name: pattern for name, pattern in said.items() if pattern is not None}
-    places = {name: pattern for name, pattern in exact.items() if _is_place(name, pattern)}
+    places = {
+        name: pattern for name, pattern in exact.items() if name in question.locations or _is_place(name, pattern)
+    }
     folders = {name: _beside(pattern) for name, pattern in places.items() if posixpath.dirname(pattern).strip("/")}
     tool = f"{question.tool}@{question.definition[:_DIGITS]}" if question.definition else question.tool
     wanted: tuple[dict[str, str], ...] = (exact, places, folders, {})
@@ -52,6 +62,18 @@ def _pattern(value: Any) -> str | None:
     if not text or len(text) > _LONGEST or _WILD & set(text) or not text.isprintable() or " " in text:
         return None
     return text
+
+
+def _climbs(value: Any) -> bool:
+    """Whether a value, or one in it, is a path that goes up with `..`."""
+    match value:
+        case str():
+            return ".." in re.split(r"[/\\:]", value)
+        case dict():
+            return any(map(_climbs, value.values()))
+        case list() | tuple():
+            return any(map(_climbs, value))
+    return False
 
 
 def _is_place(name: str, pattern: str) -> bool:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe
+from handrail.core.location import Locations
 from handrail.core.redact import unsaid
 from handrail.execute.bound import cut
 from handrail.execute.isolation.work import HandlerRaised
@@ -38,6 +39,7 @@ class Attempt:
         "entry",
         "grant",
         "key",
+        "locations",
         "ran",
         "recorder",
         "resource",
@@ -58,6 +60,8 @@ class Attempt:
         self.entry: Entry | None = None
         """What it holds while it runs."""
         self.grant: str | None = None
+        self.locations: Locations = {}
+        """Where paths among the arguments led when the call was decided on."""
         self.key = ""
         self.ran = False
         self.cancelled = False

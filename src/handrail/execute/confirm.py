@@ -11,6 +11,7 @@ from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Defer, Deny, Edit, binding
 from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, UsageError
 from handrail.core.events import ConfirmationRequested
+from handrail.core.location import Locations
 from handrail.core.ports import Approver
 from handrail.core.redact import mask_fields
 from handrail.execute.changes import changes
@@ -44,9 +45,16 @@ class Confirmer:
         self._approver = approver
 
     async def confirm(
-        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], recorder: Recorder, why: str = ""
+        self,
+        tool: Tool,
+        call: ToolCall,
+        arguments: dict[str, Any],
+        recorder: Recorder,
+        why: str = "",
+        locations: Locations | None = None,
     ) -> Granted:
-        """Return when the call may run; `why` is a reason for which no standing word will do.
+        """Return when the call may run; `why` is a reason for which no standing word will do. Rules on paths go by
+        `locations`.
 
         Raises:
             Denied: Somebody said no.
@@ -65,6 +73,7 @@ class Confirmer:
         nonce = recorder.new_id("nonce") if known is None else known.nonce
         why = "; ".join(filter(None, (_changed(tool, call, definition, ledger), why)))
         question = _question(tool, call, arguments, request, nonce, recorder, definition, why)
+        question = msgspec.structs.replace(question, locations=locations or {})
         if request is None:
             request = await self._ask(question, tool, nonce, recorder)
         match await self._approver.decide(question):

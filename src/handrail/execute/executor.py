@@ -31,6 +31,7 @@ from handrail.execute.doubt import check_same, honest, reconciled
 from handrail.execute.entries import amended, asked, settled
 from handrail.execute.isolation.check import check_place
 from handrail.execute.keeper import Keeper
+from handrail.execute.locate import located
 from handrail.execute.perform import Performer
 from handrail.execute.policy import Policy
 from handrail.execute.untrusted import from_outside, suspicion
@@ -204,10 +205,12 @@ class Executor(Keeper):
         """What the tool takes is told without the time in which a person thought about it."""
         asked = self._clock.monotonic()
         try:
-            granted = await self._confirmer.confirm(tool, attempt.call, attempt.arguments, attempt.recorder, why)
+            found = await located(tool, attempt.arguments)
+            granted = await self._confirmer.confirm(tool, attempt.call, attempt.arguments, attempt.recorder, why, found)
         finally:
             attempt.waited = self._clock.monotonic() - asked
         attempt.grant = granted.request
+        attempt.locations = found if granted.arguments == attempt.arguments else {}
         attempt.take(granted.arguments)
         return granted.warnings
 

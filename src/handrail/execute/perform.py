@@ -106,6 +106,7 @@ class Performer:
             attempt.arguments,
             attempt.context,
             attempt.key,
+            attempt.locations,
             report=progress.report,
             nested=partial(_from_thread, asyncio.get_running_loop(), self._nested, attempt)
             if tool.isolation == "thread"

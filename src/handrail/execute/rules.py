@@ -5,8 +5,9 @@
     deny  *:delete_*
     allow mail:send@sha256:4f1c0a2b77d3
 
-Where nobody can tell what an argument names (a path that climbs out with `..`, a
-NUL), an `allow` does not cover it and a `deny` does. A rule with the digest of a
+A path of a tool that resolves its paths, as those of `io` do, is compared by where it
+leads: `path_rules` has the forms. Where nobody can tell what an argument names (a path
+that climbs out with `..`, a NUL), an `allow` does not cover it and a `deny` does. A rule with the digest of a
 definition, or its first digits, is for the tool as it was then: once its words
 change, an `allow` no longer covers it, and a person is asked.
 """
@@ -25,7 +26,9 @@ from msgspec.structs import replace
 from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
 from handrail.core.errors import UsageError
+from handrail.core.location import Location
 from handrail.core.ports import Approver
+from handrail.execute import path_rules
 from handrail.execute.confirm import DeferAll
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{12,64}")
@@ -66,10 +69,24 @@ class Rule(Struct, frozen=True):
         plain = question.tool.rpartition(":")[2]
         if not any(fnmatchcase(name, self.tool) for name in (question.tool, plain)):
             return False
-        return all(
-            name in question.arguments and self._fits(question.arguments[name], pattern)
-            for name, pattern in self.arguments
-        )
+        return all(self._argument_fits(question, name, pattern) for name, pattern in self.arguments)
+
+    def _argument_fits(self, question: Confirmation, name: str, pattern: str) -> bool:
+        """A path goes by where it leads. `path` stands for every path of a tool that calls its own otherwise."""
+        locations = question.locations
+        if name == "path" and name not in question.arguments and locations:
+            fits = [self._place_fits(location, pattern) for location in locations.values()]
+            return any(fits) if self.decision == "deny" else all(fits)
+        if name not in question.arguments:
+            return False
+        if name in locations:
+            return self._place_fits(locations[name], pattern)
+        return self._fits(question.arguments[name], pattern)
+
+    def _place_fits(self, location: Location | None, pattern: str) -> bool:
+        if location is None:
+            return self.decision == "deny" or pattern == path_rules.ANYWHERE
+        return (path_rules.reaches if self.decision == "deny" else path_rules.covers)(pattern, location)
 
     def _fits(self, value: Any, pattern: str) -> bool:
         """Of a list, every item must fit to be allowed, and any item that fits is denied."""
@@ -114,7 +131,7 @@ def _matches(value: Any, pattern: str) -> bool | None:
     text, pattern = _normal(written), _normal(pattern)
     if pattern != "**" and _climbs(text) != _climbs(pattern):
         return None if _climbs(text) else False
-    found = _glob(pattern).fullmatch(text) is not None
+    found = path_rules.glob_of(pattern).fullmatch(text) is not None
     return None if found and text == "." and pattern not in (".", "**") else found  # `*` is in a folder, not the folder
 
 
@@ -129,9 +146,3 @@ def _climbs(path: str) -> int:
     """How many folders up a path begins."""
     steps = path.split("/")
     return next((count for count, step in enumerate(steps) if step != ".."), len(steps))
-
-
-def _glob(pattern: str) -> re.Pattern[str]:
-    pieces = re.split(r"(\*\*|\*|\?)", pattern)
-    wild = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(wild.get(piece, re.escape(piece)) for piece in pieces), re.DOTALL)

@@ -14,6 +14,7 @@ from handrail.core.canonical import digest
 from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.location import Locations
 from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import Binding, ToolDefinition
@@ -22,6 +23,7 @@ from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
 
 Isolation = Literal["loop", "thread", "process", "sandbox"]
+Locate = Callable[[Mapping[str, Any]], Locations]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Options(TypedDict, total=False):
     sandbox: SandboxAccess | None
     concurrency: int | None
     resource: Callable[[Mapping[str, Any]], Hashable] | None
+    locate: Locate | None
     retry: Retry | None
     max_output: int | None
     repair: bool
@@ -85,6 +88,9 @@ class Tool:
     """At most so many calls of this tool at once."""
     resource: Callable[[Mapping[str, Any]], Hashable] | None = None
     """Names what a call touches: two writers of one resource never overlap, and a write forgets its reads."""
+    locate: Locate | None = None
+    """Resolves the arguments that are paths, by name. Rules go by where they lead, and `Invocation.locations` tells
+    the handler what was decided on. It may wait for the disk, so it is called in a thread."""
     retry: Retry | None = None
     max_output: int | None = None
     """Characters sent to the model; None takes the policy's."""

@@ -12,10 +12,14 @@ import stat
 from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 from handrail.app.opened import App
+from handrail.config.approvals import Approvals
 from handrail.config.edit import Value, changed
 from handrail.config.load import NAME, read_config
+from handrail.config.powers import Powers, powers_of
+from handrail.config.remembered import ConfigApproval
 from handrail.core.canonical import digest_bytes
 from handrail.core.errors import ConfigError, HandrailError, UsageError
 from handrail.core.redact import redact_text
@@ -29,6 +33,15 @@ _RULES = 500
 _MARK = codecs.BOM_UTF8.decode()
 """Before the first letter of a file, and no part of its text."""
 _SECRET = "it holds what looks like a secret, which is not shown; change it by hand, and put the secret into a variable"
+
+
+class _Written(NamedTuple):
+    """A change of the file, and what it takes to undo it."""
+
+    path: Path
+    before: bytes | None
+    ours: bytes
+    approval: ConfigApproval | None
 
 
 class SettingsView:
@@ -73,11 +86,11 @@ class SettingsView:
                 raise UsageError("settings cannot be changed from here; edit the file, which is read again by itself")
             if problems := await self.check(text):
                 raise UsageError("; ".join(problems))
-            path, before, ours = await asyncio.to_thread(self._write, text, revision)
+            written = await asyncio.to_thread(self._write, text, revision)
             try:
-                await self._app.reload(path)
+                await self._app.reload(written.path)
             except BaseException as error:  # a person who leaves leaves the old one, too
-                await asyncio.to_thread(_put_back, path, ours, before)
+                await asyncio.to_thread(self._put_back, written)
                 if isinstance(error, HandrailError):
                     raise UsageError(concealed(str(error), self._hidden(text))) from error
                 raise
@@ -159,15 +172,49 @@ class SettingsView:
             changes=changes_of(redact_text(_shown(_read(self._path))), text),
         )
 
-    def _write(self, text: str, revision: str) -> tuple[Path, bytes | None, bytes]:
-        """Where it was written to, what was there before, and what is there now."""
+    def _write(self, text: str, revision: str) -> _Written:
         path = self._path
         before = _read(path)
         if _revision(before) != revision:
             raise UsageError("the file was changed meanwhile; load it again, and make your change there")
-        ours = _as_before(text, before or b"")
-        _put(path, ours)
-        return path, before, ours
+        written = _Written(path, before, _as_before(text, before or b""), self._approvals.config_approval(path))
+        powers = self._powers(before)
+        _put(path, written.ours)
+        self._keep_approval(path, powers)
+        return written
+
+    @property
+    def _approvals(self) -> Approvals:
+        return self._app.person.approvals
+
+    def _powers(self, data: bytes | None) -> Powers | None:
+        """What the file allows with this content; None if it cannot be read."""
+        if data is None:
+            return Powers()
+        try:
+            return powers_of(read_config(read_data(data, self._path), self._path, self._environ), self._environ)
+        except HandrailError:
+            return None
+
+    def _keep_approval(self, path: Path, before: Powers | None) -> None:
+        """Approve a change that widens nothing, of a file that was approved. Who widens what handrail may do does so
+        at the machine itself, in the file, with `handrail approve`."""
+        after = self._powers(_read(path))
+        if before is None or after is None or self._approvals.missing_approval(path, before) is not None:
+            return
+        if after.lines and not after.beyond(before):
+            self._approvals.approve_config(path, after, by=self._app.person.by)
+
+    def _put_back(self, written: _Written) -> None:
+        """Undo what we wrote, unless somebody has written since."""
+        if _read(written.path) != written.ours:
+            return
+        if written.before is None:
+            written.path.unlink()
+        else:
+            _put(written.path, written.before)
+        if self._approvals.config_approval(written.path) != written.approval:
+            self._approvals.restore_config(written.path, written.approval)
 
 
 def _shown(data: bytes | None) -> str:
@@ -226,13 +273,3 @@ def _put(path: Path, data: bytes) -> None:
         raise UsageError(
             f"{str(path)!r} cannot be written: {error.strerror}; make the file and its folder writable"
         ) from error
-
-
-def _put_back(path: Path, ours: bytes, before: bytes | None) -> None:
-    """Undo what we wrote, unless somebody has written since."""
-    if _read(path) != ours:
-        return
-    if before is None:
-        path.unlink()
-    else:
-        _put(path, before)

@@ -5,6 +5,9 @@ descriptor, by the kernel in one step (`openat2`) or by us name by name (`walk`)
 all that follows works on the descriptor. A root is fixed when it is set: if a part
 of its path becomes a link, it can no longer be opened.
 
+Rules go by a path's `location`: the real place that the kernel has resolved it to. When the
+call then changes something, the folder that is open must be the one that was decided on.
+
 Hard links are files of their own; one that leads to a file elsewhere cannot be told
 from others, so nobody who is not trusted should be able to make one inside a root.
 """
@@ -17,14 +20,19 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import PurePosixPath
 
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context
 from handrail.core.errors import ToolError
+from handrail.core.invocation import Invocation
+from handrail.core.location import Location
 from handrail.standard.io import openat2 as kernel
 from handrail.standard.io.failures import told
+from handrail.standard.io.locations import located
 from handrail.standard.io.settings import IoSettings
 from handrail.standard.io.walk import FOLDER, open_root, walk
 
@@ -34,6 +42,8 @@ Beneath = Callable[[int, str, int, int], int]
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Without waiting: a pipe that nobody writes to would never open."""
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+BY_HAND = Invocation(ToolCall("", ""), {}, Context())
+"""The call of a tool's function that somebody called as a function: nothing was decided on."""
 _NEAR = 2_000
 """Names that are looked at to find what may have been meant."""
 _KINDS = {
@@ -65,6 +75,8 @@ class Place:
 
     root: Root
     path: str
+    decided: Location | None = None
+    """Where it led when the call was decided on; when it is changed it must still lead there."""
 
     @property
     def shown(self) -> str:
@@ -107,12 +119,12 @@ class Confined:
 
     # ── where a path leads ───────────────────────────────────────────────────────────
 
-    def place(self, path: str, *, write: bool = False) -> Place:
+    def place(self, path: str, *, write: bool = False, decided: Location | None = None) -> Place:
         """
         Raises:
             ToolError: It is in no root, or in none that may be written.
         """
-        place = self._place(path)
+        place = replace(self._place(path), decided=decided)
         if write and not place.root.writable:
             raise ToolError(
                 "read_only", f"{place.shown!r} may only be read; {self._described(writable=True)} may be written"
@@ -162,6 +174,45 @@ class Confined:
             return None
         return found.pop() if len(found) == 1 else None
 
+    def location(self, path: str, *, tree: bool = False) -> Location | None:
+        """Where a path leads that is to be changed, as the kernel resolves it; None if that cannot be told.
+
+        A link in its last name is not followed, as no change follows one. Folders on the way that are not there yet
+        are taken as they are named.
+        """
+        try:
+            place = self._place(path)
+            if place.path.startswith("/"):
+                return None
+            *way, last = _steps(place.path) or ["."]
+            new = [] if last in (".", "..") else [last]
+            way = way if new else [*way, last]
+            while True:
+                try:
+                    with self.opened(Place(place.root, "/".join(way) or "."), FOLDER) as folder:
+                        return located(self._roots.values(), folder, new, tree=tree)
+                except (FileNotFoundError, NotADirectoryError):
+                    if not way or way[-1] == "..":
+                        return None
+                    new.insert(0, way.pop())
+        except (OSError, ToolError):  # the call will be told
+            return None
+
+    def check_decided(self, place: Place, folder: int, name: str, *, on_the_way: bool = False) -> None:
+        """Hold a change of a name in an open folder to what was decided on, or to a folder on the way there.
+
+        Raises:
+            ToolError: It would be made elsewhere.
+        """
+        if place.decided is None:
+            return
+        now = located(self._roots.values(), folder, (name,))
+        decided = PurePosixPath(place.decided.absolute)
+        if now is None or PurePosixPath(now.absolute) not in (decided, *(decided.parents if on_the_way else ())):
+            raise ToolError(
+                "moved", f"{place.shown!r} leads elsewhere than when the call was decided on; nothing was changed"
+            )
+
     # ── opening ──────────────────────────────────────────────────────────────────────
 
     @contextmanager
@@ -199,6 +250,7 @@ class Confined:
         """The open folder that a path's last name is in, and that name: for what is made, renamed or removed."""
         way, name = _split(place)
         with self.opened(Place(place.root, way), FOLDER) as folder:
+            self.check_decided(place, folder, name)
             yield folder, name
 
     @contextmanager
@@ -206,13 +258,14 @@ class Confined:
         """As `parent`, with the folders on the way made if they are to be."""
         way, name = _split(place)
         if parents:
-            self.make_folders(Place(place.root, way))
+            self.make_folders(Place(place.root, way, place.decided))
         with self.opened(Place(place.root, way), FOLDER) as folder:
+            self.check_decided(place, folder, name)
             yield folder, name
 
     def make_folders(self, place: Place) -> bool:
         """Make a folder, and those it is in, on disk. Whether it was not there."""
-        parts = [part for part in place.path.split("/") if part not in ("", ".")]
+        parts = _steps(place.path)
         new = False
         for depth, part in enumerate(parts):
             if part == "..":
@@ -220,6 +273,8 @@ class Confined:
             way = "/".join(parts[:depth]) or "."
             with self.opened(Place(place.root, way), FOLDER) as folder:
                 try:
+                    if place.decided is not None and not _is_there(folder, part):
+                        self.check_decided(place, folder, part, on_the_way=True)
                     os.mkdir(part, dir_fd=folder)
                     new = True
                 except FileExistsError:
@@ -245,7 +300,7 @@ class Confined:
 
     def _hint(self, place: Place) -> str:
         """The nearest names in the deepest folder on the way that is there."""
-        parts = [part for part in place.path.split("/") if part not in ("", ".")]
+        parts = _steps(place.path)
         for depth in range(len(parts) - 1, -1, -1):
             folder = Place(place.root, "/".join(parts[:depth]) or ".")
             try:
@@ -289,6 +344,18 @@ def check_ordinary(place: Place, about: os.stat_result) -> None:
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something special")
         instead = "; list_folder shows what is in it" if stat.S_ISDIR(about.st_mode) else ""
         raise ToolError("not_a_file", f"{place.shown!r} is {kind} and no ordinary file{instead}")
+
+
+def _is_there(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _steps(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def _length(path: PurePosixPath) -> int:

@@ -12,7 +12,8 @@ from msgspec import Meta, Struct
 
 from handrail.core.errors import ToolError
 from handrail.core.ids import NewId, new_id
-from handrail.standard.io.confined import READ, Confined, Place, check_ordinary
+from handrail.core.invocation import Invocation
+from handrail.standard.io.confined import BY_HAND, READ, Confined, Place, check_ordinary
 from handrail.standard.io.put import existing, replace
 from handrail.standard.io.read import content, text_encoding
 from handrail.standard.io.settings import IoLimits
@@ -39,15 +40,19 @@ class Edit(Struct, frozen=True):
 
 
 def edit_tool(confined: Confined, limits: IoLimits, ids: NewId = new_id) -> Tool:
-    @tool(side_effects=True, resource=lambda arguments: confined.territory(arguments["path"]))
-    def edit_file(path: str, edits: Annotated[list[Edit], Meta(min_length=1)]) -> str:
+    @tool(
+        side_effects=True,
+        resource=lambda arguments: confined.territory(arguments["path"]),
+        locate=lambda arguments: {"path": confined.location(arguments["path"])},
+    )
+    def edit_file(path: str, edits: Annotated[list[Edit], Meta(min_length=1)], call: Invocation = BY_HAND) -> str:
         """Replace exact pieces of text in a file. If one of them cannot be found, nothing is changed. Gives a diff.
 
         Args:
             path: Relative to the first root, `root:path`, or absolute inside a root.
             edits: The replacements, in order; each sees what the one before it made.
         """
-        place = confined.place(path, write=True)
+        place = confined.place(path, write=True, decided=call.locations.get("path"))
         with confined.writing, confined.telling(place), confined.parent(place) as (folder, name):
             before, data = _read(place, folder, name, limits)
             old, new, written = _changed(place, data, edits, limits)

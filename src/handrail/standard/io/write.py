@@ -10,7 +10,8 @@ from typing import Literal
 
 from handrail.core.errors import ToolError
 from handrail.core.ids import NewId, new_id
-from handrail.standard.io.confined import Confined, Place, sync
+from handrail.core.invocation import Invocation
+from handrail.standard.io.confined import BY_HAND, Confined, Place, sync
 from handrail.standard.io.failures import told
 from handrail.standard.io.put import append, existing, move_new, put_new, replace
 from handrail.standard.io.settings import IoLimits
@@ -22,9 +23,17 @@ def write_tools(confined: Confined, limits: IoLimits, ids: NewId = new_id) -> li
 
 
 def _write(confined: Confined, limits: IoLimits, ids: NewId) -> Tool:
-    @tool(side_effects=True, resource=lambda arguments: confined.territory(arguments["path"]))
+    @tool(
+        side_effects=True,
+        resource=lambda arguments: confined.territory(arguments["path"]),
+        locate=lambda arguments: {"path": confined.location(arguments["path"])},
+    )
     def write_file(
-        path: str, text: str, mode: Literal["create", "overwrite", "append"] = "create", parents: bool = False
+        path: str,
+        text: str,
+        mode: Literal["create", "overwrite", "append"] = "create",
+        parents: bool = False,
+        call: Invocation = BY_HAND,
     ) -> str:
         """Write a text file, in UTF-8. To change a part of one, use edit_file.
 
@@ -34,7 +43,7 @@ def _write(confined: Confined, limits: IoLimits, ids: NewId) -> Tool:
             mode: create fails if the file is there; overwrite replaces it; append adds to it.
             parents: Make the folders that it is in, if they are not there.
         """
-        place = confined.place(path, write=True)
+        place = confined.place(path, write=True, decided=call.locations.get("path"))
         data = _encoded(text, limits)
         with confined.writing, confined.telling(place), confined.made(place, parents=parents) as (folder, name):
             before = existing(place, folder, name)
@@ -65,8 +74,17 @@ def _encoded(text: str, limits: IoLimits) -> bytes:
 
 
 def _move(confined: Confined) -> Tool:
-    @tool(side_effects=True, resource=lambda arguments: confined.territory(arguments["source"], arguments["target"]))
-    def move(source: str, target: str, overwrite: bool = False, parents: bool = False) -> str:
+    @tool(
+        side_effects=True,
+        resource=lambda arguments: confined.territory(arguments["source"], arguments["target"]),
+        locate=lambda arguments: {
+            "source": confined.location(arguments["source"], tree=True),
+            "target": confined.location(arguments["target"]),
+        },
+    )
+    def move(
+        source: str, target: str, overwrite: bool = False, parents: bool = False, call: Invocation = BY_HAND
+    ) -> str:
         """Move or rename a file or folder.
 
         Args:
@@ -75,7 +93,8 @@ def _move(confined: Confined) -> Tool:
             overwrite: Replace a file that is there.
             parents: Make the folders that the target is in, if they are not there.
         """
-        old, new = confined.place(source, write=True), confined.place(target, write=True)
+        old = confined.place(source, write=True, decided=call.locations.get("source"))
+        new = confined.place(target, write=True, decided=call.locations.get("target"))
         with confined.writing, confined.telling(old), confined.parent(old) as (from_, name):
             _is_folder(old, from_, name)
             with confined.telling(new), confined.made(new, parents=parents) as (to, new_name):
@@ -107,15 +126,19 @@ def _rename_over(source: str, target: str, from_: int, to: int) -> None:
 
 
 def _delete(confined: Confined) -> Tool:
-    @tool(side_effects=True, resource=lambda arguments: confined.territory(arguments["path"]))
-    def delete(path: str, recursive: bool = False) -> str:
+    @tool(
+        side_effects=True,
+        resource=lambda arguments: confined.territory(arguments["path"]),
+        locate=lambda arguments: {"path": confined.location(arguments["path"], tree=True)},
+    )
+    def delete(path: str, recursive: bool = False, call: Invocation = BY_HAND) -> str:
         """Delete a file, a link or a folder. It cannot be taken back.
 
         Args:
             path: Relative to the first root, `root:path`, or absolute inside a root.
             recursive: Delete a folder with all that is in it.
         """
-        place = confined.place(path, write=True)
+        place = confined.place(path, write=True, decided=call.locations.get("path"))
         with confined.writing, confined.telling(place), confined.parent(place) as (folder, name):
             if not _is_folder(place, folder, name):
                 os.unlink(name, dir_fd=folder)
@@ -140,14 +163,19 @@ def _delete_tree(place: Place, folder: int, name: str) -> None:
 
 
 def _make_folder(confined: Confined) -> Tool:
-    @tool(side_effects=True, idempotent=True, resource=lambda arguments: confined.territory(arguments["path"]))
-    def make_folder(path: str) -> str:
+    @tool(
+        side_effects=True,
+        idempotent=True,
+        resource=lambda arguments: confined.territory(arguments["path"]),
+        locate=lambda arguments: {"path": confined.location(arguments["path"])},
+    )
+    def make_folder(path: str, call: Invocation = BY_HAND) -> str:
         """Make a folder, and those it is in. If it is there, nothing changes.
 
         Args:
             path: Relative to the first root, `root:path`, or absolute inside a root.
         """
-        place = confined.place(path, write=True)
+        place = confined.place(path, write=True, decided=call.locations.get("path"))
         with confined.writing, confined.telling(place):
             new = confined.make_folders(place)
         return f"{place.shown!r} is made" if new else f"{place.shown!r} was there before"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -13,11 +12,13 @@ from handrail.core.errors import ToolError, describe
 from handrail.core.invocation import Invocation
 from handrail.tools.files.command import read_command
 from handrail.tools.files.http import SAFE, method_of, read_http
+from handrail.tools.files.static import reference_of
 from handrail.tools.files.table import Table
 
 BODIES = ("python", "command", "http")
 
-_REFERENCE = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<attribute>\w+(?:\.\w+)*)")
+Resolve = Callable[[Table], Callable[..., Any]]
+"""Gives the function or the `Tool` that `python = …` names in a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,33 @@ class Undone:
         )
 
 
-def read_body(table: Table, name: str, schema: Mapping[str, Any], handlers: Mapping[str, Callable[..., Any]]) -> Body:
+def import_function(table: Table) -> Callable[..., Any]:
+    """The function that a table names, from its module, which is imported.
+
+    Raises:
+        ConfigError: The reference is none, or there is no such function.
+    """
+    match = reference_of(table)
+    try:
+        module = importlib.import_module(match["module"])
+    except Exception as error:
+        raise table.error("python", f"cannot import {match['module']!r}: {describe(error)}") from error
+    try:
+        found = reduce(getattr, match["attribute"].split("."), module)
+    except AttributeError as error:
+        raise table.error("python", f"{match['module']!r} has no {match['attribute']!r}") from error
+    if not callable(found):
+        raise table.error("python", f"{match[0]!r} is not callable; it must be a function or a tool")
+    return found
+
+
+def read_body(
+    table: Table,
+    name: str,
+    schema: Mapping[str, Any],
+    handlers: Mapping[str, Callable[..., Any]],
+    resolve: Resolve = import_function,
+) -> Body:
     """The one body that a descriptor has.
 
     Raises:
@@ -58,7 +85,7 @@ def read_body(table: Table, name: str, schema: Mapping[str, Any], handlers: Mapp
         raise table.error(given[0], f"{name!r} has this body and a handler; keep one")
     match given:
         case ["python"]:
-            return Body(_imported(table), from_signature=True)
+            return Body(resolve(table), from_signature=True)
         case ["command"]:
             return Body(read_command(table, schema), side_effects=True)
         case ["http"]:
@@ -68,21 +95,3 @@ def read_body(table: Table, name: str, schema: Mapping[str, Any], handlers: Mapp
     if name in handlers:
         return Body(handlers[name], from_signature=True)
     return Body(Undone(name))
-
-
-def _imported(table: Table) -> Callable[..., Any]:
-    reference = table.text("python") or ""
-    match = _REFERENCE.fullmatch(reference)
-    if match is None:
-        raise table.error("python", f"must be 'module:function', as in 'mytools.files:read_file', not {reference!r}")
-    try:
-        module = importlib.import_module(match["module"])
-    except Exception as error:
-        raise table.error("python", f"cannot import {match['module']!r}: {describe(error)}") from error
-    try:
-        found = reduce(getattr, match["attribute"].split("."), module)
-    except AttributeError as error:
-        raise table.error("python", f"{match['module']!r} has no {match['attribute']!r}") from error
-    if not callable(found):
-        raise table.error("python", f"{reference!r} is not callable; it must be a function or a tool")
-    return found

@@ -14,7 +14,7 @@ from handrail.core.errors import InvalidDefinition, InvalidSchema
 from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import NAME, ToolDefinition, unusable
 from handrail.tools.ensemble import Defaults
-from handrail.tools.files.bodies import BODIES, Body, read_body
+from handrail.tools.files.bodies import BODIES, Body, Resolve, import_function, read_body
 from handrail.tools.files.table import Place, Table
 from handrail.tools.handlers import style_of
 from handrail.tools.schema.validator import Validator
@@ -89,13 +89,13 @@ def unwrapped(table: Table) -> Table:
     return facts.over(outer)
 
 
-def make_tool(table: Table, handlers: Handlers = NO_HANDLERS) -> Tool:
-    """As `build_tool`, for a table that knows its place."""
+def make_tool(table: Table, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function) -> Tool:
+    """As `build_tool`, for a table that knows its place. `resolve` finds the function of a Python body."""
     table.only(_KEYS)
     name = name_of(table)
     table.flag("enabled")
     schema = _schema(table, name)
-    body = read_body(table, name, schema or _NO_ARGUMENTS, handlers)
+    body = read_body(table, name, schema or _NO_ARGUMENTS, handlers, resolve)
     try:
         tool = _assembled(name, body, schema, _facts(table, body))
     except InvalidSchema as error:

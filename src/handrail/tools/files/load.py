@@ -11,6 +11,7 @@ from pathlib import Path
 
 from handrail.core.errors import UsageError
 from handrail.tools.ensemble import Defaults, Ensemble
+from handrail.tools.files.bodies import Resolve, import_function
 from handrail.tools.files.build import NO_HANDLERS, Handlers, defaults_in, make_tool, name_of, unwrapped
 from handrail.tools.files.table import Place, Table, read_file
 from handrail.tools.tool import Tool
@@ -27,13 +28,13 @@ def load_tool(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Tool:
     return read_tool(read_file(Path(path)), handlers)
 
 
-def read_tool(top: Table, handlers: Handlers = NO_HANDLERS) -> Tool:
+def read_tool(top: Table, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function) -> Tool:
     """The tool that the table of an invoker file describes.
 
     Raises:
         ConfigError: Something is wrong.
     """
-    return make_tool(unwrapped(top), handlers)
+    return make_tool(unwrapped(top), handlers, resolve)
 
 
 def load_ensemble(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Ensemble:
@@ -75,7 +76,9 @@ def _loaded(path: Path, handlers: Handlers) -> tuple[Ensemble, Place]:
     return read_ensemble(read_file(path), path.parent, handlers)
 
 
-def read_ensemble(top: Table, folder: Path, handlers: Handlers = NO_HANDLERS) -> tuple[Ensemble, Place]:
+def read_ensemble(
+    top: Table, folder: Path, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function
+) -> tuple[Ensemble, Place]:
     """The ensemble that the table of a file describes, and where its name stands.
 
     Raises:
@@ -89,7 +92,7 @@ def read_ensemble(top: Table, folder: Path, handlers: Handlers = NO_HANDLERS) ->
         if name in places:
             raise described.error("name", f"{name!r} is already a tool of this ensemble, at {places[name]}; rename one")
         places[name] = described.at("name")
-        ensemble.register(make_tool(described, handlers))
+        ensemble.register(make_tool(described, handlers, resolve))
         if described.flag("enabled") is False:
             ensemble.disable(name)
     return ensemble, place

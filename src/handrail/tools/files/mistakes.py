@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from handrail.core.errors import ConfigError
+from handrail.tools.files.bodies import Resolve, import_function
 from handrail.tools.files.load import read_ensemble, read_tool
 from handrail.tools.files.table import Place, Table, read_file
 
@@ -103,8 +104,9 @@ class _Cut:
         return found
 
 
-def ensemble_mistakes(path: Path) -> tuple[Any, list[ConfigError]]:
+def ensemble_mistakes(path: Path, resolve: Resolve = import_function) -> tuple[Any, list[ConfigError]]:
     """The ensemble of a file as far as it can be used, and all that is wrong with it and with the files it names.
+    `resolve` finds the function of a Python body.
 
     Raises:
         ConfigError: It cannot be read at all.
@@ -114,16 +116,16 @@ def ensemble_mistakes(path: Path) -> tuple[Any, list[ConfigError]]:
         entries = values.get("invokers", [])
         for index, entry in enumerate(entries):
             if isinstance(entry, dict) and str(path.parent / str(entry.get("source"))) == error.file:
-                return ("invokers", index), tool_mistakes(Path(error.file)) or [error]
+                return ("invokers", index), tool_mistakes(Path(error.file), resolve) or [error]
         return (), [error]
 
-    read, found = all_mistakes(read_file(path), lambda top: read_ensemble(top, path.parent), elsewhere)
+    read, found = all_mistakes(read_file(path), lambda top: read_ensemble(top, path.parent, resolve=resolve), elsewhere)
     return (None if read is None else read[0]), found
 
 
-def tool_mistakes(path: Path) -> list[ConfigError]:
+def tool_mistakes(path: Path, resolve: Resolve = import_function) -> list[ConfigError]:
     """All that is wrong with the file of one tool."""
     try:
-        return all_mistakes(read_file(path), read_tool)[1]
+        return all_mistakes(read_file(path), lambda top: read_tool(top, resolve=resolve))[1]
     except ConfigError as error:
         return [error]
