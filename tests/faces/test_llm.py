@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from handrail import Conversation, Ensemble, ToolDefinition, tool
+from handrail import Conversation, Ensemble, Session, ToolDefinition, create_llm, tool
 from handrail.core.errors import DuplicateTool, InvalidDefinition, ModelError, ProtocolError, UsageError
-from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.events import CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
 from handrail.core.messages import Media, SupervisorMessage, Text, UserMessage
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice
 from handrail.faces.llm import LLM
 from handrail.faces.offers import choice_of, definitions_of
 from handrail.faces.requests import RequestedCall, ToolCallRequest
 from handrail.testing.model import ScriptedModel, call, text
+from tests.faces.wires import TEXTS, OneReply
 
 
 def get_weather(location: str, unit: str = "celsius") -> str:
@@ -204,3 +205,39 @@ def test_a_model_that_nobody_closed_leaves_no_thread_once_it_is_forgotten() -> N
     gc.collect()
 
     assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.requirement("hearthnet.backends.others")
+def test_a_model_without_tools_ignores_them_and_a_notice_says_that_required_has_no_effect() -> None:
+    service = OneReply(TEXTS["chat"])
+    with create_llm("compatible:m", base_url="http://nowhere", tools="none", transport=service, stream=False) as llm:
+        events = list(llm.stream("?", tools=[get_weather], tool_choice="required"))
+        assert llm.generate("?", tools=[get_weather], tool_choice="required") == "Hello"
+
+    assert isinstance(events[0], Notice)
+    assert events[0].text == "this model takes no tools; tool_choice 'required' has no effect"
+    assert [type(event) for event in events[1:]] == [TextDelta, ReplyFinished]
+    assert not {"tools", "tool_choice"} & service.requests[0].body.keys()
+
+
+@pytest.mark.requirement("hearthnet.backends.others")
+def test_a_session_with_a_model_without_tools_answers_and_hears_the_notice() -> None:
+    service = OneReply(TEXTS["chat"])
+    llm = create_llm("compatible:m", base_url="http://nowhere", tools="none", transport=service, stream=False)
+    with llm, Session(llm, tools=[get_weather]) as session:
+        events = list(session.stream("?", tool_choice="required"))
+
+    assert [event.text for event in events if isinstance(event, Notice)] == [
+        "this model takes no tools; tool_choice 'required' has no effect"
+    ]
+    assert session.conversation.text == "Hello"
+
+
+def test_required_without_any_tool_is_answered_with_a_notice() -> None:
+    service = OneReply(TEXTS["chat"])
+    with create_llm("compatible:m", base_url="http://nowhere", transport=service, stream=False) as llm:
+        events = list(llm.stream("?", tool_choice="required"))
+
+    assert [event.text for event in events if isinstance(event, Notice)] == [
+        "no tools are offered; tool_choice 'required' has no effect"
+    ]

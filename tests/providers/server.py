@@ -1,7 +1,8 @@
 """A service on this machine that says exactly the bytes a test wrote, and then what it was told to do with the line.
 
 It speaks just enough HTTP to be asked. Every reply is a list of pieces: bytes that
-are sent at once, `CUT` to drop the connection there, `HOLD` to wait until the client hangs up.
+are sent at once, `CUT` to drop the connection there, `HOLD` to wait until the client hangs up, an `asyncio.Event` to
+wait until the test sets it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Act(Enum):
 
 
 CUT, HOLD = Act.CUT, Act.HOLD
-Reply = Sequence[bytes | Act]
+Reply = Sequence[bytes | Act | asyncio.Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Server:
                 case bytes():
                     writer.write(piece)
                     await writer.drain()
+                case asyncio.Event():
+                    await piece.wait()
                 case Act.CUT:
                     return False
                 case Act.HOLD:
@@ -137,7 +140,7 @@ def whole(
     return [head(status, kind, content_length=str(len(body)), **headers), body]
 
 
-def streamed(*pieces: bytes | Act, kind: str | None = "text/event-stream", **headers: str) -> Reply:
+def streamed(*pieces: bytes | Act | asyncio.Event, kind: str | None = "text/event-stream", **headers: str) -> Reply:
     """A reply in chunks; ended properly unless the last piece says otherwise."""
     # An empty chunk is the end of all.
     chunks = [_chunk(piece) if isinstance(piece, bytes) else piece for piece in pieces if piece]

@@ -23,7 +23,7 @@ from handrail.core.errors import (
 )
 from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
 from handrail.core.messages import Artefact, Conversation, Usage
-from handrail.core.model import ModelRequest, NamedTool, ToolChoice
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
 from handrail.core.ports import Model
 from handrail.core.redact import Secret
 from handrail.providers.codec import WireRequest
@@ -116,6 +116,9 @@ async def transport() -> AsyncIterator[HttpTransport]:
     await made.aclose()
 
 
+OFFERS = tuple(ToolOffer(name, "", {"type": "object"}) for name in ("add", "remove"))
+
+
 async def asked(
     transport: HttpTransport, *replies: Reply, choice: ToolChoice = "auto", **more: Any
 ) -> tuple[Scene, Server, ModelError | None]:
@@ -123,7 +126,7 @@ async def asked(
     async with serving(*replies) as server:
         scene = Scene(server, transport, PlainCodec(), **more)
         try:
-            await scene.ask(ModelRequest(messages=ASKED.messages, tool_choice=choice))
+            await scene.ask(ModelRequest(messages=ASKED.messages, tools=OFFERS, tool_choice=choice))
         except ModelError as error:
             return scene, server, error
         return scene, server, None

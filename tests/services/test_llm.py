@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from handrail import CapabilityBus
+from handrail import CapabilityBus, create_llm
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.frames import Frame
 from handrail.bus.request import RouteRequest
@@ -35,7 +35,6 @@ from handrail.core.events import (
     CallRequested,
     CallSettled,
     ModelEvent,
-    Notice,
     ReasoningDelta,
     ReplyFinished,
 )
@@ -46,6 +45,7 @@ from handrail.services.llm import LlmService
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from tests.bus.models import Deciding, results
+from tests.faces.wires import TEXTS, OneReply
 from tests.services.asking import ANNA, BEN
 
 ADD = {
@@ -314,11 +314,19 @@ async def test_a_reply_that_breaks_the_choice_is_caught(choice: Any, reply: list
 
 
 @pytest.mark.requirement("hearthnet.backends.others")
-async def test_a_notice_of_the_model_is_a_frame() -> None:
-    async with serving(ScriptedModel([Notice(text="tools are ignored"), text("ok")])) as bus:
-        frames = await frames_of(bus, body("?"))
+@pytest.mark.parametrize("choice", ["required", {"name": "add"}])
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini", "ollama"])
+async def test_a_model_that_takes_no_tools_ignores_them_and_a_forced_choice_gives_a_notice_frame(
+    wire: str, choice: Any
+) -> None:
+    transport = OneReply(TEXTS["chat" if wire == "openai" else wire])
+    llm = create_llm(wire, model="m", key="k", tools="none", transport=transport, stream=False)
+    async with serving(llm.model) as bus:
+        frames = await frames_of(bus, body("?", tools=[ADD], tool_choice=choice))
 
-    assert frames[0] == Frame("notice", {"text": "tools are ignored"}, 1)
+    assert [frame.event for frame in frames] == ["notice", "token", "done"]
+    assert "takes no tools" in frames[0].data["text"] and "no effect" in frames[0].data["text"]
+    assert "add" not in json.dumps(transport.requests[0].body)
 
 
 async def test_cancelling_closes_the_model_at_once() -> None:

@@ -77,6 +77,19 @@ def writes_code(model: Model) -> bool:
     return model.writes_code is not False if isinstance(model, WritesCode) else True
 
 
+@runtime_checkable
+class TakesTools(Protocol):
+    """What a model may be beside a `Model`: one that says whether it can be offered tools, or ignores them."""
+
+    @property
+    def takes_tools(self) -> bool: ...
+
+
+def takes_tools(model: Model) -> bool:
+    """Whether tools can be offered to it; a model that says nothing of it takes them."""
+    return model.takes_tools is not False if isinstance(model, TakesTools) else True
+
+
 class Invoker(Protocol):
     async def invoke(self, call: ToolCall, context: Context = ..., emit: Emit = ignore) -> ToolResult:
         """Settle one call. What a tool or a model does wrong is in the result, never raised."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from handrail.core.errors import ModelError, UsageError
 from handrail.core.events import AttemptFailed, ModelEvent, Notice
 from handrail.core.model import ModelRequest
-from handrail.core.ports import Clock, Model, SystemClock, provider_of, writes_code
+from handrail.core.ports import Clock, Model, SystemClock, provider_of, takes_tools, writes_code
 from handrail.providers.retry import OF_THE_SERVICE
 
 _SPENT = frozenset({402, 429})
@@ -34,6 +34,7 @@ class FailoverModel:
         self.name = " or ".join(dict.fromkeys(model.name for model in models))
         self.provider = provider_of(models[0])
         self.writes_code = writes_code(models[0])
+        self.takes_tools = all(map(takes_tools, models))  # each of them is held to its request by itself
         self._models = tuple(models)
         self._rest = rest
         self._clock = clock
@@ -91,6 +92,7 @@ class WithSettings:
         self.name = model.name
         self.provider = provider_of(model)
         self.writes_code = writes_code(model)
+        self.takes_tools = takes_tools(model)
         self._model = model
         self._settings = dict(settings)
 

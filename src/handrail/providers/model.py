@@ -58,6 +58,8 @@ class CodecModel:
         self._streams = stream
         self._retry = retry
         self._profile = profile
+        known = profile or getattr(codec, "profile", None)
+        self.takes_tools = known is None or known.tools != "none"
         self._clock = clock
         self._chance = chance
         self._pace = pace or Pace(clock=clock)
@@ -84,7 +86,8 @@ class CodecModel:
                 async with aclosing(self._in_line(told=attempt > 1)) as notices:
                     async for notice in notices:
                         yield notice
-            heard = Heard(self._codec.decoder(request), ReplyWatch(request), self._profile)
+            watch = ReplyWatch(request, takes_tools=self.takes_tools)
+            heard = Heard(self._codec.decoder(request), watch, self._profile)
             try:
                 async with aclosing(self._transport.send(wire, self._endpoint)) as wire_events:
                     async for said in wire_events:

@@ -5,6 +5,9 @@
 - `required` and a named tool: a reply that ends without a call is an error, unless
   it was cut short or refused, which its stop reason says.
 - a named tool: a call of another is an error and is not given out.
+
+A model that takes no tools, or is offered none, is not held to `required` or to a
+named tool: it cannot call any. The encoder's notice says that the choice has no effect.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from msgspec.structs import replace
 
 from handrail.core.errors import BrokenChoice, ProtocolError
 from handrail.core.events import CallDelta, CallReady, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
-from handrail.core.model import ModelRequest, NamedTool
+from handrail.core.model import ModelRequest, NamedTool, ToolChoice
 
 _CUT_SHORT = frozenset({"max_tokens", "content_filter", "refusal"})
 
@@ -23,8 +26,9 @@ _CUT_SHORT = frozenset({"max_tokens", "content_filter", "refusal"})
 class ReplyWatch:
     """Shown every event of one reply in order."""
 
-    def __init__(self, request: ModelRequest) -> None:
-        self._choice = request.tool_choice
+    def __init__(self, request: ModelRequest, *, takes_tools: bool = True) -> None:
+        can_call = takes_tools and bool(request.tools)
+        self._choice: ToolChoice = request.tool_choice if can_call or request.tool_choice == "none" else "auto"
         self._finished = False
         self._spoke = False
         self._called = False

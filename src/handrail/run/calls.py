@@ -35,13 +35,13 @@ class Calls:
     def await_reply(self) -> None:
         self._arrived = 0
 
-    def early(self, call: ToolCall) -> asyncio.Task[ToolResult] | None:
-        """A read may begin as soon as its last byte has arrived, while the model still speaks."""
+    def early(self, call: ToolCall, emit: Emit) -> asyncio.Task[ToolResult] | None:
+        """A read may begin when its last byte has arrived, while the model still speaks; `emit` gets its events."""
         self._arrived += 1
         over = self._arrived > self._limits.calls_per_turn
         if over or not self._takes_back(call) or self._repeats.refusal(call) is not None:
             return None
-        return asyncio.create_task(self._executor.invoke(call, self._context, self._emit))
+        return asyncio.create_task(self._executor.invoke(call, self._context, emit))
 
     async def settle(self, calls: tuple[InvocationMessage, ...], started: Started) -> list[ToolResult]:
         """All at once; if one cannot be settled, none goes on."""

@@ -140,8 +140,8 @@ class Run:
             await self._is_over()
         return calls, reply.started
 
-    def _early(self, call: ToolCall) -> asyncio.Task[ToolResult] | None:
-        return None if call.name in self._elsewhere.names else self._calls.early(call)
+    def _early(self, call: ToolCall, emit: Emit) -> asyncio.Task[ToolResult] | None:
+        return None if call.name in self._elsewhere.names else self._calls.early(call, emit)
 
     async def _reply(self, reply: Reply, request: ModelRequest) -> tuple[bool, AssistantMessage]:
         tracer = self._executor.tracer
@@ -249,5 +249,5 @@ class Run:
             await self._emit(Notice(text=f"stopped at the limit of {value} {limit}: the model goes on calling tools"))
 
 
-def _never(call: ToolCall) -> None:
+def _never(call: ToolCall, emit: Emit) -> None:
     """Start no call early."""

@@ -24,9 +24,10 @@ from handrail.core.ids import NewId
 from handrail.core.messages import AssistantMessage, InvocationMessage
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Model
+from handrail.run.held_events import HeldEvents
 
-Early = Callable[[ToolCall], asyncio.Task[ToolResult] | None]
-"""Starts a call while the model still speaks, if that is safe."""
+Early = Callable[[ToolCall, Emit], asyncio.Task[ToolResult] | None]
+"""Starts a call while the model still speaks, if that is safe, and gives its events to the `Emit`."""
 Failed = Callable[[AttemptFailed], Awaitable[None]]
 """Told of an attempt that came to nothing, before the next one begins."""
 
@@ -49,6 +50,11 @@ class Reply:
         """Calls that are whole and not started."""
         self._withdrawn: list[asyncio.Task[ToolResult]] = []
         self._soon: asyncio.Handle | None = None
+        self._emit: Emit = ignore
+        self._held: dict[str, HeldEvents] = {}
+        """The events of calls that began before their `CallRequested` was emitted, by the id of the call."""
+        self._requested: set[str] = set()
+        """The ids of calls whose `CallRequested` was emitted."""
 
     async def read(self, model: Model, request: ModelRequest, emit: Emit, failed: Failed) -> None:
         """Take in the whole reply.
@@ -56,6 +62,7 @@ class Reply:
         Raises:
             ModelError: It did not come whole. What was started early is cancelled.
         """
+        self._emit = emit
         try:
             async with aclosing(model.stream(request)) as events:
                 async for event in events:
@@ -77,12 +84,20 @@ class Reply:
                             continue  # its record is emitted instead
                     if emit is not ignore:
                         await emit(event)
+                        if type(event) is CallRequested:
+                            await self._release(event.call.id)
             await self._end()
             if self._finished is None:
                 raise ProtocolError(f"the reply of {model.name!r} ended without saying that it had")
         except BaseException:
             await self.abandon()
             raise
+
+    async def _release(self, call_id: str) -> None:
+        """The request for this call was emitted: emit what the call did meanwhile, and from now on as it happens."""
+        self._requested.add(call_id)
+        if (held := self._held.pop(call_id, None)) is not None:
+            await held.release()
 
     async def _end(self) -> None:
         if self._soon is not None:
@@ -127,9 +142,16 @@ class Reply:
         """The model has not ended yet: begin what need not wait for it."""
         self._soon = None
         for call in self._waiting:
-            if (task := self._early(call)) is not None:
+            if (task := self._early(call, self._emit_for(call))) is not None:
                 self.started[call.id] = task
         self._waiting.clear()
+
+    def _emit_for(self, call: ToolCall) -> Emit:
+        """Where the events of a call go that begins now. Nobody hears of a call before its `CallRequested`."""
+        if self._emit is ignore or call.id in self._requested:
+            return self._emit
+        self._held[call.id] = held = HeldEvents(self._emit)
+        return held
 
     async def abandon(self) -> None:
         """Stop what was started early, and wait until it has stopped."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from handrail.core.events import ModelEvent
 from handrail.core.messages import AssistantMessage, Conversation
 from handrail.core.model import ModelRequest
-from handrail.core.ports import Model, provider_of
+from handrail.core.ports import Model, provider_of, takes_tools
 from handrail.rlm.query.spending import NOTHING, Spending
 from handrail.rlm.values import UsageSummary
 
@@ -51,6 +51,10 @@ class Metered:
     @property
     def provider(self) -> str | None:
         return provider_of(self._model)
+
+    @property
+    def takes_tools(self) -> bool:
+        return takes_tools(self._model)
 
     @property
     def searches_tools(self) -> bool:

@@ -24,7 +24,7 @@ from handrail.core.ids import NewId
 from handrail.core.invocation import Invocation
 from handrail.core.messages import AssistantMessage, Conversation
 from handrail.core.model import ModelRequest, ToolOffer
-from handrail.core.ports import Model, provider_of
+from handrail.core.ports import Model, provider_of, takes_tools
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.providers.watch import ReplyWatch
@@ -80,7 +80,8 @@ class _Shown:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         request = msgspec.structs.replace(request, tools=self._tools)
-        naming, watch = Naming(self._taken, self._new_id), ReplyWatch(request)
+        naming = Naming(self._taken, self._new_id)
+        watch = ReplyWatch(request, takes_tools=takes_tools(self._model))
         async with aclosing(self._model.stream(request)) as events:
             async for event in events:
                 for allowed in watch.see(naming.named(event)):

@@ -12,7 +12,7 @@ from handrail.core.events import ReplyFinished
 from handrail.core.ids import NewId
 from handrail.core.messages import InvocationMessage, Message
 from handrail.core.model import ModelRequest
-from handrail.core.ports import Model
+from handrail.core.ports import Model, takes_tools
 from handrail.providers.watch import ReplyWatch
 
 
@@ -22,7 +22,8 @@ async def one_reply(model: Model, asked: ModelRequest, request: RouteRequest, ne
     Raises:
         ModelError: The model gave no usable reply.
     """
-    naming, watch, speaking = Naming(ids_of(asked.messages), new_id), ReplyWatch(asked), Speaking()
+    naming, speaking = Naming(ids_of(asked.messages), new_id), Speaking()
+    watch = ReplyWatch(asked, takes_tools=takes_tools(model))
     text: list[str] = []
     calls: list[dict[str, Any]] = []
     end = ReplyFinished(stop="end")
