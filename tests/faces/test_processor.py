@@ -241,3 +241,23 @@ def test_any_conversation_of_words_calls_and_results_goes_there_and_back(
         said = said.add(AssistantMessage(answer))
 
     assert processor().normalize(processor().nativize(said, provider), provider) == said.messages
+
+
+@pytest.mark.requirement("converser.processor")
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("id", ["call_abc123", None])
+def test_a_flat_call_is_read_with_its_id_or_is_given_one(provider: Provider, id: str | None) -> None:
+    call = {"name": "get_weather", "arguments": {"location": "San Francisco, CA"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call if id is None else {"id": id, **call}]}
+
+    said, invocation = processor().normalize(message, provider)
+
+    assert said == AssistantMessage("", stop="tool_calls")
+    assert isinstance(invocation, InvocationMessage)
+    assert invocation.id == (id or "call_1")
+    assert invocation.call.arguments == {"location": "San Francisco, CA"}
+
+
+def test_a_flat_call_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="needs a name"):
+        processor().normalize({"role": "assistant", "tool_calls": [{"id": "1", "arguments": {}}]}, "openai")

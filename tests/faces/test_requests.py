@@ -84,3 +84,19 @@ def test_execute_tools_takes_calls_of_both_kinds_and_leaves_results_where_it_can
         {"tool_call_id": "1", "name": "get_weather", "result": requested.result},
         {"tool_call_id": "2", "name": "missing", "result": "Tool 'missing' not found"},
     ]
+
+
+@pytest.mark.requirement("abstractllm.request")
+def test_a_request_made_of_plain_tool_calls_keeps_their_results() -> None:
+    given: Any = [
+        ToolCall("1", "get_weather", {"location": "Paris"}),
+        ToolCall("2", "get_weather", '{"location": "Rome"}'),
+    ]
+    wanted = ToolCallRequest("Let me see.", given)
+
+    wanted.execute_tool_calls({"get_weather": get_weather})
+
+    assert [(call.id, call.result) for call in wanted.tool_calls] == [
+        ("1", "The weather in Paris is sunny and 25°celsius"),
+        ("2", "The weather in Rome is sunny and 25°celsius"),
+    ]

@@ -582,3 +582,26 @@ def test_broken_choice_is_told_apart_from_other_failures() -> None:
 
     assert isinstance(model_error(bus_error(BrokenChoice("no call"))), BrokenChoice)
     assert not isinstance(model_error(bus_error(ProtocolError("no call"))), BrokenChoice)
+
+
+@pytest.mark.requirement("hearthnet.tools-call")
+@pytest.mark.parametrize("version", ["2.0", [2, 0]])
+async def test_the_target_version_may_stand_apart_from_the_name(version: Any) -> None:
+    async def which(request: RouteRequest) -> dict[str, Any]:
+        return {"output": {"version": request.version}}
+
+    async with CapabilityBus() as bus:
+        bus.register_service(LlmService({"m": ScriptedModel()}))
+        for each in ((1, 0), (2, 0)):
+            bus.register(CapabilityDescriptor(name="test.which", version=each), which)
+
+        async def use(**said: Any) -> Any:
+            given = {"tool_call_id": "tc_1", "target_body": {}, **said}
+            return await bus.call("llm.tools.call", (1, 0), {"input": given})
+
+        answer = await use(target_capability="test.which", target_version=version)
+        with pytest.raises(BusError) as two:
+            await use(target_capability="test.which@1.0", target_version=version)
+
+    assert tuple(answer["output"]["version"]) == (2, 0)
+    assert two.value.code == "bad_request"

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handrail.core.calls import ToolCall
 from handrail.core.errors import DuplicateTool, InvalidDefinition, InvalidSchema, RegistryFrozen, UnknownTool
+from handrail.execute.executor import Executor
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.registry import RegisteredTools, ToolRegistry, registered
@@ -290,3 +292,23 @@ def test_everything_that_holds_tools_becomes_one_set() -> None:
 def test_the_same_tool_twice_is_a_duplicate_even_from_two_groups() -> None:
     with pytest.raises(DuplicateTool):
         registered(Ensemble("io", [named("read")]), Ensemble("web", [named("read")]))
+
+
+@pytest.mark.requirement("nrv.handler")
+async def test_a_registration_says_the_style_of_a_handler_whose_parameter_has_any_name() -> None:
+    async def double(inv: Any) -> int:
+        number: int = inv.input["n"]
+        return number * 2
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    tools = ToolRegistry().register({"name": "double", "input_schema": schema}, double, style="invocation").freeze()
+
+    async with Executor(tools) as executor:
+        result = await executor.invoke(ToolCall("1", "double", {"n": 4}))
+
+    assert (result.outcome, result.content) == ("ok", 8)
+
+
+def test_a_style_without_a_handler_is_refused() -> None:
+    with pytest.raises(InvalidDefinition, match="style"):
+        ToolRegistry().register(read_file, style="invocation")

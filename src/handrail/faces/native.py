@@ -93,6 +93,15 @@ class Dialect(ABC):
     def said(self, content: Any, names: Mapping[str, str]) -> Iterator[Message]:
         yield UserMessage(tuple(_contents(content)))
 
+    def _flat_call(self, written: Native) -> ToolCall:
+        """A call as the converser writes it: id, name and arguments side by side. Without an id, it is given one.
+
+        Raises:
+            UsageError: It has no name.
+        """
+        call = ToolCall.from_dict(written)
+        return call if call.id else msgspec.structs.replace(call, id=self._new_id("call"))
+
     @abstractmethod
     def reply(self, message: Native) -> dict[str, Any]:
         """A message of a history as the reply that it once was."""
@@ -124,7 +133,9 @@ class Anthropic(Dialect):
 
     def reply(self, message: Native) -> dict[str, Any]:
         content = message.get("content") or []
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        said = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        flat = [call for call in message.get("tool_calls") or () if _is_flat(call)]
+        blocks = [*said, *(self.invocation(self._flat_call(call)) for call in flat)]
         calls = any(block.get("type") == "tool_use" for block in blocks)
         usage = {"input_tokens": 0, "output_tokens": 0}
         reply = {"type": "message", "role": "assistant", "model": "", "content": blocks, "usage": usage}
@@ -148,8 +159,14 @@ class OpenAI(Dialect):
 
     def reply(self, message: Native) -> dict[str, Any]:
         said = {**message, "content": _text(message.get("content")) if message.get("content") else None}
+        if calls := message.get("tool_calls"):
+            said["tool_calls"] = [self._nested(call) if _is_flat(call) else call for call in calls]
         finish = "tool_calls" if message.get("tool_calls") else "stop"
         return {"model": "", "choices": [{"index": 0, "message": said, "finish_reason": finish}]}
+
+    def _nested(self, flat: Native) -> dict[str, Any]:
+        nested: dict[str, Any] = self.invocation(self._flat_call(flat))["tool_calls"][0]
+        return nested
 
     def invocation(self, call: ToolCall) -> dict[str, Any]:
         text = call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
@@ -159,6 +176,10 @@ class OpenAI(Dialect):
 
     def result(self, result: ToolResult) -> dict[str, Any]:
         return {"role": "tool", "tool_call_id": result.tool_call_id, "content": result.text}
+
+
+def _is_flat(call: Any) -> bool:
+    return isinstance(call, Mapping) and "function" not in call and "custom" not in call
 
 
 def _messages(events: Iterable[ModelEvent]) -> Iterator[Message]:

@@ -49,6 +49,11 @@ class ToolCallRequest:
 
     content: str
     tool_calls: list[RequestedCall]
+    """A `handrail.ToolCall` is taken too; it becomes a call that can hold its result."""
+
+    def __post_init__(self) -> None:
+        given: Iterable[RequestedCall | ToolCall] = self.tool_calls
+        self.tool_calls = [RequestedCall.of(each) if isinstance(each, ToolCall) else each for each in given]
 
     def has_tool_calls(self) -> bool:
         return bool(self.tool_calls)

@@ -20,6 +20,7 @@ from handrail.core.errors import (
 )
 from handrail.tools.definition import KEBAB, ToolDefinition
 from handrail.tools.ensemble import Ensemble
+from handrail.tools.handlers import Style
 from handrail.tools.lookalikes import looks
 from handrail.tools.tool import Tool, as_tool
 
@@ -49,8 +50,11 @@ class ToolRegistry:
         handler: Callable[..., Any] | None = None,
         *,
         replace: bool = False,
+        style: Style | None = None,
     ) -> Self:
         """Add a tool, a function, an ensemble, or a definition (ours or a dict) with its handler.
+
+        `style` says how the handler of a definition is called; without it the names of its parameters decide.
 
         Raises:
             DuplicateTool: The name, or one that looks the same, is taken; `replace=True` means it.
@@ -59,7 +63,7 @@ class ToolRegistry:
             InvalidSchema: A schema is wrong, reaches outside, or is too large.
             RegistryFrozen: `freeze()` was called before.
         """
-        added = tuple(_tools_in(what, handler))
+        added = tuple(_tools_in(what, handler, style))
         if isinstance(what, Ensemble):
             self._enter(what)
         for tool in added:
@@ -186,9 +190,11 @@ def registered(*tools: Any) -> RegisteredTools:
     return registry.freeze()
 
 
-def _tools_in(what: Any, handler: Callable[..., Any] | None) -> Iterable[Tool]:
+def _tools_in(what: Any, handler: Callable[..., Any] | None, style: Style | None) -> Iterable[Tool]:
     if handler is not None and not isinstance(what, Mapping | ToolDefinition):
         raise InvalidDefinition(f"{what!r} has its handler already; a second one goes with a definition only")
+    if style is not None and handler is None:
+        raise InvalidDefinition(f"{what!r} comes without a handler; a style goes with a definition and its handler")
     if isinstance(what, Ensemble):
         return what.tools
     if isinstance(what, Mapping):
@@ -196,7 +202,7 @@ def _tools_in(what: Any, handler: Callable[..., Any] | None) -> Iterable[Tool]:
     if isinstance(what, ToolDefinition):
         if handler is None:
             raise InvalidDefinition(f"tool {what.name!r} has no handler; register(definition, handler)")
-        return (Tool(what, handler),)
+        return (Tool(what, handler, style),)
     return (as_tool(what),)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import Any
 
 import pytest
 
+from handrail import Context, Executor, ToolCall, tool
 from handrail.core.errors import UsageError
 from handrail.execute.dedupe.create import create
 from handrail.execute.dedupe.strategies import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
@@ -79,13 +81,42 @@ def test_the_semantic_one_says_that_it_needs_an_embedder() -> None:
 
 
 def test_an_object_without_the_methods_is_refused() -> None:
-    class OnlyTheSeeds:
+    class OnlyOne:
         def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:
             raise NotImplementedError
 
-        def record(self, name: str, arguments: dict[str, Any]) -> None:
-            raise NotImplementedError
-
-    own: Any = OnlyTheSeeds()
+    own: Any = OnlyOne()
     with pytest.raises(UsageError, match="methods"):
         create(own)
+
+
+@pytest.mark.requirement("converser.deduplicator")
+async def test_an_object_with_two_methods_answers_repeated_calls_from_their_first_result() -> None:
+    class Remembers:
+        """The `ExactDeduplicator` of converser-invocables.md."""
+
+        def __init__(self) -> None:
+            self._history: set[tuple[str, str]] = set()
+
+        def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:
+            return (name, json.dumps(arguments, sort_keys=True)) in self._history
+
+        def record(self, name: str, arguments: dict[str, Any]) -> None:
+            self._history.add((name, json.dumps(arguments, sort_keys=True)))
+
+    ran: list[int] = []
+
+    async def look(n: int) -> int:
+        ran.append(n)
+        return n * 10
+
+    deduplicator = Remembers()
+    async with Executor([tool(look, deduplicator=deduplicator)]) as executor:
+        results = [await executor.invoke(ToolCall(f"{at}", "look", {"n": n})) for at, n in enumerate((1, 1, 2))]
+        elsewhere = await executor.invoke(ToolCall("9", "look", {"n": 1}), Context(run="another"))
+
+    assert [result.content for result in results] == [10, 10, 20]
+    assert [result.reused_from for result in results] == [None, "0", None]
+    assert deduplicator.is_duplicate("look", {"n": 2})
+    assert (elsewhere.content, elsewhere.reused_from) == (10, None), "nobody is answered from another run's memory"
+    assert ran == [1, 2, 1]

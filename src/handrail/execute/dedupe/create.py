@@ -18,6 +18,7 @@ from handrail.execute.dedupe.strategies import (
     SemanticDeduplicator,
     WindowDeduplicator,
 )
+from handrail.execute.dedupe.two_methods import TwoMethodDeduplicator, TwoMethods
 
 
 class _Exact(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -39,12 +40,13 @@ _EMBEDDER = "handrail.store.embedding.WordLlamaEmbedder()"
 
 
 def create(
-    name: str | Mapping[str, Any] | Deduplicator | None,
+    name: str | Mapping[str, Any] | Deduplicator | TwoMethods | None,
     *,
     embedder: Embedder | None = None,
     clock: Clock | None = None,
 ) -> Deduplicator | None:
-    """Make the deduplicator that a file or a program names. One that is made already is returned as it is.
+    """Make the deduplicator that a file or a program names. One that is made already is returned as it is;
+    one that has only `is_duplicate` and `record` is given a memory for the results.
 
     Raises:
         UsageError: There is no such strategy, or its options do not fit it.
@@ -59,6 +61,8 @@ def create(
             return _build(name.get("kind"), options, embedder, clock)
         case Deduplicator():
             return name
+        case TwoMethods():
+            return TwoMethodDeduplicator(name)
     raise UsageError(f"{name!r} is not a deduplicator; give {_choices()}, or an object with the methods of one")
 
 

@@ -17,7 +17,7 @@ from handrail.bus.chat.schema import CHAT, MAX_TOOLS, RESPONSE, STREAM, V1, V2, 
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.port import Handler, Predicate
 from handrail.bus.request import RouteRequest
-from handrail.bus.versions import Version, split_name
+from handrail.bus.versions import Version, split_name, version_of
 from handrail.core.errors import BusError, ModelError, UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.messages import Media
@@ -43,6 +43,13 @@ TOOLS_CALL = CapabilityDescriptor(
                 "properties": {
                     "tool_call_id": {"type": "string"},
                     "target_capability": {"type": "string", "description": "With its version, as rag.query@1.0."},
+                    "target_version": {
+                        "description": "Where the name has none: as 1.0, or as [1, 0].",
+                        "anyOf": [
+                            {"type": "string"},
+                            {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+                        ],
+                    },
                     "target_body": {"type": "object", "description": "The whole body, or only its input."},
                 },
                 "required": ["target_capability", "target_body"],
@@ -144,7 +151,7 @@ class LlmService:
         """Call the target for the same caller, one deeper. Its entry in the record bears the id of this call."""
         said: dict[str, Any] = request.input["target_body"]
         body = said if said.keys() <= {"params", "input"} else {"input": said}
-        name, version = split_name(request.input["target_capability"])
+        name, version = _target(request.input)
         return await request.call(name, version, body, call_id=f"{request.call_id}.target")
 
     def _serves(self, params: Mapping[str, Any]) -> bool:
@@ -179,6 +186,21 @@ class LlmService:
             media_type, data = await self._read_blob(request, cid)
             found[cid] = Media(media_type=media_type, data=data, name=cid)
         return found
+
+
+def _target(said: Mapping[str, Any]) -> tuple[str, Version]:
+    """
+    Raises:
+        BusError: The name and `target_version` give two versions, or something that is none (`bad_request`).
+    """
+    name, version = split_name(said["target_capability"])
+    if "target_version" not in said:
+        return name, version
+    given = said["target_version"]
+    wanted = version_of(given if isinstance(given, str) else (given[0], given[1]))
+    if "@" in said["target_capability"] and wanted != version:
+        raise BusError("bad_request", "target_capability and target_version name two versions; keep one")
+    return name, wanted
 
 
 def _default(models: Models, default: str | None) -> str | None:
