@@ -46,7 +46,8 @@ class Invoker:
     """A tool of an ensemble that can be called by hand; the executor runs it."""
 
     tool: Tool
-    _executor: Executor
+    executor: Executor
+    """Runs it."""
 
     @property
     def name(self) -> str:
@@ -69,7 +70,7 @@ class Invoker:
         """Raises:
         ToolError: It was refused, failed, or took too long.
         """
-        result = await self._executor.invoke(ToolCall("", self.tool.scoped_name, arguments), context)
+        result = await self.executor.invoke(ToolCall("", self.tool.scoped_name, arguments), context)
         if result.error is not None:
             raise ToolError(result.error.code, result.error.message)
         return result.content

@@ -7,7 +7,7 @@ serves `llm.chat` on the bus. Everything it asks of the bus it asks for its call
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -44,7 +44,7 @@ class ToolSettings(Protocol):
     @property
     def tools_max_parallel(self) -> int: ...
     @property
-    def tools_default_set(self) -> tuple[str, ...]: ...
+    def tools_default_set(self) -> Sequence[str]: ...
     @property
     def tools_require_confirmation_for_side_effects(self) -> bool: ...
 

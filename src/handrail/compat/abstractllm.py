@@ -1,0 +1,63 @@
+"""AbstractLLM's tool system, as `abstractllm-tool-system.md` describes it.
+
+from handrail.compat.abstractllm import Session, ToolDefinition, create_llm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from handrail.core.errors import InvalidArguments
+from handrail.core.errors import ToolError as ToolExecutionError
+from handrail.faces.conversion import (
+    convert_to_anthropic_tools,
+    convert_to_bedrock_tools,
+    convert_to_gemini_tools,
+    convert_to_ollama_tools,
+    convert_to_openai_responses_tools,
+    convert_to_openai_tools,
+)
+from handrail.faces.create import create_llm
+from handrail.faces.requests import RequestedCall as ToolCall
+from handrail.faces.requests import ToolCallRequest, execute_tools
+from handrail.faces.session import Session
+from handrail.sync import execute_tool_securely
+from handrail.tools.definition import ToolDefinition
+from handrail.tools.schema.validator import Validator
+from handrail.tools.types.schema import schema_of as type_to_schema
+from handrail.tools.types.signature import read_function
+
+__all__ = [
+    "Session",
+    "ToolCall",
+    "ToolCallRequest",
+    "ToolDefinition",
+    "ToolExecutionError",
+    "convert_to_anthropic_tools",
+    "convert_to_bedrock_tools",
+    "convert_to_gemini_tools",
+    "convert_to_ollama_tools",
+    "convert_to_openai_responses_tools",
+    "convert_to_openai_tools",
+    "create_llm",
+    "execute_tool_securely",
+    "execute_tools",
+    "generate_schema_from_function",
+    "type_to_schema",
+    "validate_against_schema",
+]
+
+
+def generate_schema_from_function(func: Callable[..., Any]) -> dict[str, Any]:
+    """The JSON Schema of a function's arguments."""
+    return read_function(func).input_schema
+
+
+def validate_against_schema(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
+    """
+    Raises:
+        InvalidArguments: The arguments do not fit the schema; the message names each mistake.
+    """
+    if problems := Validator(schema, "the arguments").problems(arguments):
+        raise InvalidArguments("; ".join(problems))

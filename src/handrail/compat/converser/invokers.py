@@ -1,0 +1,171 @@
+"""Invokers and ensembles as the converser writes them, over `Tool`, `Ensemble` and the executor.
+
+`@register_invoker` also puts the invoker into `INVOCABLES`, where descriptors without a body find it by name. Nothing
+runs by being registered: a tool is offered only if an ensemble has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context as CallContext
+from handrail.core.errors import DuplicateTool, ToolError, UsageError
+from handrail.execute.dedupe.create import create as create_deduplicator
+from handrail.execute.executor import Executor
+from handrail.tools import ensemble
+from handrail.tools.tool import Tool
+
+Arguments = dict[str, Any]
+Invocable = Callable[[Any, Arguments], Awaitable[Any]]
+"""Takes the context and the arguments. The context is the `Invocation`: it has `auxdata` and `namespace`."""
+
+
+class Invoker:
+    """A tool that can be called by hand. The executor checks the arguments, and answers repeated calls."""
+
+    def __init__(
+        self,
+        name: str,
+        invocable: Invocable,
+        arguments_schema: dict[str, Any],
+        ensemble: Ensemble | None = None,
+        deduplicator: Any = None,
+        *,
+        description: str = "",
+        side_effects: bool = False,
+    ) -> None:
+        """
+        Raises:
+            InvalidSchema: The schema is wrong.
+        """
+        self.tool = Tool.from_function(
+            invocable,
+            name=name,
+            description=description,
+            schema=arguments_schema,
+            style="context",
+            deduplicator=create_deduplicator(deduplicator),
+            side_effects=side_effects,
+        )
+        self.ensemble = ensemble
+        self._executor: Executor | None = None
+
+    @classmethod
+    def of(cls, tool: Tool, ensemble: Ensemble | None = None, executor: Executor | None = None) -> Invoker:
+        """An invoker of a tool that is made already; with an executor, that one runs it."""
+        made = cls.__new__(cls)
+        made.tool, made.ensemble, made._executor = tool, ensemble, executor
+        return made
+
+    @property
+    def name(self) -> str:
+        return self.tool.name
+
+    @property
+    def invocable(self) -> Callable[..., Any]:
+        return self.tool.handler
+
+    @property
+    def arguments_schema(self) -> dict[str, Any]:
+        return self.tool.definition.input_schema
+
+    @property
+    def deduplicator(self) -> Any:
+        return self.tool.deduplicator
+
+    async def __call__(self, context: CallContext, arguments: Arguments) -> Any:
+        """
+        Raises:
+            ToolError: It was refused, failed, or took too long.
+        """
+        if self._executor is None:
+            self._executor = Executor([self.tool])
+        result = await self._executor.invoke(ToolCall("", self.tool.scoped_name, arguments), context)
+        if result.error is not None:
+            raise ToolError(result.error.code, result.error.message)
+        return result.content
+
+    def __repr__(self) -> str:
+        return f"Invoker({self.name!r})"
+
+
+INVOCABLES: dict[str, Invoker] = {}
+"""What `@register_invoker` registered, by name."""
+
+
+def register_invoker(
+    name: str,
+    schema: dict[str, Any],
+    *,
+    description: str | None = None,
+    deduplicator: Any = None,
+    side_effects: bool = False,
+) -> Callable[[Invocable], Invoker]:
+    """Make an invoker of a coroutine function, and let descriptors find it by its name.
+
+    Raises:
+        DuplicateTool: Another function is registered under the name.
+    """
+
+    def decorate(function: Invocable) -> Invoker:
+        made = Invoker(
+            name,
+            function,
+            schema,
+            deduplicator=deduplicator,
+            description=description or function.__doc__ or "",
+            side_effects=side_effects,
+        )
+        taken = INVOCABLES.get(name)
+        if taken is not None and taken.tool.source != made.tool.source:
+            raise DuplicateTool(name, name, source=made.tool.source, other=taken.tool.source)
+        INVOCABLES[name] = made
+        return made
+
+    return decorate
+
+
+def load_invocable(name: str) -> Callable[..., Any]:
+    """The function that was registered under a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in INVOCABLES:
+        known = ", ".join(sorted(INVOCABLES)) or "none"
+        raise UsageError(
+            f"no invocable is registered as {name!r}; there are {known}. Write @register_invoker(name={name!r}, "
+            "schema=…) above its function, and import its module"
+        )
+    return INVOCABLES[name].invocable
+
+
+class Ensemble(ensemble.Ensemble):
+    """`handrail.Ensemble` that takes invokers, and finds the bodies of descriptors by name."""
+
+    @property
+    def invokers(self) -> dict[str, Invoker]:
+        """Those that may be offered, by name."""
+        return {tool.name: Invoker.of(tool, self) for tool in self.tools}
+
+    def register(self, item: Any) -> Tool:
+        """Add an invoker, a tool or a function."""
+        return super().register(item.tool if isinstance(item, Invoker) else item)
+
+    add_invoker = register
+
+    async def prepare_invokers(
+        self,
+        descriptors: Mapping[str, Any],
+        defaults: Mapping[str, Any] | None = None,
+        handlers: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        """Make the tools that descriptors describe. One without a body is found by its name in `INVOCABLES`."""
+        await super().prepare_invokers(descriptors, defaults, {**registered_tools(), **(handlers or {})})
+
+
+def registered_tools() -> dict[str, Callable[..., Any]]:
+    """The registered invokers as handlers for the readers of descriptors and files."""
+    return {name: invoker.tool for name, invoker in INVOCABLES.items()}
