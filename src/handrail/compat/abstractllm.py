@@ -60,4 +60,4 @@ def validate_against_schema(arguments: dict[str, Any], schema: dict[str, Any]) -
         InvalidArguments: The arguments do not fit the schema; the message names each mistake.
     """
     if problems := Validator(schema, "the arguments").problems(arguments):
-        raise InvalidArguments("; ".join(problems))
+        raise InvalidArguments(problems)

@@ -99,4 +99,4 @@ def validate_schema(arguments: Any, schema: dict[str, Any]) -> None:
         ValidationError: The arguments do not fit the schema; the message names each mistake.
     """
     if problems := Validator(schema, "the arguments").problems(arguments):
-        raise ValidationError("; ".join(problems))
+        raise ValidationError(problems)

@@ -11,7 +11,7 @@ from typing import Any
 
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context as CallContext
-from handrail.core.errors import DuplicateTool, ToolError, UsageError
+from handrail.core.errors import DuplicateTool, InvalidArguments, ToolError, UsageError
 from handrail.execute.dedupe.create import create as create_deduplicator
 from handrail.execute.executor import Executor
 from handrail.tools import ensemble
@@ -20,6 +20,10 @@ from handrail.tools.tool import Tool
 Arguments = dict[str, Any]
 Invocable = Callable[[Any, Arguments], Awaitable[Any]]
 """Takes the context and the arguments. The context is the `Invocation`: it has `auxdata` and `namespace`."""
+
+
+class InvocationTimeout(ToolError, TimeoutError):
+    """The invocable took too long: a `TimeoutError`, as `asyncio.wait_for` raises around one."""
 
 
 class Invoker:
@@ -78,14 +82,21 @@ class Invoker:
     async def __call__(self, context: CallContext, arguments: Arguments) -> Any:
         """
         Raises:
-            ToolError: It was refused, failed, or took too long.
+            InvalidArguments: The arguments do not fit the schema.
+            InvocationTimeout: It took too long.
+            ToolError: It was refused, or failed.
         """
         if self._executor is None:
             self._executor = Executor([self.tool])
         result = await self._executor.invoke(ToolCall("", self.tool.scoped_name, arguments), context)
-        if result.error is not None:
-            raise ToolError(result.error.code, result.error.message)
-        return result.content
+        if result.error is None:
+            return result.content
+        match result.outcome:
+            case "invalid_arguments":
+                raise InvalidArguments(result.error.message.removeprefix("invalid_arguments: "))
+            case "timeout":
+                raise InvocationTimeout(result.error.code, result.error.message)
+        raise ToolError(result.error.code, result.error.message)
 
     def __repr__(self) -> str:
         return f"Invoker({self.name!r})"
