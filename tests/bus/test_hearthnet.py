@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from handrail.bus.http import HttpBus
 from handrail.bus.nats.bus import NatsBus
 from handrail.bus.nats.door import NatsDoor
 from handrail.bus.nats.link import Link
-from handrail.bus.port import Stream
+from handrail.bus.port import Handler, Stream
 from handrail.bus.request import NOBODY, RouteRequest
 from handrail.bus.tokens.admission import TokenAdmission
 from handrail.bus.tokens.identity import Identity
@@ -30,6 +30,7 @@ from handrail.bus.tokens.store import TokenStore
 from handrail.bus.tokens.token import issue
 from handrail.core.errors import BusError
 from handrail.core.ids import new_id
+from handrail.faces.capability import wire_error
 from handrail.server.node import NodeServer, ServerLimits
 from handrail.services.llm import LlmService
 from handrail.services.log import EventLog
@@ -59,7 +60,13 @@ def way(request: pytest.FixtureRequest) -> Transport:
 ADD = {"name": "add", "parameters_schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 TABLE: dict[str, tuple[str, str, dict[str, Any]]] = {
     # condition                    the wire code, and what is called with what
-    "tool not in declared set": ("bad_request", "llm.chat@2.0", ask(tools=[ADD], tool_choice={"name": "gone"})),
+    "a call of a tool not in declared set": ("bad_request", "test.dispatch@1.0", {"input": {"name": "gone"}}),
+    "a chat with a tool not in declared set": ("bad_request", "test.chat@1.0", ask(tools=[{**ADD, "name": "gone"}])),
+    "a choice of a tool not in declared set": (
+        "bad_request",
+        "llm.chat@2.0",
+        ask(tools=[ADD], tool_choice={"name": "gone"}),
+    ),
     "arguments fail schema": ("bad_request", "test.work@1.0", {"input": {"how": 7}}),
     "execution timed out": ("timeout", "test.work@1.0", {"input": {"how": "hang"}}),
     "the tool broke": ("internal_error", "test.work@1.0", {"input": {"how": "break"}}),
@@ -77,6 +84,31 @@ async def work(request: RouteRequest) -> dict[str, Any]:
     raise ValueError("of the swordfish")
 
 
+class Orchestrator:
+    """A service of the node that declares one tool, and uses it for whoever asks: in one call, or in a chat."""
+
+    def __init__(self, bus: CapabilityBus) -> None:
+        self._bus = bus
+
+    def capabilities(self) -> Iterator[tuple[CapabilityDescriptor, Handler]]:
+        yield CapabilityDescriptor(name="test.dispatch", stream_schema={"token": ANY}), self.dispatch
+        yield CapabilityDescriptor(name="test.chat", stream_schema={"token": ANY}), self.chat
+
+    async def dispatch(self, request: RouteRequest) -> dict[str, Any]:
+        async with self._executor(request) as executor:
+            result = await executor.dispatch(ToolCall("tc_1", request.input["name"], {"a": 1}))
+        if result.is_error:
+            raise wire_error(result)
+        return {"output": {"content": result.content}}
+
+    async def chat(self, request: RouteRequest) -> dict[str, Any]:
+        async with self._executor(request) as executor:
+            return {"output": await executor.run_chat_with_tools(request.body)}
+
+    def _executor(self, request: RouteRequest) -> ToolExecutor:
+        return ToolExecutor(self._bus, [ADD], handlers={"add": lambda a: a}, how=request.passed_on())
+
+
 class Node(NamedTuple):
     bus: CapabilityBus
     url: str
@@ -89,12 +121,15 @@ async def node() -> AsyncIterator[Node]:
     """One that knows tokens, with a socket and a place on NATS; and a token that is good for most of what it has."""
     identity, store = Identity.new(), TokenStore()
     admission = TokenAdmission(node_id=identity.node_id, store=store, community="home")
-    _, token = issue(identity, store, Scope.of(["llm.*", "test.work@1.0"]), audience="home")
+    _, token = issue(
+        identity, store, Scope.of(["llm.*", "test.work@1.0", "test.dispatch@1.0", "test.chat@1.0"]), audience="home"
+    )
     check = Authenticator(community="home")
     with nats_server() as server:
         async with AsyncExitStack() as stack:
             bus = await stack.enter_async_context(CapabilityBus(node_id=identity.node_id, admission=admission))
             bus.register_service(LlmService({"m": ScriptedModel()}))
+            bus.register_service(Orchestrator(bus))
             link = await stack.enter_async_context(Link(server.url, pace=CALM))
             await stack.enter_async_context(NatsDoor(bus, link, community="home", authenticator=check))
             caller = await stack.enter_async_context(NatsBus(server.url, community="home", pace=CALM, token=str(token)))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.port import Bus
 from handrail.bus.request import RouteRequest
 from handrail.core.events import ModelEvent
+from handrail.core.messages import UserMessage
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Model
 from handrail.faces.conversion import FORMS, convert_tools
@@ -24,17 +28,21 @@ from handrail.providers.grammar.calls import tool_call_grammar
 from handrail.providers.openai_chat import OpenAIChatCodec
 from handrail.providers.profiles import profile_for
 from handrail.providers.prompted.codec import PromptedCodec
+from handrail.services.apertium import ApertiumBackend
 from handrail.services.llm import LlmService
 from handrail.services.log import EventLog
 from handrail.services.market import MarketService
 from handrail.services.rag.index import Index
 from handrail.services.rag.service import RagService
-from handrail.services.trans import ModelBackend, TransService
+from handrail.services.trans import TransService
 from handrail.testing.embedding import WordEmbedder
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.definition import Binding
+from handrail.tools.schema.validator import Validator
 from tests.bus.models import Deciding, results
 from tests.bus.transports import TRANSPORTS
+from tests.providers.grammar.walk import walk
+from tests.providers.prompted.replies import calls_of, events
 
 Way = Callable[[CapabilityBus], AbstractAsyncContextManager[Bus]]
 
@@ -87,19 +95,9 @@ def ask(question: str, **input: Any) -> dict[str, Any]:
 # ── unit ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _grammar(asked: ModelRequest) -> str:
-    return tool_call_grammar(asked.tools, "hermes").text
-
-
 def _compatible(family: str, asked: ModelRequest) -> Any:
     codec = OpenAIChatCodec(profile=profile_for("vllm", family))
     return codec.encode(asked, family, stream=True).body["tools"]
-
-
-def _prompted(asked: ModelRequest) -> str:
-    profile = profile_for("vllm", "MiniCPM-V-4")
-    assert profile.tools == "prompted"
-    return PromptedCodec(OpenAIChatCodec(profile=profile), profile.prompted_format).compiled_prompt(asked)
 
 
 def _converted(provider: str, asked: ModelRequest) -> Any:
@@ -109,21 +107,72 @@ def _converted(provider: str, asked: ModelRequest) -> Any:
 
 _BACKENDS: dict[str, Callable[[ModelRequest], Any]] = {
     **{name: partial(_converted, name) for name in FORMS},
-    "llama.cpp, by a grammar": _grammar,
     **{f"{family}, compatible": partial(_compatible, family) for family in ("nemotron", "openbmb/minicpm4")},
-    "MiniCPM-V, prompted": _prompted,
 }
 
 
-@pytest.mark.parametrize("backend", list(_BACKENDS))
-def test_tool_definition_to_native_format(backend: str) -> None:
+_SCHEMA = SEARCH["parameters_schema"]
+_FUNCTION = {"name": "search_corpus", "description": "Search a corpus.", "parameters": _SCHEMA}
+_NATIVE: dict[str, Any] = {
+    "openai": [{"type": "function", "function": _FUNCTION}],
+    "openai-responses": [{"type": "function", **_FUNCTION, "strict": False}],
+    "anthropic": [{"name": "search_corpus", "description": "Search a corpus.", "input_schema": _SCHEMA}],
+    "ollama": [{"type": "function", "function": _FUNCTION}],
+    "gemini": [
+        {
+            "functionDeclarations": [
+                {"name": "search_corpus", "description": "Search a corpus.", "parametersJsonSchema": _SCHEMA}
+            ]
+        }
+    ],
+    "bedrock": [
+        {
+            "toolSpec": {
+                "name": "search_corpus",
+                "description": "Search a corpus.",
+                "inputSchema": {"json": _SCHEMA},
+            }
+        }
+    ],
+    "nemotron, compatible": [{"type": "function", "function": {**_FUNCTION, "strict": True}}],
+    "openbmb/minicpm4, compatible": [{"type": "function", "function": {**_FUNCTION, "strict": True}}],
+}
+"""What the documentation of each service asks for, with the whole schema."""
+
+
+def _offered() -> ModelRequest:
     executor = ToolExecutor(CapabilityBus(), [SEARCH])
-    body = ask("?", tools=executor.native_definitions)
+    return request_of(ask("?", tools=executor.native_definitions)["input"], {})
 
-    native = _BACKENDS[backend](request_of(body["input"], {}))
 
-    written = native if isinstance(native, str) else json.dumps(native)
-    assert "search_corpus" in written and "query" in written and "corpus" in written
+@pytest.mark.parametrize("backend", [*FORMS, *(name for name in _BACKENDS if name.endswith("compatible"))])
+def test_tool_definition_to_native_format(backend: str) -> None:
+    assert _BACKENDS[backend](_offered()) == _NATIVE[backend]
+
+
+def test_tool_definition_to_native_format_of_a_grammar() -> None:
+    """llama.cpp is given a grammar: whatever it lets through is a call of the tool that fits its schema."""
+    grammar = tool_call_grammar(_offered().tools, "hermes", parallel=False)
+    fits = Validator(_SCHEMA, "search_corpus")
+
+    for seed in range(40):
+        (called,) = calls_of(events("hermes", [walk(grammar, random.Random(seed))], *_offered().tools))
+        assert called.name == "search_corpus"
+        assert fits.problems(json.loads(str(called.arguments))) == []
+
+
+def test_tool_definition_to_native_format_of_a_prompt() -> None:
+    """MiniCPM-V reads its tools in the prompt: each as JSON, whole."""
+    profile = profile_for("vllm", "MiniCPM-V-4")
+    assert profile.tools == "prompted"
+    codec = PromptedCodec(OpenAIChatCodec(profile=profile), profile.prompted_format)
+
+    written = codec.compiled_prompt(_offered())
+
+    found = [json.loads(line) for line in written.splitlines() if line.startswith("{") and "search_corpus" in line]
+    assert [ToolDefinition.from_dict(each) for each in found] == [
+        ToolDefinition("search_corpus", "Search a corpus.", _SCHEMA)
+    ]
 
 
 async def test_dispatch_validates_arguments(way: Way) -> None:
@@ -269,30 +318,58 @@ async def test_search_corpus_tool_used_for_grounded_answer(way: Way, interactive
     }
 
 
-@CHATS
-async def test_translate_chain(way: Way, interactive: bool) -> None:
-    """Somebody types German; the model has it translated by the tool, which asks a model too, and answers."""
-    dictionary = {"Wo ist die Zisterne?": "Where is the cistern?", "Below the barn.": "Unter der Scheune."}
+TRANSLATOR = f"""#!{sys.executable}
+# Speaks as Apertium does: -l lists pairs, a pair translates standard input.
+import re, sys
+PHRASES = [("wo", "where"), ("ist", "is"), ("die zisterne", "the cistern"), ("der bäcker", "the baker"),
+           ("unter der scheune", "below the barn"), ("an der mühle", "at the mill")]
+if sys.argv[1] == "-l":
+    print("  deu-eng\\n  eng-deu")
+else:
+    words, back = sys.stdin.read(), sys.argv[1] == "eng-deu"
+    table = dict((english, german) if back else (german, english) for german, english in PHRASES)
+    found = re.compile("|".join(sorted(map(re.escape, table), key=len, reverse=True)))
+    print(found.sub(lambda each: table[each[0]], words))
+"""
 
-    def translate(request: ModelRequest) -> Iterator[ModelEvent]:
-        said = request.messages[-1]
-        yield text(dictionary[getattr(said, "text", "")])
+
+@CHATS
+async def test_translate_chain(way: Way, interactive: bool, tmp_path: Path) -> None:
+    """Somebody types German about a village whose documents are English.
+
+    The model knows nothing by itself: it has what was typed translated, searches with that, has what it found
+    translated back, and says that. The translator is a program that is run, word by word; the corpus is searched.
+    """
 
     def decide(request: ModelRequest) -> Iterator[ModelEvent]:
-        match [json.loads(each)["text"] for each in results(request)]:
+        typed = next(message.text for message in request.messages if isinstance(message, UserMessage))
+        match [json.loads(each) for each in results(request)]:
             case []:
-                yield call("translate", text="Wo ist die Zisterne?", **{"from": "de", "to": "en"})
-            case ["Where is the cistern?"]:
-                yield call("translate", text="Below the barn.", **{"from": "en", "to": "de"})
-            case [_, german]:
+                yield call("translate", text=typed, **{"from": "de", "to": "en"})
+            case [{"text": english}]:
+                yield call("search_corpus", query=english, corpus="village", k=1)
+            case [_, {"chunks": [{"text": found}]}]:
+                yield call("translate", text=found, **{"from": "en", "to": "de"})
+            case [_, _, {"text": german}]:
                 yield text(german)
 
-    translator = TransService(model=ModelBackend(Deciding(translate)))
-    async with a_node(Deciding(decide), trans=translator) as node, way(node) as bus:
-        executor = ToolExecutor(bus, ["translate"], interactive=interactive)
-        answer = await executor.run_chat_with_tools(ask("Wo ist die Zisterne?"))
+    program = tmp_path / "apertium"
+    program.write_text(TRANSLATOR)
+    program.chmod(0o700)
+    services = {
+        "trans": TransService(apertium=ApertiumBackend(str(program))),
+        "rag": RagService(Index(None, WordEmbedder())),
+    }
+    answers = []
+    async with a_node(Deciding(decide), **services) as node, way(node) as bus:
+        for title, words in (("Cistern", "the cistern is below the barn"), ("Bakery", "the baker is at the mill")):
+            document = {"text": words, "media_type": "text/plain", "title": title}
+            await node.call("rag.ingest", (1, 0), {"params": {"corpus": "village"}, "input": document})
+        executor = ToolExecutor(bus, ["translate", "search_corpus"], interactive=interactive)
+        for question in ("wo ist die zisterne", "wo ist der bäcker"):
+            answers.append((await executor.run_chat_with_tools(ask(question)))["content"])
 
-    assert answer["content"] == "Unter der Scheune."
+    assert answers == ["die zisterne ist unter der scheune", "der bäcker ist an der mühle"]
 
 
 @pytest.mark.requirement("hearthnet.confirmation")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +14,21 @@ from handrail import Executor, Invocation, Policy, Tool, ToolCall, tool
 from handrail.core.events import CallAmended, CallProgress, CallSettled, Event, ignore
 from handrail.execute.spill import MemorySpill
 from handrail.testing.journal import MemoryJournal
+
+
+def one() -> int:
+    return 1
+
+
+def endless_python() -> None:
+    """Keep the interpreter busy for ever."""
+    while True:
+        pass
+
+
+def endless_c() -> None:
+    """Stay in C code that lets no other thread of its interpreter run: it would take longer than anybody lives."""
+    re.match(r"(a|a)*b", "a" * 200)
 
 
 class Heard:
@@ -92,6 +109,21 @@ async def test_a_plain_function_past_its_timeout_is_answered_for_and_said_to_go_
 
     assert started.is_set()
     assert (result.outcome, result.still_running) == ("timeout", True)
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+@pytest.mark.parametrize("work", [endless_python, endless_c])
+async def test_work_that_never_lets_go_of_its_interpreter_is_answered_for_and_ended(work: Callable[[], None]) -> None:
+    """It would never end by itself: that there is an answer shows that nobody waited for it."""
+    hold = Tool.from_function(work, timeout=1, isolation="process")
+
+    async with Executor([hold, Tool.from_function(one, isolation="process")]) as executor:
+        assert (await executor.invoke(ToolCall("0", "one"))).content == 1, "a worker is there and knows this module"
+        result = await executor.invoke(ToolCall("1", hold.name))
+        after = await executor.invoke(ToolCall("2", "one"))
+
+    assert (result.outcome, result.still_running, after.content) == ("timeout", False, 1)
+    assert "longer than 1 s and was stopped" in result.text
 
 
 async def test_calls_that_cannot_be_stopped_are_capped_with_a_clear_error_and_work_again_when_they_end() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import handrail
 from handrail import ToolDefinition
 from handrail.core.errors import ToolError
 from handrail.faces import create
@@ -110,12 +111,13 @@ def test_handling_tool_calls_in_sessions() -> None:
 
 
 @pytest.mark.requirement("abstractllm.request")
-def test_a_request_made_by_hand_is_executed() -> None:
+@pytest.mark.parametrize("kind", [ToolCall, handrail.ToolCall], ids=["AbstractLLM's call", "handrail.ToolCall"])
+def test_a_request_made_by_hand_is_executed(kind: Any) -> None:
     request = ToolCallRequest(
         content="I will look.",
         tool_calls=[
-            ToolCall(id="call_0", name="get_weather", arguments={"location": "Rome", "unit": "fahrenheit"}),
-            ToolCall(id="call_1", name="get_mood", arguments={}),
+            kind(id="call_0", name="get_weather", arguments={"location": "Rome", "unit": "fahrenheit"}),
+            kind(id="call_1", name="get_mood", arguments={}),
         ],
     )
 

@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
+from handrail import Conversation, Executor, Policy, Runner
+from handrail.app.network import telemetry_of
 from handrail.bus.codes import WIRE
 from handrail.bus.tokens.identity import verify
 from handrail.bus.tokens.signatures import as_headers, sign_call
 from handrail.core.canonical import canonical
+from handrail.proof.journal import SqliteJournal
 from handrail.server.app import build
+from handrail.testing.clock import FixedClock
+from handrail.testing.model import ScriptedModel, call, text
 from tests.server.scene import Scene, ask, client, serving
 
 PAGES = ["/capabilities", "/openapi.json", "/metrics", "/trace/recent", "/telemetry"]
@@ -116,11 +121,38 @@ async def test_so_many_traces_are_shown(n: str, status: int) -> None:
 
 
 @pytest.mark.requirement("hearthnet.telemetry")
-async def test_which_tools_were_picked_is_shown() -> None:
-    scene = Scene(telemetry=lambda: [{"name": "add", "offered": 3, "picked": 2, "failed": 1}])
-    async with serving(scene) as url, client(url, scene.token) as http:
-        said = (await http.get("/telemetry")).json()
-    assert said == {"tools": [{"name": "add", "offered": 3, "picked": 2, "failed": 1}]}
+async def test_which_tools_a_model_was_offered_picked_and_failed_with_and_how_long_they_took_is_shown(
+    tmp_path: Path,
+) -> None:
+    """A run is made, and the endpoint tells what the journal has of it, as it does on a node."""
+
+    clock = FixedClock()
+
+    async def add(a: int, b: int) -> int:
+        clock.advance(0.25)
+        return a + b
+
+    async def fail() -> None:
+        raise ValueError("kaput")
+
+    path = tmp_path / "journal.db"
+    asked = [call("add", a=1, b=2), call("add", a=3, b="four"), call("fail"), call("gone")]
+    async with (
+        await SqliteJournal.open(path) as journal,
+        Executor([add, fail], journal=journal, policy=Policy(concurrency=1), clock=clock) as executor,
+    ):
+        await Runner(ScriptedModel(asked, [text("Done.")]), executor).run(Conversation().say("Add."))
+        scene = Scene(telemetry=lambda: telemetry_of(path))
+        async with serving(scene) as url, client(url, scene.token) as http:
+            told = {each.pop("tool"): each for each in (await http.get("/telemetry")).json()["tools"]}
+
+    counts = {name: (each["offered"], each["picked"], each["failed"]) for name, each in told.items()}
+    assert counts == {
+        "add": (2, 2, {"invalid_arguments": 1}),
+        "fail": (2, 1, {"failed": 1}),
+        "gone": (0, 1, {"unknown_tool": 1}),
+    }
+    assert [told["add"][each] for each in ("p50_us", "p95_us", "total_us")] == [250_000] * 3
 
 
 # ── its description ────────────────────────────────────────────────────────────────────

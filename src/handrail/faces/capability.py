@@ -27,7 +27,7 @@ from handrail.bus.thin import is_omitted
 from handrail.bus.versions import Version, written
 from handrail.core.calls import Output, ToolResult
 from handrail.core.codes import CODES
-from handrail.core.errors import BusError, ToolError, UsageError
+from handrail.core.errors import BusError, Outcome, ToolError, UsageError
 from handrail.core.invocation import Invocation
 from handrail.execute.policy import Policy
 from handrail.faces.asked import Asked
@@ -230,6 +230,21 @@ def _error_of(provider: Provider, asked: Asked, result: ToolResult) -> BusError:
             message = f"{provider.descriptor.full_name} failed"
         case "ok":
             raise AssertionError("a settled call with a value is no error")
+    return _on_wire(outcome, message)
+
+
+def wire_error(result: ToolResult) -> BusError:
+    """What a result that is an error is on the bus: for a handler that passes on what `ToolExecutor.dispatch` gave.
+
+    Raises:
+        UsageError: The result is no error.
+    """
+    if result.outcome == "ok":
+        raise UsageError(f"the result of {result.name!r} is no error; return its content")
+    return _on_wire(result.outcome, result.text if result.error is None else result.error.message)
+
+
+def _on_wire(outcome: Outcome, message: str) -> BusError:
     wire = CODES[outcome].hearthnet
     delay = 1_000 if wire == "capacity_exceeded" else None
     return BusError(wire, message, outcome=outcome, retry_after_ms=delay)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from handrail import Executor, Policy, ToolCall
 from handrail.core.errors import ConfigError, ToolError, UsageError
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.files.load import load_ensemble, load_ensembles, load_tool
 from handrail.tools.registry import ToolRegistry
-from handrail.tools.tool import Retry
+from handrail.tools.tool import Retry, tool
 from tests.tools.files.helpers import DATA, call, written
 
 
@@ -33,12 +34,34 @@ def test_the_documents_ensemble_file_loads_with_its_sources_and_defaults() -> No
 
 
 @pytest.mark.requirement("converser.toml")
-def test_the_documents_short_ensemble_file_loads_with_tools_written_in_it() -> None:
-    ensemble = load_ensemble(DATA / "short" / "io.toml")
-    assert [tool.definition.description for tool in ensemble.tools] == [
-        "Read contents of a file",
-        "Write content to a file",
+async def test_the_tools_of_the_documents_short_ensemble_file_are_offered_checked_and_run() -> None:
+    """It only describes them; what they take and do is said by the functions of their names."""
+    written_to: dict[str, str] = {}
+
+    @tool(side_effects=True)
+    def write_file(path: str, content: str) -> int:
+        written_to[path] = content
+        return len(content)
+
+    ensemble = load_ensemble(DATA / "short" / "io.toml", handlers={"read_file": read_file, "write_file": write_file})
+    assert ensemble.enabled
+    assert [(each.scoped_name, each.definition.description) for each in ensemble.tools] == [
+        ("io:read_file", "Read contents of a file"),
+        ("io:write_file", "Write content to a file"),
     ]
+    calls = [
+        ToolCall("1", "io:read_file", {"path": "a.txt", "encoding": "latin-1"}),
+        ToolCall("2", "read_file", {"encoding": 7}),
+        ToolCall("3", "write_file", {"path": "b.txt", "content": "hello"}),
+    ]
+    async with Executor([ensemble]) as executor:
+        read, wrong, asks = [await executor.invoke(each) for each in calls]
+    async with Executor([ensemble], policy=Policy(confirm_side_effects=False)) as executor:
+        wrote = await executor.invoke(calls[2])
+
+    assert (read.outcome, read.content) == ("ok", "a.txt as latin-1")
+    assert wrong.outcome == "invalid_arguments" and "path" in wrong.text and "encoding" in wrong.text
+    assert (asks.outcome, wrote.content, written_to) == ("needs_confirmation", 5, {"b.txt": "hello"})
 
 
 @pytest.mark.requirement("converser.toml")
@@ -46,15 +69,15 @@ async def test_a_handler_given_at_load_does_the_work_of_a_described_tool() -> No
     described = load_ensemble(DATA / "ensembles" / "io.toml", handlers={"read_file": read_file})
     assert await call(described.all_tools["read_file"], path="a.txt") == "a.txt as utf-8"
     short = load_ensemble(DATA / "short" / "io.toml", handlers={"read_file": read_file})
-    tool = short.all_tools["read_file"]
-    assert tool.definition.input_schema["required"] == ["path"]
-    assert tool.definition.description == "Read contents of a file"
+    reader = short.all_tools["read_file"]
+    assert reader.definition.input_schema["required"] == ["path"]
+    assert reader.definition.description == "Read contents of a file"
 
 
 async def test_a_tool_without_a_body_answers_that_it_has_none() -> None:
-    tool = load_tool(DATA / "ensembles" / "io" / "invokers" / "read_file.toml")
+    described = load_tool(DATA / "ensembles" / "io" / "invokers" / "read_file.toml")
     with pytest.raises(ToolError) as caught:
-        await call(tool, path="a.txt")
+        await call(described, path="a.txt")
     assert caught.value.code == "not_implemented"
     assert "'read_file'" in caught.value.message
 
@@ -101,8 +124,8 @@ def test_keys_beside_a_source_override_those_of_its_file(tmp_path: Path) -> None
         timeout = 9
         """,
     )
-    (tool,) = load_ensemble(path).tools
-    assert (tool.name, tool.definition.timeout, tool.definition.tags) == ("uno", 9, ("a",))
+    (found,) = load_ensemble(path).tools
+    assert (found.name, found.definition.timeout, found.definition.tags) == ("uno", 9, ("a",))
 
 
 @pytest.mark.requirement("converser.ensemble")
