@@ -48,7 +48,7 @@ Way = Callable[[CapabilityBus], AbstractAsyncContextManager[Bus]]
 
 pytestmark = pytest.mark.requirement("hearthnet.scenarios")
 
-SEARCH = {
+SEARCH: dict[str, Any] = {
     "name": "search_corpus",
     "description": "Search a corpus.",
     "parameters_schema": {
@@ -111,7 +111,7 @@ _BACKENDS: dict[str, Callable[[ModelRequest], Any]] = {
 }
 
 
-_SCHEMA = SEARCH["parameters_schema"]
+_SCHEMA: dict[str, Any] = SEARCH["parameters_schema"]
 _FUNCTION = {"name": "search_corpus", "description": "Search a corpus.", "parameters": _SCHEMA}
 _NATIVE: dict[str, Any] = {
     "openai": [{"type": "function", "function": _FUNCTION}],

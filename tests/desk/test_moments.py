@@ -68,8 +68,12 @@ class People:
         for _ in range(self._chance.choice((0, 1, 10))):
             await asyncio.sleep(0)
         cursor = (await snapshot(desk, id)).cursor + self._chance.choice((0, 1, 4, 30))
-        held = not gate.open.is_set() and gate.reached.is_set()
-        await until(desk, id, lambda shown: held or at_rest(shown) or bool(shown.questions) or shown.cursor >= cursor)
+
+        def goes_on(shown: Snapshot) -> bool:
+            held = not gate.open.is_set() and gate.reached.is_set()
+            return not (held or at_rest(shown) or bool(shown.questions) or shown.cursor >= cursor)
+
+        await until(desk, id, lambda shown: not goes_on(shown))
 
     def _ways(self) -> tuple[Callable[[], Awaitable[Any]], ...]:
         desk, id, chance = self._desk, self._id, self._chance

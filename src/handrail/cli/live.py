@@ -39,8 +39,8 @@ class Live:
         self._held = ""
         self._stages: dict[str, str] = {}
         self._called: dict[str, str] = {}
-        """Calls that stand there already, and as what. A read runs while the model still speaks, before its call is
-        whole."""
+        """Calls that stand there already, and as what. A call of the model is requested and then intended; one that a
+        tool makes is only intended."""
         self.waiting: dict[str, ConfirmationRequested] = {}
         """Questions to a person that nobody has answered."""
         self.begun = False
