@@ -418,6 +418,23 @@ async def test_the_documents_loading_of_invocables_and_ours_give_the_same_ensemb
         )
 
 
+@pytest.mark.requirement("converser.deduplicator")
+async def test_the_deduplicator_that_a_file_names_is_the_one_that_a_program_asks(tmp_path: Path) -> None:
+    register_files()
+    file = tmp_path / "io.toml"
+    file.write_text(DOCUMENT.code(9).replace("enabled = true\ndescription", 'deduplicator = "exact"\ndescription', 1))
+    ensemble = load_ensemble(file)
+    invoker, processor = ensemble.invokers["read_file"], InvocationsProcessor([ensemble])
+
+    await processor.find_invoker("read_file")(Context(), {"path": "a"})
+    assert invoker.deduplicator is processor.find_invoker("read_file").deduplicator is not None
+    assert not invoker.deduplicator.is_duplicate("read_file", {"path": "a"}), "that is for programs that record"
+    invoker.deduplicator.record("read_file", {"path": "a"})
+    assert invoker.deduplicator.is_duplicate("read_file", {"path": "a"})
+    await processor.aclose()
+    await ensemble.close()
+
+
 # ── Error Handling in Tool Calling ───────────────────────────────────────────────────
 
 

@@ -6,7 +6,7 @@ runs by being registered: a tool is offered only if an ensemble has it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from handrail.core.calls import ToolCall
@@ -98,6 +98,12 @@ class Invoker:
                 raise InvocationTimeout(result.error.code, result.error.message)
         raise ToolError(result.error.code, result.error.message)
 
+    async def aclose(self) -> None:
+        """End what still runs of calls that were made by hand. It may be called again afterwards."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor.aclose()
+
     def __repr__(self) -> str:
         return f"Invoker({self.name!r})"
 
@@ -156,16 +162,29 @@ def load_invocable(name: str) -> Callable[..., Any]:
 class Ensemble(ensemble.Ensemble):
     """`handrail.Ensemble` that takes invokers, and finds the bodies of descriptors by name."""
 
+    def __init__(self, name: str, tools: Iterable[Any] = (), **options: Any) -> None:
+        self._invokers: dict[str, Invoker] = {}
+        super().__init__(name, tools, **options)
+
     @property
     def invokers(self) -> dict[str, Invoker]:
         """Those that may be offered, by name."""
-        return {tool.name: Invoker.of(tool, self) for tool in self.tools}
+        return {tool.name: self._invokers[tool.name] for tool in self.tools}
 
     def register(self, item: Any) -> Tool:
         """Add an invoker, a tool or a function."""
-        return super().register(item.tool if isinstance(item, Invoker) else item)
+        tool = super().register(item.tool if isinstance(item, Invoker) else item)
+        tool = self._tools[tool.name] = _with_deduplicator(tool)
+        self._invokers[tool.name] = Invoker.of(tool, self)
+        return tool
 
     add_invoker = register
+
+    async def close(self) -> None:
+        """Let go of what `prepare()` got, and of calls that were made by hand."""
+        await super().close()
+        for invoker in self._invokers.values():
+            await invoker.aclose()
 
     async def prepare_invokers(
         self,
@@ -175,6 +194,16 @@ class Ensemble(ensemble.Ensemble):
     ) -> None:
         """Make the tools that descriptors describe. One without a body is found by its name in `INVOCABLES`."""
         await super().prepare_invokers(descriptors, defaults, {**registered_tools(), **(handlers or {})})
+
+
+def _with_deduplicator(tool: Tool) -> Tool:
+    """The tool with the deduplicator that a file names, made: a program asks it. `semantic` needs an embedder, which
+    the processor is given."""
+    named = tool.deduplicator
+    kind = named.get("kind") if isinstance(named, Mapping) else named
+    if not isinstance(kind, str) or kind == "semantic":
+        return tool
+    return tool.changed(deduplicator=create_deduplicator(named))
 
 
 def registered_tools() -> dict[str, Callable[..., Any]]:
