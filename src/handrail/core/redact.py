@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handrail.core.known_secrets import mask_known, may_hold_known
+from handrail.core.log_redaction import redact_logs
 from handrail.core.secret_names import is_secret_field, is_secret_flag, mask_named, may_hold_named
 from handrail.core.secret_patterns import MASK, mask_shapes, may_hold_shape
 
@@ -169,3 +170,6 @@ def _at(reference: str, root: Any) -> Any:
     for step in path.split("/") if path else ():
         root = root.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(root, Mapping) else None
     return root if path else None
+
+
+redact_logs(redact_text)

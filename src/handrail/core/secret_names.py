@@ -97,6 +97,11 @@ _ENDINGS = ("word", "words", "wd", "phrase", "code", "pass", "secret", "token", 
 _FLAG_MARK = re.compile(r"--[a-z0-9-]{0,30}(?:pass|pwd|secret|token|key)")
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether what goes by this name is a secret, most likely."""
+    return _NAME.search(name) is not None and not _ORDINARY_NAME.search(name)
+
+
 def is_secret_field(name: str, value: str) -> bool:
     """Whether a field of this name holds a secret in this value."""
     if not name.lower().endswith(_ENDINGS):
@@ -109,7 +114,7 @@ def is_secret_field(name: str, value: str) -> bool:
 
 def is_secret_flag(text: str) -> bool:
     """Whether this is an option of a command whose value is a secret, as `--token`."""
-    return text.startswith("--") and _NAME.search(text) is not None and not _ORDINARY_NAME.search(text)
+    return text.startswith("--") and is_secret_name(text)
 
 
 def may_hold_named(text: str, lowered: str) -> bool:
