@@ -44,9 +44,11 @@ async def recorded(folder: Path, texts: list[str], tracer: OtelTracer | None = N
             for number, text in enumerate(texts):
                 for name in ("echo", "lose"):
                     await executor.invoke(ToolCall(f"{name}_{number}", name, {"text": text}))
-        return "".join(
-            path.read_bytes().decode("utf-8", "replace") for path in folder.glob("journal.db*") if path.is_file()
-        )
+    return written(folder)
+
+
+def written(folder: Path) -> str:
+    return "".join(path.read_bytes().decode("utf-8", "replace") for path in folder.iterdir() if path.is_file())
 
 
 async def test_no_secret_of_a_known_form_reaches_the_journal_in_arguments_results_or_errors(tmp_path: Path) -> None:
