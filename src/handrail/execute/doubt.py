@@ -113,4 +113,4 @@ async def _asked(reconcile: Any, invocation: Invocation) -> Any:
 
 
 def _words(tool: str, why: str) -> str:
-    return f"{tool!r} was under way when the process ended, and {why}; do not repeat it, ask a person to check"
+    return f"{tool!r} was begun, its outcome is not on record, and {why}; do not repeat it, ask a person to check"

@@ -49,6 +49,8 @@ class Ledger:
         self.answers: dict[str, ConfirmationAnswered] = {}
         """By request. The first answer to a question is the answer."""
         self._used: set[str] = set()
+        self.unwritten: dict[str, tuple[ToolResult, Callable[[], Awaitable[None]]]] = {}
+        """Answers that are known and could not be written, and what writes them."""
         self.unknown: set[str] = set()
         """Side effects that may have taken place, and whose end is not on record."""
         self._words: dict[str, dict[str, Any]] = {}
@@ -110,9 +112,10 @@ class Ledger:
         """The answer to a call goes into the record now."""
         self._on_the_way[result.tool_call_id] = result
 
-    def is_lost(self, result: ToolResult) -> None:
-        """It could not be written."""
+    def is_lost(self, result: ToolResult, write: Callable[[], Awaitable[None]]) -> None:
+        """It could not be written; `write` tries again."""
         self._on_the_way.pop(result.tool_call_id, None)
+        self.unwritten[result.tool_call_id] = result, write
 
     def _keep(self, result: ToolResult) -> None:
         self._on_the_way.pop(result.tool_call_id, None)

@@ -111,6 +111,28 @@ class Writer:
             raise self._explained(error) from error
         self._advance(rows)
 
+    def check(self) -> None:
+        """Raises:
+        JournalError: It failed before, or its files are gone.
+        """
+        self._check()
+        self._check_files(True)
+
+    def probe(self) -> None:
+        """Write something that says nothing, to know that entries could be written.
+
+        Raises:
+            Busy: Another process is writing.
+            JournalError: They could not.
+        """
+        self.check()
+        try:
+            # The value is another one each time: SQLite does not write what is there already.
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('probe', lower(hex(randomblob(8))))")
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self.pages += 1
+
     def checkpoint(self) -> str | None:
         """Sign the journal as it stands and return the note; None if it is signed already.
 
