@@ -27,7 +27,7 @@ class RedactingHandler(logging.Handler):
         except Exception:  # a message that does not fit its arguments: whoever writes it says so
             self.handleError(record)
         last = logging.lastResort
-        if last is not None and _is_alone(self) and record.levelno >= last.level:
+        if last is not None and record.levelno >= last.level and _is_alone(self, record.name):
             last.handle(record)
 
     def _mask(self, record: logging.LogRecord) -> None:
@@ -49,6 +49,11 @@ def redact_logs(redact: Callable[[str], str]) -> None:
         logger.addHandler(RedactingHandler(redact))
 
 
-def _is_alone(handler: logging.Handler) -> bool:
-    """Whether nobody else handles the records: then logging itself writes warnings to stderr, and we do as it does."""
-    return not logging.getLogger().handlers and logging.getLogger(_PACKAGE).handlers == [handler]
+def _is_alone(handler: logging.Handler, name: str) -> bool:
+    """Whether nobody else handles the records of this logger: then logging writes warnings to stderr, and so do we."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        if any(each is not handler for each in logger.handlers):
+            return False
+        logger = logger.parent
+    return True

@@ -58,7 +58,7 @@ class Ledger:
         self._approved: dict[str, str] = {}
         """The digest of the definition under which a tool was last allowed to run."""
         self.untrusted: set[str] = set()
-        """The tools whose words from outside this run has read."""
+        """The tools and other sources whose words from outside this run has read."""
         self.before: dict[str, CallIntended] = {}
         """What earlier processes intended, so that an id cannot come to mean another call."""
         for event in history:
@@ -98,6 +98,8 @@ class Ledger:
                 for message in messages or ():
                     if isinstance(message, ResultMessage) and message.result.untrusted:
                         self.untrusted.add(message.result.name)
+                    if isinstance(source := getattr(message, "source", None), str):
+                        self.untrusted.add(source)
 
     def known(self, call_id: str) -> None:
         """What became of a call is no longer in doubt."""
