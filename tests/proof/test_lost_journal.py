@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.proof.audit import audit
 from handrail.proof.journal import SqliteJournal
+from handrail.proof.read import Reader
 from handrail.tools.tool import tool
 from tests.cli.scene import command, run
 from tests.faults import disks
@@ -198,3 +200,31 @@ async def test_proof_verify_works_where_nothing_can_be_written(tmp_path: Path, i
     assert sorted(each.name for each in media.iterdir()) == (
         ["journal.db", "journal.db-wal"] if is_live else ["journal.db"]
     )
+
+
+OPEN_AND_CLOSE = """
+import asyncio, sys
+from handrail.proof.journal import SqliteJournal
+from tests.proof.events import settled
+
+async def main():
+    async with await SqliteJournal.open(sys.argv[1]) as journal:
+        await journal.append(settled(1), durable=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_looking_into_a_journal_does_not_let_another_process_remove_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with await SqliteJournal.open(path) as journal:
+        await journal.append(started(), durable=True)
+        with Reader(path) as reader:
+            assert reader.size() == 1
+        async with await SqliteJournal.open(path) as second:
+            await second.append(settled(0), durable=True)
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN_AND_CLOSE, path)
+        assert await other.wait() == 0
+        await journal.append(settled(2), durable=True)
+
+    assert (audit(path).ok, audit(path).entries) == (True, 4)

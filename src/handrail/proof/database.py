@@ -76,8 +76,7 @@ def connect(
     try:
         check_not_lost(path, key_file(path) if signer is None else None)
         check_whole(path)
-        # SQLite gives its other files the mode of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        _create_file(path)
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise explained(path, error) from error
@@ -96,6 +95,19 @@ def connect(
             raise explained(path, error) from error
         raise
     return connection, signer
+
+
+def _create_file(path: Path) -> None:
+    """Make the file, for its owner only; SQLite gives its other files the same mode.
+
+    One that is there and can be written is not opened: closing it would drop the locks that another connection of this
+    process holds on it.
+
+    Raises:
+        OSError: It cannot be made or written.
+    """
+    if not os.access(path, os.R_OK | os.W_OK):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _patiently(step: Callable[[], None], patience: float) -> None:

@@ -62,13 +62,17 @@ def check_whole(path: Path, moment: float = _MOMENT) -> None:
 
 
 def _is_bare(path: Path) -> bool:
+    # With its log there, the file may be in use by this process, and must not be opened beside SQLite: closing it would
+    # drop the locks that SQLite holds on it, and another process would take itself for the last and remove the log.
+    if log_of(path).exists():
+        return False
     try:
         with path.open("rb") as file:
             head = file.read(100)
     except OSError:
         return False
     page = int.from_bytes(head[16:18], "big")
-    return head[18:20] == _WAL_HEADER and _size(path) <= page and not log_of(path).exists()
+    return head[18:20] == _WAL_HEADER and _size(path) <= (page if page > 1 else 65_536)
 
 
 class FileWatch:
