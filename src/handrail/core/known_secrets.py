@@ -29,7 +29,7 @@ def remember_secret(value: str) -> None:
 
 def may_hold_known(text: str) -> bool:
     """Whether one of the values is in a text, or in the JSON of a value."""
-    return bool(_known) and any(secret in text for secret in _known)
+    return _known != () and any(secret in text for secret in _known)
 
 
 def mask_known(text: str) -> str:

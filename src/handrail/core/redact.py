@@ -48,7 +48,7 @@ def redact_text(text: str) -> str:
 def may_hold_secret(text: str) -> bool:
     """Whether a text, or the JSON of a value, may hold what `redact` masks. It is quick, and right when it says no."""
     lowered = text.lower()
-    return may_hold_shape(text, lowered) or may_hold_named(text, lowered) or may_hold_known(text)
+    return may_hold_named(text, lowered) or may_hold_shape(text, lowered) or may_hold_known(text)
 
 
 def redact(value: Any) -> Any:

@@ -130,8 +130,9 @@ def may_hold_named(text: str, lowered: str) -> bool:
         or "sig=" in lowered
     ):
         return False
-    if ("=" in text or ":" in text) and any(root in lowered and mark(lowered) for root, mark in _MARKS):
-        return True
+    for root, mark in _MARKS:
+        if root in lowered and mark(lowered):
+            return True
     return "--" in text and _FLAG_MARK.search(lowered) is not None
 
 
