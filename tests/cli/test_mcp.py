@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from tests.approved import approve
 from tests.cli.scene import command, environment, lines, run
 from tests.cli.talk import dialogue, fill
 from tests.mcp.servers.described import describe, starts, tool
+from tests.replies import calls, says
 
 READ: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
 NASTY = "\x1b[2JLook.\u202e"
@@ -313,6 +316,68 @@ def test_in_a_chat_servers_are_listed_read_and_asked_for_prompts(place: Place) -
     for said in ("demo: 2 tools", "demo://notes", "18 characters, for the model", "demo:greet city=", "needs city="):
         assert said in talked.stderr
     assert "Nothing is different." in talked.stderr
+
+
+@pytest.mark.parametrize("brought", ["/read demo://notes", "/prompt greet city=rome", "/help"])
+def test_in_a_chat_what_a_server_brings_counts_as_words_from_outside(place: Place, brought: str) -> None:
+    (place.folder / "talk_tools.py").write_text("def send(to: str) -> str:\n    return f'sent to {to}'\n")
+    (place.folder / "box.toml").write_text(
+        '[ensemble]\nname = "box"\n[[invokers]]\nname = "send"\npython = "talk_tools:send"\nside_effects = true\n'
+    )
+    config = place.folder / "handrail.toml"
+    config.write_text(
+        'default_model = "scripted"\nensembles = ["box.toml"]\n'
+        '[models.scripted]\nprovider = "scripted"\nmodel = "script.toml"\n'
+        + config.read_text()
+        + '[policy]\nconfirm_side_effects = false\nafter_untrusted = "deny"\n'
+    )
+    run("mcp", "approve", "demo", "--yes")
+    (place.folder / "script.toml").write_text(
+        says("hello", "Hello!") + calls("send", "send", 'to = "eve"', then="So it stands.")
+    )
+
+    talked = run("chat", text=f"{brought}\nplease send\n")
+
+    assert "So it stands." in talked.stdout
+    assert ("← send denied" in talked.stderr) is (brought != "/help"), talked.stderr
+    assert ("← send ok" in talked.stderr) is (brought == "/help"), talked.stderr
+
+
+STUBBORN = """
+import os, runpy, sys, threading
+from pathlib import Path
+Path("server.pid").write_text(str(os.getpid()))
+del sys.argv[0]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    threading.Event().wait()
+"""
+
+
+def test_a_closed_terminal_leaves_no_server_behind(place: Place) -> None:
+    fill(place.folder)
+    (place.folder / "stubborn.py").write_text(STUBBORN)
+    server = place.server("demo", tool("look", "Look.", **READ)).replace(
+        f'["{sys.executable}", ', f'["{sys.executable}", "{place.folder / "stubborn.py"}", '
+    )
+    place.config('default_model = "demo"\n[models.demo]\nprovider = "scripted"\nmodel = "script.toml"\n' + server)
+    run("mcp", "approve", "demo", "--yes")
+
+    with subprocess.Popen(
+        command("chat"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as chat:
+        assert chat.stderr is not None
+        while (line := chat.stderr.readline()) and "Ctrl-D leaves" not in line:
+            continue
+        pid = int((place.folder / "server.pid").read_text())
+        os.kill(pid, 0)
+        chat.send_signal(signal.SIGHUP)
+        chat.stderr.read()
+
+    assert chat.returncode == 128 + signal.SIGHUP
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_in_a_chat_a_changed_configuration_is_told_and_taken_up_by_a_new_run(place: Place) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from handrail.proof.audit import Receipt
-from handrail.proof.keys import Verifier
+from handrail.proof.keys import Signer, Verifier
 from handrail.proof.read import Reader
 from tests.cli.scene import Journal, lines, run
 
@@ -72,7 +72,7 @@ def test_a_cut_journal_does_not_agree_with_the_checkpoint_that_was_kept(journal:
 
 
 def test_another_key_than_the_one_that_signed_is_a_problem(journal: Journal) -> None:
-    other = Verifier("somebody/else", bytes(32)).text
+    other = Signer.from_seed("somebody/else", bytes(32)).verifier_key
 
     assert run("proof", "verify", "--key", other).exit_code == 1
 

@@ -418,7 +418,7 @@ async def test_without_a_record_nothing_runs_and_the_caller_is_told_the_truth() 
         offer(bus, "bank.look", never)
         paid, looked = await failure(bus, "bank.pay"), await failure(bus, "bank.look")
 
-    assert (paid.code, paid.outcome, looked.outcome) == ("internal_error", "in_doubt", "failed")
+    assert (paid.code, paid.outcome, looked.outcome) == ("internal_error", "failed", "failed")
     assert "secret" not in str(paid.to_dict())
 
 

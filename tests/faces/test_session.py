@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from handrail import Conversation, Limits, Tool, tool
+from handrail import Conversation, Limits, Secret, Tool, tool
 from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.core.context import Context
 from handrail.core.errors import JournalError, LimitExceeded, ModelError, ModelUnavailable, ToolFailed, UsageError
@@ -384,3 +384,21 @@ async def test_a_session_that_cannot_begin_leaves_nothing_behind(tmp_path: Path)
         await session.agenerate_with_tools("?")
 
     assert [thread for thread in threading.enumerate() if thread.name == "journal hard.db"] == []
+
+
+def test_a_saved_conversation_holds_no_secret_that_a_tool_declares(tmp_path: Path) -> None:
+    @tool(side_effects=False)
+    def log_in(user: str, password: Secret) -> str:
+        """Log somebody in."""
+        return f"{user} came in with {password}"
+
+    model = ScriptedModel([call("log_in", user="ada", password="opensesame")], [text("Welcome.")])
+    with Session(model, tools=[log_in]) as session:
+        reply = session.generate_with_tools("Log me in.")
+        id = session.save(tmp_path)
+    written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+    assert reply.text == "Welcome."
+    assert "opensesame" not in written
+    assert "[redacted]" in written
+    assert Session(ScriptedModel([text("Again.")])).load(tmp_path, id).conversation.text == "Welcome."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import shutil
@@ -16,13 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handrail.bus.tokens.identity import public_key, to_base64
 from handrail.core.canonical import canonical
 from handrail.core.errors import OUTCOMES, BrokenProof, UsageError
 from handrail.proof.bundle import BundleEntry, read_bundle, write_bundle
-from handrail.proof.keys import Signer
+from handrail.proof.keys import Signer, Verifier
 from handrail.proof.merkle import inclusion_proofs, leaf_hash, root
 from handrail.proof.note import Checkpoint, sign
-from handrail.proof.verifier import INLINE, STATUSES, Problem, check, main, run_extension
+from handrail.proof.verifier import INLINE, STATUSES, Bad, Problem, check, main, parse_key, run_extension
 
 SIGNER = Signer.from_seed("example.org/journal", bytes(range(32)))
 OTHER = Signer.from_seed("example.org/journal", bytes(32))
@@ -515,3 +517,64 @@ def test_a_run_of_two_thousand_entries_verifies(tmp_path: Path) -> None:
     for number in range(1000):
         journal.call(number)
     assert check(journal.export(tmp_path / "bundle"), SIGNER.verifier_key).problems == ()
+
+
+SHADOWED = ["__future__", "argparse", "base64", "collections", "hashlib", "json", "pathlib", "re", "typing", "urllib"]
+
+
+@pytest.mark.parametrize("through", ["its path", "its folder", "a variable"])
+def test_files_beside_the_script_do_not_stand_in_for_modules_of_python(bundle: Path, through: str) -> None:
+    for name in SHADOWED:
+        (bundle / f"{name}.py").write_text("print('VERIFIED: everything')\nraise SystemExit(0)\n")
+    replace_lines(bundle, entry_lines(bundle)[1:])
+    script = "verify.py" if through == "its folder" else str(bundle / "verify.py")
+    environment = {"PYTHONPATH": str(bundle)} if through == "a variable" else {}
+
+    answer = subprocess.run(
+        [sys.executable, script, str(bundle), "--key", SIGNER.verifier_key],
+        capture_output=True,
+        text=True,
+        cwd=bundle if through == "its folder" else "/",
+        env=environment,
+        check=False,
+    )
+
+    assert answer.returncode == 1, answer.stderr
+    assert "VERIFIED: everything" not in answer.stdout
+    assert "entry 0: is missing" in answer.stdout
+
+
+def test_the_readme_of_a_bundle_says_to_use_ones_own_copy_of_the_script(bundle: Path) -> None:
+    told = (bundle / "README.txt").read_text()
+
+    assert "Use your own copy of verify.py" in told
+    assert "python3 -I verify.py" in told
+
+
+P = 2**255 - 19
+SMALL = [
+    *(y.to_bytes(32, "little") for y in (0, 1, P - 1, P, P + 1)),
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+    bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
+]
+
+
+@pytest.mark.parametrize("public", [*SMALL, *(key[:31] + bytes([key[31] | 128]) for key in SMALL)])
+def test_a_key_of_small_order_is_refused_by_the_script_by_the_audit_and_for_tokens(public: bytes) -> None:
+    data = b"\x01" + public
+    key_id = hashlib.sha256(b"example.org/j\n" + data).hexdigest()[:8]
+    text = f"example.org/j+{key_id}+{base64.b64encode(data).decode()}"
+
+    with pytest.raises(Bad, match="fits any signature"):
+        parse_key(text)
+    with pytest.raises(UsageError, match="fits any signature"):
+        Verifier.parse(text)
+    assert public_key(f"ed25519:{to_base64(public)}") is None
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_no_ordinary_key_is_taken_for_one_of_small_order(seed: bytes) -> None:
+    verifier = Signer.from_seed("example.org/j", seed).verifier
+
+    assert parse_key(verifier.text).public == verifier.public
+    assert public_key(f"ed25519:{to_base64(verifier.public)}") == verifier.public

@@ -25,6 +25,7 @@ from handrail.proof.keys import Signer
 from handrail.proof.lease import lease_path
 from handrail.proof.read import Reader, erase
 from handrail.proof.writer import Writer
+from tests.faults.test_disks import can_mount
 from tests.proof.events import asked, finished, granted, intended, settled, started, whole_run
 
 WAIT = 30
@@ -355,6 +356,43 @@ def test_a_full_disk_refuses_the_whole_batch_and_may_be_overcome(tmp_path: Path)
         writer.commit(batch, durable=True)
         assert writer.checkpoint() is not None
     assert audit(tmp_path / "journal.db").entries == 4
+
+
+PROBE = """
+from pathlib import Path
+from handrail.testing.clock import FixedClock
+from tests.faults import disks
+folder = Path(sys.argv[1])
+disks.own_mounts()
+disks.small_disk(folder, 2**20)
+
+async def main():
+    clock = FixedClock()
+    async with await SqliteJournal.open(folder / "journal.db", clock=clock) as journal:
+        await journal.check()
+        disks.fill(folder)
+        clock.advance(2)
+        try:
+            await journal.check()
+        except JournalError as error:
+            print(error)
+        disks.filler(folder).unlink()
+        await journal.check()
+        print("ready")
+
+from handrail.core.errors import JournalError
+asyncio.run(main())
+"""
+
+
+def test_whether_a_journal_can_be_written_is_found_out_by_writing(tmp_path: Path) -> None:
+    if not can_mount():
+        pytest.skip("this kernel lets nobody but root have mounts of their own")
+    with child(PROBE, tmp_path) as process:
+        out, _ = process.communicate(timeout=WAIT)
+    full, ready = out.splitlines()
+    assert "the disk is full; make room, then try again" in full
+    assert ready == "ready"
 
 
 OPEN_AS_NOBODY = """

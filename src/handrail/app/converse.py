@@ -35,6 +35,7 @@ from handrail.mcp.server.asker import ClientApprover
 from handrail.mcp.server.asks import KEY, ClientAsk
 from handrail.mcp.server.questions import FORM, meant, words
 from handrail.store.conversations import ConversationStore
+from handrail.tools.masking import masked_messages
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
@@ -203,8 +204,9 @@ def _unknown(id: str) -> ToolError:
 
 
 async def _ended(app: App, store: ConversationStore, id: str, conversation: Conversation, run: str) -> None:
+    masked = Conversation(masked_messages(conversation.messages, app.executor.tools_of(run)))
     try:
-        await asyncio.to_thread(store.save, id, conversation)
+        await asyncio.to_thread(store.save, id, masked)
     finally:
         await app.executor.finish(run)
 

@@ -105,6 +105,7 @@ class NetworkNode:
             token_required=node.token_required,
             hosts=node.hosts,
             origins=node.origins,
+            recording=self.app.journal.check,
             telemetry=lambda: telemetry_of(self.app.journal.path),
             sign=self.identity.sign,
             page=self.page,

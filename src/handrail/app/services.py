@@ -13,7 +13,7 @@ from handrail.app.keeping import end
 from handrail.app.models import model_names, open_model, settings_of
 from handrail.bus.tokens.identity import Identity
 from handrail.bus.tokens.store import TokenStore
-from handrail.config.text import variable
+from handrail.config.text import secret_variable
 from handrail.config.values import Config
 from handrail.core.errors import HandrailError, MissingExtra, UsageError
 from handrail.core.ports import Embedder, Model
@@ -141,7 +141,7 @@ class Makers:
         if url is None:
             return SttService(blobs)
         place = Place("services.stt.key")
-        secret = None if key is None else Secret(variable(key.removeprefix("env:"), place, self._environ))
+        secret = None if key is None else Secret(secret_variable(key.removeprefix("env:"), place, self._environ))
         service = RemoteRecogniser(url, key=secret)
         self._stack.push_async_callback(service.aclose)
         return SttService(blobs, service=service)

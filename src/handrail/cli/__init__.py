@@ -6,7 +6,9 @@ This file is its door and imports nothing but what tells people how to install t
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+from types import FrameType
 
 from handrail.core.errors import MissingExtra
 
@@ -25,5 +27,13 @@ def main() -> int:
 
     # What goes wrong with a server is told where it matters; once more in the log would be noise on a terminal.
     logging.getLogger("handrail.mcp").addHandler(logging.NullHandler())
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else it is ignored, as under nohup
+        signal.signal(signal.SIGHUP, _hang_up)
     root(prog_name="handrail")  # raises SystemExit, as click does
     return 0
+
+
+def _hang_up(number: int, frame: FrameType | None) -> None:
+    """The terminal is closed: leave as on Ctrl-D, so that servers are ended and the record is closed."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)

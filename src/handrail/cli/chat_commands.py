@@ -17,11 +17,12 @@ from handrail.cli.timeline import timeline
 from handrail.cli.view import tell
 from handrail.core.errors import UsageError
 from handrail.core.ids import new_id
-from handrail.core.messages import DocumentMessage, UserMessage
+from handrail.core.messages import Conversation, DocumentMessage, UserMessage
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.proof.audit import audit
 from handrail.store.conversations import ConversationStore
 from handrail.tools.finder import one_line
+from handrail.tools.masking import masked_messages
 
 if TYPE_CHECKING:
     from handrail.cli.chat_turns import Chat
@@ -96,7 +97,8 @@ def _model(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
 
 def _save(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
     folder = chat.app.journal.path.parent
-    saved = ConversationStore(folder).save(chat.run, chat.conversation, title=rest or None)
+    masked = Conversation(masked_messages(chat.conversation.messages, chat.app.executor.tools_of(chat.run)))
+    saved = ConversationStore(folder).save(chat.run, masked, title=rest or None)
     tell(f"Saved as {text.visible(saved.id)} ({text.visible(saved.title)}) in {text.visible(str(folder))}")
 
 
@@ -134,7 +136,7 @@ def _read(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
         if body.text is None:
             tell(f"  {text.visible(body.uri)} is no text ({text.visible(body.media_type)}), and was not taken.")
             continue
-        document = DocumentMessage(body.uri, body.text, chat.app.executor.now())
+        document = DocumentMessage(body.uri, body.text, chat.app.executor.now(), source=body.uri)
         chat.conversation = chat.conversation.add(document)
         tell(f"  {text.visible(body.uri)}: {text.count(len(body.text), 'character')}, for the model to work with")
 

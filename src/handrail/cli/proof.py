@@ -15,6 +15,8 @@ _COMMANDS = {
     "prove": ("handrail.cli.proof_prove", "Make the receipt of one call."),
     "export": ("handrail.cli.proof_export", "Write a run as a bundle that anybody can verify."),
     "erase": ("handrail.cli.proof_erase", "Erase arguments and results, and keep every proof valid."),
+    "backup": ("handrail.cli.proof_backup", "Copy the journal, whole, while it is in use."),
+    "new": ("handrail.cli.proof_new", "Begin a new journal where one was lost."),
     "stats": ("handrail.cli.proof_stats", "Show how often each tool was offered, picked and failed."),
 }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from handrail.core.errors import McpError, UsageError
-from handrail.core.messages import AssistantMessage, Media, Message, Text, UserMessage
+from handrail.core.messages import AssistantMessage, DocumentMessage, Media, Message, Text, UserMessage
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import RemotePrompt, RemoteResource, ResourceBody
 
@@ -75,7 +77,15 @@ async def prompt_anywhere(servers: Servers, name: str, arguments: Mapping[str, s
         raise UsageError(f"{name!r} takes no {', '.join(strange)}; it takes {', '.join(sorted(taken)) or 'nothing'}")
     if missing := sorted(needed - set(arguments)):
         raise UsageError(f"{name!r} needs {' '.join(f'{each}=…' for each in missing)}")
-    return await servers[server].prompt(prompt.name, arguments)
+    messages = await servers[server].prompt(prompt.name, arguments)
+    return tuple(_from_outside(message, f"{server}:{prompt.name}") for message in messages)
+
+
+def _from_outside(message: Message, source: str) -> Message:
+    """The same message, known as words of a server: a side effect after them is put to a person."""
+    if isinstance(message, UserMessage | AssistantMessage | DocumentMessage):
+        return replace(message, source=source)
+    return message
 
 
 def _those(prompts: list[RemotePrompt] | str) -> list[RemotePrompt]:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kind, Kinds, stated
-from handrail.config.text import path_of, variable
+from handrail.config.text import path_of, secret_variable
 from handrail.tools.files.table import Place, Table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -45,7 +45,7 @@ class PeerSettings:
         """
         if self.token is None:
             return None
-        return variable(self.token.removeprefix("env:"), Place("node.peers token"), environ)
+        return secret_variable(self.token.removeprefix("env:"), Place("node.peers token"), environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

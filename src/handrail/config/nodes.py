@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from handrail.config.text import KEY, filled_text, path_of, variable
+from handrail.config.text import KEY, filled_text, path_of, secret_variable, variable
 from handrail.mcp.values import Bounds, Endpoint, Era, Http, Stdio
 from handrail.tools.ensemble import Defaults
 from handrail.tools.files.table import Place
@@ -158,4 +158,4 @@ class ServeSettings:
         """
         if self.token is None:
             return None
-        return variable(self.token.removeprefix("env:"), Place("serve.token"), environ)
+        return secret_variable(self.token.removeprefix("env:"), Place("serve.token"), environ)

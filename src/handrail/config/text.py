@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from handrail.core.known_secrets import remember_secret
 from handrail.core.redact import redact_text
+from handrail.core.secret_names import is_secret_name
 from handrail.tools.files.table import Place, Table
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[^}]*)\})")
@@ -79,4 +81,17 @@ def variable(name: str, place: Place, environ: Mapping[str, str]) -> str:
     """
     if name not in environ:
         raise place.error(f"the environment variable {name!r} is not set")
+    if is_secret_name(name):
+        remember_secret(environ[name])
     return environ[name]
+
+
+def secret_variable(name: str, place: Place, environ: Mapping[str, str]) -> str:
+    """The value of a variable that holds a secret; it is masked from now on, whatever it looks like.
+
+    Raises:
+        ConfigError: It is not set.
+    """
+    value = variable(name, place, environ)
+    remember_secret(value)
+    return value

@@ -161,6 +161,18 @@ class JournalError(HandrailError):
     """The record could not be written or read. Nothing with a side effect runs after this."""
 
 
+class OutcomeUnrecorded(JournalError):
+    """A call may have run, and its outcome is not on record. Any other `JournalError` of a call means that it did not.
+
+    `outcome` is how it ended, if this process knows.
+    """
+
+    def __init__(self, tool: str, outcome: str | None, why: str) -> None:
+        known = "may have run before" if outcome is None else f"ran and ended with {outcome!r}"
+        super().__init__(f"{tool!r} {known}, but its outcome could not be recorded: {why}; do not repeat it")
+        self.outcome = outcome
+
+
 class BrokenProof(JournalError):
     def __init__(self, index: int | None, why: str) -> None:
         super().__init__(f"{'the journal' if index is None else f'entry {index}'}: {why}")

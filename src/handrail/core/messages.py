@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from handrail.core.calls import ToolCall, ToolResult
@@ -70,6 +70,8 @@ class UserMessage(Struct, frozen=True, tag="user"):
     content: tuple[Content, ...]
     at: int = 0
     """Milliseconds since 1970; 0 is unknown. So for every message."""
+    source: str | UnsetType = UNSET
+    """From where outside its words were brought; unset for what the person says."""
 
     @property
     def text(self) -> str:
@@ -89,6 +91,8 @@ class DocumentMessage(Struct, frozen=True, tag="document"):
     name: str
     text: str
     at: int = 0
+    source: str | UnsetType = UNSET
+    """From where outside it was brought; unset for what the person gave."""
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant", omit_defaults=True):
@@ -100,6 +104,8 @@ class AssistantMessage(Struct, frozen=True, tag="assistant", omit_defaults=True)
     stop: StopReason = "end"
     usage: Usage | None = None
     artefacts: tuple[Artefact, ...] = ()
+    source: str | UnsetType = UNSET
+    """From where outside its words were brought, if the model did not say them."""
 
 
 class InvocationMessage(Struct, frozen=True, tag="invocation", omit_defaults=True):

@@ -1,16 +1,25 @@
-"""Secrets: kept out of every record by their type and by how they look.
+"""Secrets: kept out of every record by their type, by their value and by how they look.
 
-The patterns find well-known key formats. They are a net under the types, not a
-promise that no secret of an unknown form ever passes.
+The keys that this process was configured with are known by value (`known_secrets`). The
+shapes of well-known services (`secret_patterns`) and values beside the usual names
+(`secret_names`) are a net under the types, not a promise that no secret of an unknown
+form ever passes.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-MASK = "[redacted]"
+from handrail.core.known_secrets import mask_known, may_hold_known
+from handrail.core.log_redaction import redact_logs
+from handrail.core.secret_names import is_secret_field, is_secret_flag, mask_named, may_hold_named
+from handrail.core.secret_patterns import MASK, mask_shapes, may_hold_shape
+
+__all__ = ["MASK"]
+
+_SHORTEST = 6
+"""No secret that is known by its form has fewer characters."""
 
 
 class Secret(str):
@@ -25,28 +34,21 @@ class Secret(str):
         return f"Secret('…{self[-4:]}')" if len(self) > 8 else "Secret('…')"
 
 
-_PATTERNS = (
-    # OpenAI, Anthropic, OpenRouter. A letter before it makes it a word, as "task-", unless it ends an escape.
-    r"(?:(?<![A-Za-z])|(?<=\\[nrt])|(?<=%[0-9A-F][A-F]))sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}",
-    r"AIza[0-9A-Za-z_-]{35}",  # Google
-    r"(?:AKIA|ASIA)[0-9A-Z]{16}",  # AWS
-    r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}",
-    r"glpat-[A-Za-z0-9_-]{20,}",
-    r"xox[abeoprs]-[A-Za-z0-9-]{10,}",  # Slack
-    r"hf_[A-Za-z0-9]{30,}",
-    r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}",
-    r"hntoken://v1/[A-Za-z0-9_.-]+",
-    r"eyJ[A-Za-z0-9_-]{10,1000}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}",  # JWT; bounded, or it is quadratic
-    # Up to its END or, where the text was cut, as far as it goes: half a key is a secret too.
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|(?=-----)|\Z)",
-    r"(?<=(?i:bearer) )[A-Za-z0-9_.~+/-]{16,}=*",
-    r"(?<=://)[^/\s:@\"]{0,64}:[^/\s\"]{1,256}(?=@)",  # user:password in a URL
-)
-_SECRET = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
-
-
 def redact_text(text: str) -> str:
-    return _SECRET.sub(MASK, text)
+    """The text with every secret masked: configured keys, well-known shapes, values beside the usual names."""
+    if len(text) < _SHORTEST:
+        return text
+    text = mask_known(text)
+    lowered = text.lower()
+    if may_hold_shape(text, lowered):
+        text = mask_shapes(text)
+    return mask_named(text) if may_hold_named(text, lowered) else text
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a text, or the JSON of a value, may hold what `redact` masks. It is quick, and right when it says no."""
+    lowered = text.lower()
+    return may_hold_named(text, lowered) or may_hold_shape(text, lowered) or may_hold_known(text)
 
 
 def redact(value: Any) -> Any:
@@ -57,10 +59,19 @@ def redact(value: Any) -> Any:
         case str():
             return redact_text(value)
         case list() | tuple():
-            return [redact(item) for item in value]
+            return _redacted_list(value)
         case dict():
             return _redacted_object(value)
     return value
+
+
+def _redacted_list(items: Sequence[Any]) -> list[Any]:
+    """In the arguments of a command, what follows `--token` is one."""
+    found = [redact(item) for item in items]
+    for index, item in enumerate(items[:-1]):
+        if isinstance(item, str) and is_secret_flag(item) and isinstance(items[index + 1], str):
+            found[index + 1] = MASK
+    return found
 
 
 def _redacted_object(value: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +80,7 @@ def _redacted_object(value: dict[str, Any]) -> dict[str, Any]:
         safe = redact_text(key)
         while safe in found:  # two keys that were secrets are still two fields
             safe = f"{safe} {len(found)}"
-        found[safe] = redact(item)
+        found[safe] = MASK if isinstance(item, str) and is_secret_field(key, item) else redact(item)
     return found
 
 
@@ -159,3 +170,6 @@ def _at(reference: str, root: Any) -> Any:
     for step in path.split("/") if path else ():
         root = root.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(root, Mapping) else None
     return root if path else None
+
+
+redact_logs(redact_text)

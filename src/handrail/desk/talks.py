@@ -22,6 +22,7 @@ from handrail.desk.values import TalkSummary
 from handrail.execute.whole import to_the_end
 from handrail.run.history import conversation_of
 from handrail.store.metadata import Chosen, Metadata
+from handrail.tools.masking import masked_messages
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +70,9 @@ class OpenTalks:
     ) -> str:
         """A new one; its id is that of its run in the record."""
         id = self._around.new_id("run")
+        masked = Conversation(masked_messages(conversation.messages, self._around.app.tools))
         about = await asyncio.to_thread(
-            self._store.save, id, conversation, title=title, forked_from=forked_from, chosen=chosen
+            self._store.save, id, masked, title=title, forked_from=forked_from, chosen=chosen
         )
         self._let_go_of_idle()
         talk = self._talks[id] = Talk(self._around, about, conversation)

@@ -14,7 +14,15 @@ import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import Cancelled, Forbidden, JournalError, LimitReached, ToolError, UsageError
+from handrail.core.errors import (
+    Cancelled,
+    Forbidden,
+    JournalError,
+    LimitReached,
+    OutcomeUnrecorded,
+    ToolError,
+    UsageError,
+)
 from handrail.core.events import Emit, ignore
 from handrail.core.groups import unwrapped
 from handrail.core.ids import NewId, nested_id, new_id
@@ -112,7 +120,8 @@ class Executor(Keeper):
         """Settle one call. What the model or the tool does wrong is in the result.
 
         Raises:
-            JournalError: The record cannot be kept, so nothing more may run.
+            JournalError: The record cannot be kept, so nothing more may run; this call did not.
+            OutcomeUnrecorded: It ran, or may have run before, and how it ended could not be written.
             LeaseHeld: Another process works on this run.
         """
         if not call.id:
@@ -125,6 +134,11 @@ class Executor(Keeper):
             return await ledger.once(call, lambda: self._traced(attempt))
         except ToolError as error:
             return refused(call, error)
+        except JournalError as error:
+            if call.id not in ledger.unknown or isinstance(error, OutcomeUnrecorded):
+                raise
+            known = ledger.unwritten.get(call.id)
+            raise OutcomeUnrecorded(call.name, known and known[0].outcome, str(error)) from error
 
     async def invoke_all(
         self, calls: Iterable[ToolCall], context: Context = Context(), emit: Emit = ignore
@@ -148,6 +162,10 @@ class Executor(Keeper):
 
     async def _settle(self, attempt: Attempt) -> ToolResult:
         """Whatever happens to the call, it ends in one result and one entry."""
+        if (known := attempt.recorder.ledger.unwritten.get(attempt.call.id)) is not None:
+            result, write = known
+            await write()  # there may be room for it now; it is the answer, and nothing runs again
+            return result
         started = self._clock.monotonic()
         try:
             result = await self._answer(attempt)
@@ -229,8 +247,9 @@ class Executor(Keeper):
         try:
             await to_the_end(self._record(attempt, result))
         except JournalError:
-            ledger.is_lost(result)
+            ledger.is_lost(result, lambda: self._write_down(attempt, result))
             raise
+        ledger.unwritten.pop(attempt.call.id, None)
 
     async def _record(self, attempt: Attempt, result: ToolResult) -> None:
         tool = attempt.tool

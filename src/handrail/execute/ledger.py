@@ -49,6 +49,8 @@ class Ledger:
         self.answers: dict[str, ConfirmationAnswered] = {}
         """By request. The first answer to a question is the answer."""
         self._used: set[str] = set()
+        self.unwritten: dict[str, tuple[ToolResult, Callable[[], Awaitable[None]]]] = {}
+        """Answers that are known and could not be written, and what writes them."""
         self.unknown: set[str] = set()
         """Side effects that may have taken place, and whose end is not on record."""
         self._words: dict[str, dict[str, Any]] = {}
@@ -56,7 +58,7 @@ class Ledger:
         self._approved: dict[str, str] = {}
         """The digest of the definition under which a tool was last allowed to run."""
         self.untrusted: set[str] = set()
-        """The tools whose words from outside this run has read."""
+        """The tools and other sources whose words from outside this run has read."""
         self.before: dict[str, CallIntended] = {}
         """What earlier processes intended, so that an id cannot come to mean another call."""
         for event in history:
@@ -96,6 +98,8 @@ class Ledger:
                 for message in messages or ():
                     if isinstance(message, ResultMessage) and message.result.untrusted:
                         self.untrusted.add(message.result.name)
+                    if isinstance(source := getattr(message, "source", None), str):
+                        self.untrusted.add(source)
 
     def known(self, call_id: str) -> None:
         """What became of a call is no longer in doubt."""
@@ -110,9 +114,10 @@ class Ledger:
         """The answer to a call goes into the record now."""
         self._on_the_way[result.tool_call_id] = result
 
-    def is_lost(self, result: ToolResult) -> None:
-        """It could not be written."""
+    def is_lost(self, result: ToolResult, write: Callable[[], Awaitable[None]]) -> None:
+        """It could not be written; `write` tries again."""
         self._on_the_way.pop(result.tool_call_id, None)
+        self.unwritten[result.tool_call_id] = result, write
 
     def _keep(self, result: ToolResult) -> None:
         self._on_the_way.pop(result.tool_call_id, None)

@@ -17,7 +17,7 @@ from handrail.bus.streams import FrameStream, Response
 from handrail.bus.thin import ThinJournal
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import BusError, JournalError, LeaseHeld, UsageError
+from handrail.core.errors import BusError, JournalError, LeaseHeld, OutcomeUnrecorded, UsageError
 from handrail.core.events import CallProgress, Emit, Event, ignore
 from handrail.core.ids import NewId
 from handrail.core.ports import Approver, Clock, Journal, Tracer
@@ -171,7 +171,7 @@ class Local:
         except LeaseHeld as error:
             raise _held(provider) from error
         except JournalError as error:
-            raise _unrecorded(provider) from error
+            raise _unrecorded(provider, error) from error
         finally:
             self._runs.end(run, asked.bytes_in + asked.bytes_out)
 
@@ -231,12 +231,14 @@ def _held(provider: Provider) -> BusError:
     )
 
 
-def _unrecorded(provider: Provider) -> BusError:
-    descriptor = provider.descriptor
+def _unrecorded(provider: Provider, error: JournalError) -> BusError:
+    if not isinstance(error, OutcomeUnrecorded):
+        return BusError("internal_error", "the record of this node cannot be kept, so the call was not run")
+    how = "may have run" if error.outcome is None else f"ran and ended with {error.outcome!r}"
     return BusError(
         "internal_error",
-        "the record of this node cannot be kept, so nothing more runs here",
-        outcome="failed" if descriptor.retriable else "in_doubt",
+        f"the call {how}, but the record of this node cannot be kept; do not repeat it",
+        outcome="failed" if provider.descriptor.retriable else "in_doubt",
     )
 
 

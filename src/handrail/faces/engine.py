@@ -97,6 +97,11 @@ class Engine:
         self._context = replace(setup.context, run=run)
         self._discard = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
+    @property
+    def tools(self) -> RegisteredTools:
+        """What its calls may name."""
+        return self._executor.tools_of(self.run_id)
+
     @classmethod
     async def open(cls, setup: Setup, run: str) -> Engine:
         async with AsyncExitStack() as undo, AsyncExitStack() as lives:

@@ -35,6 +35,7 @@ from handrail.run.limits import Limits
 from handrail.run.offering import Offering
 from handrail.run.terms import OnError
 from handrail.store.conversations import ConversationStore
+from handrail.tools.masking import masked_messages
 from handrail.tools.registry import listed, registered
 
 Said = str | Iterable[str | Content] | None
@@ -225,11 +226,13 @@ class Session(Closable):
         return forked
 
     def save(self, folder: str | Path, *, title: str | None = None) -> str:
-        """Keep the conversation in a folder of conversations; its id there."""
+        """Keep the conversation in a folder of conversations, without the secrets of its calls; its id there."""
         place = Path(folder)
+        tools = registered(*self._setup.tools) if self._engine is None else self._engine.tools
+        masked = Conversation(masked_messages(self.conversation.messages, tools))
         if self._store is None or self._store[0] != place:
             self._store = (place, ConversationStore(place, clock=self._clock, new_id=self._new_id))
-        self._store[1].save(self.id, self.conversation, title=title)
+        self._store[1].save(self.id, masked, title=title)
         return self.id
 
     def load(self, folder: str | Path, id: str) -> Self:

@@ -29,7 +29,8 @@ from handrail.proof.note import Checkpoint, split_note
 from handrail.proof.verifier import INLINE, Bad, Records, attachment_name, header, parse_object, run_extension
 
 _README = """\
-To verify: python3 verify.py --key KEY (any Python from 3.9; take KEY, and best verify.py too, from a source you trust).
+To verify: python3 -I verify.py FOLDER --key KEY (any Python from 3.9).
+Use your own copy of verify.py, and a KEY from a source you trust: whoever made this folder may have changed both here.
 A good answer proves that these are all entries of the run, unchanged and in order, as the key's owner signed them.
 It does not prove that the runtime told the truth when it wrote, or that nothing happened outside it.
 """

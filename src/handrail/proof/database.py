@@ -11,7 +11,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +22,7 @@ from typing import Literal
 
 from handrail.core.errors import JournalError
 from handrail.proof.keys import Signer
+from handrail.proof.presence import check_not_lost, check_whole, log_of
 
 FORMAT = 1
 """Of the tables. The leaves carry a version of their own."""
@@ -68,10 +71,12 @@ def connect(
 
     Raises:
         JournalError: It cannot be opened, is not a journal, a later version made it, or another key signs it.
+            Or one was begun here and is lost.
     """
     try:
-        # SQLite gives its other files the mode of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        check_not_lost(path, key_file(path) if signer is None else None)
+        check_whole(path)
+        _create_file(path)
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise explained(path, error) from error
@@ -90,6 +95,19 @@ def connect(
             raise explained(path, error) from error
         raise
     return connection, signer
+
+
+def _create_file(path: Path) -> None:
+    """Make the file, for its owner only; SQLite gives its other files the same mode.
+
+    One that is there and can be written is not opened: closing it would drop the locks that another connection of this
+    process holds on it.
+
+    Raises:
+        OSError: It cannot be made or written.
+    """
+    if not os.access(path, os.R_OK | os.W_OK):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _patiently(step: Callable[[], None], patience: float) -> None:
@@ -112,20 +130,51 @@ def connect_existing(path: Path, mode: Literal["ro", "rw"], patience: float = 10
     """
     if not path.is_file():
         raise JournalError(f"there is no journal at {str(path)!r}; check the path")
+    check_whole(path)
     try:
-        address = f"{path.absolute().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)
+        return _checked(path, f"{path.absolute().as_uri()}?mode={mode}", patience)
     except sqlite3.Error as error:
+        if mode == "ro" and primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            return _unwritable(path, patience)
         raise explained(path, error) from error
+    except UnicodeDecodeError as error:
+        raise explained(path, error) from error
+
+
+def _checked(
+    path: Path, address: str, patience: float, factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
+    connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None, factory=factory)
     try:
         _check_tables(connection, path)
         _check_format(connection, path)
-    except BaseException as error:
+    except BaseException:
         connection.close()
-        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
-            raise explained(path, error) from error
         raise
     return connection
+
+
+def _unwritable(path: Path, patience: float) -> sqlite3.Connection:
+    """A journal on a disk that cannot be written, where SQLite cannot make the files that it shares with writers.
+
+    Without a log it is read as it stands. With one, both are copied: the log cannot be read without writing beside it.
+    """
+    try:
+        if not log_of(path).exists() or log_of(path).stat().st_size == 0:
+            return _checked(path, f"{path.absolute().as_uri()}?mode=ro&immutable=1", patience)
+        folder = tempfile.TemporaryDirectory(prefix="handrail-journal-")
+        copy = Path(folder.name) / path.name
+        for source, target in ((path, copy), (log_of(path), log_of(copy))):
+            shutil.copyfile(source, target)
+
+        class Copy(sqlite3.Connection):
+            def close(self) -> None:
+                super().close()
+                folder.cleanup()
+
+        return _checked(path, f"{copy.as_uri()}?mode=rw", patience, Copy)
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+        raise explained(path, error) from error
 
 
 def explained(path: Path, error: sqlite3.Error | OSError | UnicodeDecodeError) -> JournalError:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from handrail.core.errors import JournalError
 from handrail.core.events import VERSION, Recorded
-from handrail.core.redact import redact, redact_text
+from handrail.core.redact import may_hold_secret, redact, redact_text
 from handrail.proof import escape
 
 NO_PREVIOUS = "0" * 64
@@ -30,13 +30,6 @@ _plain = msgspec.json.Encoder()
 _SHA256 = hashlib.sha256()
 _CLASSES: dict[str, type[Recorded]] = {kind.__struct_config__.tag: kind for kind in get_args(Recorded)}
 _HEADS: dict[type, tuple[str, str | None]] = {kind: (tag, kind.body) for tag, kind in _CLASSES.items()}
-
-_HINTS = (
-    *('"$', "null"),  # what may have to be escaped
-    *("sk-", "AIza", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_"),
-    *("npm_", "pypi-", "hntoken:", "eyJ", "-----BEGIN", "://"),  # what the patterns of `core.redact` need
-)
-"""A body with none of these is recorded as it is. Looking for them takes a fifth of the time of the patterns."""
 
 
 class BodyRef(Struct, frozen=True):
@@ -163,10 +156,8 @@ def _encoded(value: Any) -> bytes | None:
 
 
 def _is_harmless(text: str) -> bool:
-    for hint in _HINTS:  # `any` takes twice as long, on every append
-        if hint in text:
-            return False
-    return "bearer " not in text.lower()
+    """Whether a body can be recorded as it is: nothing has to be escaped, and nothing looks like a secret."""
+    return '"$' not in text and "null" not in text and not may_hold_secret(text)
 
 
 def _check_version(version: object, kind: object) -> None:

@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_PAGES = 1000
 _PAUSE = 0.002
+_PROBE_EVERY = 1.0
+"""Seconds: anybody may ask whether a node is ready, and each probe is a write that is synced."""
 _T = TypeVar("_T")
 
 
@@ -97,6 +99,7 @@ class SqliteJournal:
         """For how long commits have kept the loop from its next turn."""
         self._since = clock.monotonic()
         """When the first entry came that is not signed yet."""
+        self._probed = float("-inf")
         self._closing = False
         self._unsigned_because: JournalError | None = None
         self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
@@ -155,6 +158,23 @@ class SqliteJournal:
 
     async def lease(self, run: str) -> lease.FileLease:
         return lease.acquire(self.path, run)
+
+    async def check(self) -> None:
+        """Return if entries can be written now. It writes to the file, at most once a second, and no entry.
+
+        Raises:
+            JournalError: They cannot, with what to do about it.
+        """
+        if self._closing:
+            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        await asyncio.to_thread(self._probe)
+
+    def _probe(self) -> None:
+        with self._lock:
+            self._writer.check()
+            if self._now() - self._probed >= _PROBE_EVERY:
+                self._patiently(self._writer.probe)
+                self._probed = self._now()
 
     async def aclose(self) -> None:
         """Write what waits, sign it and close the file. A second call does nothing.

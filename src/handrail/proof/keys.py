@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from handrail.core.ed25519 import is_small_order
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.keyfile import CarelessFile, create_key, read_key
 
@@ -36,6 +37,8 @@ class Verifier:
         check_name(self.name)
         if len(self.public) != 32:
             raise UsageError(f"an Ed25519 public key has 32 bytes, not {len(self.public)}")
+        if is_small_order(self.public):
+            raise UsageError(f"the key {self.name!r} fits any signature; do not trust whoever gave it to you")
 
     @property
     def key_id(self) -> bytes:

@@ -6,17 +6,26 @@ bundle has a copy of it as `verify.py`, which is why it is one long file. It rea
 never writes. It answers 0 if all is well, 1 if something is wrong, 2 if it could not look.
 """
 
-# It is a script: what it prints is its answer.
+# It is a script: what it prints is its answer. Its first import is one that no file can stand in for, and it comes
+# before the others; so there is no `from __future__`, which is a file too.
 # ruff: noqa: T201
 
-from __future__ import annotations
+import sys
+
+if __name__ == "__main__":
+    # Whoever made a bundle may have put a `json.py` into it: nothing is imported from the folder of this file.
+    _folder = __file__.replace("\\", "/").rpartition("/")[0]
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        del sys.path[0]
+    sys.path[:] = [
+        entry for entry in sys.path if entry.replace("\\", "/").rstrip("/") not in ("", ".", _folder.rstrip("/"))
+    ]
 
 import argparse
 import base64
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -71,7 +80,7 @@ class Bad(ValueError):
 
 
 class Problem(NamedTuple):
-    where: int | str
+    where: "int | str"
     """The entry, counted from 0 within the run, or the part of the bundle."""
     what: str
 
@@ -101,7 +110,7 @@ class Records:
     def __init__(self) -> None:
         self._intents: dict[str, tuple[int, str | None]] = {}
 
-    def of(self, leaf: dict[str, Any], body: bytes | None) -> dict[str, Any]:
+    def of(self, leaf: dict[str, Any], body: "bytes | None") -> dict[str, Any]:
         kind, at = take(leaf, "type", str), take_count(leaf, "at")
         outcome = take(leaf, "outcome", str) if kind in ("call.settled", "call.amended") else "ok"
         status = STATUSES.get(outcome, "error")
@@ -138,7 +147,7 @@ def base(at: int, phase: str, level: str, run: Any, call: Any) -> dict[str, Any]
     return {"ts": timestamp(at), "actor": "handrail", "phase": phase, "level": level, "ids": ids}
 
 
-def error_of(outcome: str, body: bytes | None) -> dict[str, str]:
+def error_of(outcome: str, body: "bytes | None") -> dict[str, str]:
     """The code and the words of a failure. A body that is long, deep or erased gives only the code."""
     error = {"code": outcome}
     # Every Python must agree on what is too deep to read, so brackets are counted instead of trying.
@@ -289,6 +298,8 @@ def parse_key(text: Any) -> Key:
     data, name = unbase64(pieces[2]), pieces[0].encode("utf-8", "replace")
     if len(data) != 33 or data[0] != 1:
         raise Bad(f"{show(text)} is not an Ed25519 verifier key")
+    if is_small_order(data[1:]):
+        raise Bad(f"{show(text)} is a key that fits any signature; whoever gave it to you is not to be trusted")
     key = Key(pieces[0], hashlib.sha256(name + b"\n" + data).digest()[:4], data[1:])
     if key.id.hex() != pieces[1]:
         raise Bad(f"{show(text)} was changed: its id does not fit")
@@ -329,7 +340,7 @@ Point = tuple[int, int, int, int]
 """Extended coordinates: x = X/Z, y = Y/Z, x*y = T/Z."""
 
 
-def decode_point(data: bytes) -> Point | None:
+def decode_point(data: bytes) -> "Point | None":
     number = int.from_bytes(data, "little")
     sign, y = number >> 255, number & (2**255 - 1)
     square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
@@ -362,6 +373,15 @@ def multiply_point(factor: int, point: Point) -> Point:
             total = add_points(total, point)
         point, factor = add_points(point, point), factor >> 1
     return total
+
+
+def is_small_order(public: bytes) -> bool:
+    """Whether a key is one of the few points that let one signature fit many messages."""
+    point = decode_point((int.from_bytes(public, "little") % 2**255 % P).to_bytes(32, "little"))
+    if point is None:
+        return False
+    x, y, z, _ = multiply_point(8, point)
+    return x % P == 0 and (y - z) % P == 0
 
 
 def verify_ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
@@ -417,7 +437,7 @@ class Walk:
         self._records = Records()
         self._attachments: set[str] = set()
 
-    def attempt(self, where: int | str, step: Callable[..., T], *arguments: Any) -> T | None:
+    def attempt(self, where: "int | str", step: Callable[..., T], *arguments: Any) -> "T | None":
         try:
             return step(*arguments)
         except Bad as bad:
@@ -441,7 +461,7 @@ class Walk:
         derived = header(self.first_at or 0, note.origin, note.run, note.entries, key)
         return derived if self.first_at is not None else {**derived, "ts": first.get("ts")}
 
-    def finish(self, count: int | None) -> None:
+    def finish(self, count: "int | None") -> None:
         if count is not None and self._next < count:
             self._missing(count)
         if count is not None and self._next > count:
@@ -481,7 +501,7 @@ class Walk:
         self.problems.append(Problem(self._next, f"is missing{rest}"))
         self._next, self._gap = until, True
 
-    def _body(self, entry: Entry) -> bytes | None:
+    def _body(self, entry: Entry) -> "bytes | None":
         held = BODY_KEYS & entry.record.keys()
         if "body" not in entry.leaf:
             if held:
@@ -539,7 +559,7 @@ def _agree(told: dict[str, Any], derived: dict[str, Any], name: str) -> bool:
     return name in told and name in derived and to_json(told[name]) == to_json(derived[name])
 
 
-def check(folder: Path, key: str | None = None) -> Report:
+def check(folder: Path, key: "str | None" = None) -> Report:
     """Verify a bundle, with the reader's own key if there is one.
 
     Raises:
@@ -608,7 +628,7 @@ def describe(report: Report) -> list[str]:
     return [*lines, "Not proven: " + "; ".join(NOT_PROVEN) + "."]
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: "list[str] | None" = None) -> int:
     parser = argparse.ArgumentParser(description="Verify a proof bundle of handrail.")
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).resolve().parent, metavar="FOLDER")
     parser.add_argument("--key", metavar="VKEY", help="the verifier key that you trust: name+id+base64")

@@ -20,6 +20,7 @@ from handrail.proof.entry import NO_PREVIOUS, Draft, place, seal
 from handrail.proof.keys import Signer
 from handrail.proof.merkle import Frontier, leaf_hash
 from handrail.proof.note import Checkpoint, open_note, sign
+from handrail.proof.presence import FileWatch
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Writer:
         self.unsigned = 0
         """How many entries no checkpoint covers yet."""
         self._connection = connection
+        self._files = FileWatch(path)
         self._origin = read_meta(connection)["origin"]
         self._durable = True
         self._frontier = Frontier()
@@ -95,6 +97,7 @@ class Writer:
             JournalError: They are not written.
         """
         self._check()
+        self._check_files(durable)
         try:
             if durable is not self._durable:
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -108,6 +111,28 @@ class Writer:
             raise self._explained(error) from error
         self._advance(rows)
 
+    def check(self) -> None:
+        """Raises:
+        JournalError: It failed before, or its files are gone.
+        """
+        self._check()
+        self._check_files(True)
+
+    def probe(self) -> None:
+        """Write something that says nothing, to know that entries could be written.
+
+        Raises:
+            Busy: Another process is writing.
+            JournalError: They could not.
+        """
+        self.check()
+        try:
+            # The value is another one each time: SQLite does not write what is there already.
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('probe', lower(hex(randomblob(8))))")
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self.pages += 1
+
     def checkpoint(self) -> str | None:
         """Sign the journal as it stands and return the note; None if it is signed already.
 
@@ -116,6 +141,7 @@ class Writer:
             JournalError: It could not be kept, or the entries of another process are not in order.
         """
         self._check()
+        self._check_files(True)
         try:
             with self._transaction():
                 self._fold()
@@ -153,6 +179,13 @@ class Writer:
     def _check(self) -> None:
         if self.failure is not None:
             raise JournalError(f"the journal failed before and takes no more entries: {self.failure}")
+
+    def _check_files(self, durable: bool) -> None:
+        try:
+            self._files.check(log=durable)
+        except (JournalError, OSError) as error:
+            self.failure = explained(self.path, error) if isinstance(error, OSError) else error
+            raise self.failure from error
 
     def _explained(self, error: sqlite3.Error) -> JournalError | Busy:
         code = primary_code(error)

@@ -1,6 +1,6 @@
 """Keys of services, from the environment. In files they are only ever named, never written.
 
-A key is a `Secret`: no `repr`, record or error shows it.
+A key is a `Secret`: no `repr`, record or error shows it. Its value is masked wherever it turns up.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 
 from handrail.core.errors import UsageError
+from handrail.core.known_secrets import remember_secret
 from handrail.core.redact import Secret
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
@@ -69,4 +70,5 @@ def _checked(text: str, what: str) -> Secret:
     key = text.strip()
     if not key.isascii() or not key.isprintable() or " " in key or not key:
         raise UsageError(f"{what} is not a key: it is empty, or has spaces or characters that no header takes")
+    remember_secret(key)
     return Secret(key)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from handrail.core.calls import ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import UnknownTool
 from handrail.core.events import AttemptFailed, ConversationChanged, Emit, ReplyFailed, ReplyGiven
 from handrail.core.messages import (
     AssistantMessage,
@@ -21,6 +18,7 @@ from handrail.core.messages import (
 from handrail.execute.executor import Executor
 from handrail.execute.whole import to_the_end
 from handrail.run.history import conversation_of
+from handrail.tools.masking import masked_messages
 
 Follow = Callable[[Conversation], None]
 
@@ -129,17 +127,7 @@ class Transcript:
 
     def _writable(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages as they may be written down: without the secrets that calls hold."""
-        return tuple(
-            self._masked(message) if isinstance(message, InvocationMessage) else message for message in messages
-        )
-
-    def _masked(self, message: InvocationMessage) -> InvocationMessage:
-        try:
-            tool = self._executor.tools_of(self.run).find(message.call.name)
-        except UnknownTool:
-            return message
-        call = msgspec.structs.replace(message.call, arguments=tool.masked(message.call.arguments))
-        return msgspec.structs.replace(message, call=call)
+        return masked_messages(messages, self._executor.tools_of(self.run))
 
 
 def _shared(one: Conversation, other: Conversation) -> int:

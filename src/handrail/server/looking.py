@@ -6,6 +6,7 @@ Whether it is up is told to everybody, and so is who it is; the rest to those wh
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from handrail.bus.port import Offer
 from handrail.bus.request import Caller
 from handrail.core.canonical import canonical
 from handrail.core.context import Context
-from handrail.core.errors import BusError
+from handrail.core.errors import BusError, JournalError
 from handrail.server.answers import PLAIN, answer
 from handrail.server.door import caller_of
 from handrail.server.envelope import LOOK, envelope_from
@@ -27,6 +28,8 @@ from handrail.server.openapi import document
 
 if TYPE_CHECKING:
     from handrail.server.node import NodeServer
+
+logger = logging.getLogger(__name__)
 
 PROMETHEUS = "text/plain"
 TRACES = 10_000
@@ -40,6 +43,12 @@ async def ready(server: NodeServer, request: Request) -> Response:
     phase = server.life.phase
     if phase != "ready":
         raise BusError("partition", f"the node is {phase}", retry_after_ms=1_000)
+    if server.recording is not None:
+        try:
+            await server.recording()
+        except JournalError as error:
+            logger.warning("the node is not ready: %s", error)
+            raise BusError("partition", "the node cannot keep its record", retry_after_ms=10_000) from error
     return answer({"status": phase})
 
 

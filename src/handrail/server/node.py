@@ -124,6 +124,8 @@ class NodeServer:
     """The OpenAPI paths of the gateways."""
     metrics: Callable[[], bytes] | None = None
     """The text for Prometheus; None keeps its own."""
+    recording: Callable[[], Awaitable[None]] | None = None
+    """Raises a `JournalError` while the record cannot be written: then every call would be refused."""
     telemetry: Callable[[], Any] | None = None
     """Which tools were offered, picked and failed, as JSON."""
     sign: Sign | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from handrail.core.ed25519 import is_small_order
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.core.keyfile import CarelessFile, create_key, read_key
 
@@ -130,8 +131,9 @@ def verify(node_id: str, signature: str, message: bytes) -> bool:
 
 
 def public_key(node_id: str) -> bytes | None:
-    """The key that an id is made of; None if it is no id."""
-    return from_base64(node_id.removeprefix(_PREFIX)) if NODE_ID.fullmatch(node_id) else None
+    """The key that an id is made of; None if it is no id, or one whose key fits any signature."""
+    public = from_base64(node_id.removeprefix(_PREFIX)) if NODE_ID.fullmatch(node_id) else None
+    return None if public is None or is_small_order(public) else public
 
 
 def to_base64(data: bytes) -> str:

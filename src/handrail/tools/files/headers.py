@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from handrail.core.errors import InvalidArguments, ToolError
+from handrail.core.known_secrets import remember_secret
 from handrail.tools.files.table import Table
 from handrail.tools.files.template import Reader, Template
 
@@ -86,4 +87,5 @@ def _secret(name: str, environ: Mapping[str, str]) -> str:
         raise ToolError("not_configured", f"the environment variable {name!r} is not set; set it and call again")
     if _CONTROL.search(value):
         raise ToolError("not_configured", f"the environment variable {name!r} holds a line break; remove it")
+    remember_secret(value)
     return value
