@@ -118,6 +118,9 @@ def test_any_other_sentence_gives_way_to_the_result_itself(request_: ModelReques
         ({"name": "Ann", "address": "Main St 5, Kiel"}, "- name: Ann\n- address: Main St 5, Kiel"),
         ({"title": "Shopping", "text": "Milk.\n<b>Eva</b>"}, "- title: Shopping\n- text:\n  Milk.\n  <b>Eva</b>"),
         ({"text": "x" * 300}, f"- text: {'x' * 300}"),
+        ("x" * 4003, f"{'x' * 4000}\n(… and 3 more characters in the result)"),
+        ("[" * 99 + "1" + "]" * 99, "Place order (umbrella, 2):\n" + "- " * 98 + "1"),
+        ("[" * 300 + "]" * 300, "The result of place order (umbrella, 2) is " + "[" * 300 + "]" * 300 + "."),
         (["two\nlines", "one"], "Place order (umbrella, 2):\n- two\n  lines\n- one"),
         ({"rows": [{"a": 1, "b": None}]}, "- rows:\n  - a: 1, b: none"),
         (

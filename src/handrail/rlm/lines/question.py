@@ -181,7 +181,7 @@ _AROUND = ".,;:!?()[]{}<>'’…"
 
 
 def _hide_quotes(text: str) -> tuple[str, list[str]]:
-    """The text with one character in place of each quote, so that no word in quotes says how to look; and the quotes."""
+    """The text with one character in place of each quote, and the quotes: no word in them says how to look."""
     quotes = [found[0] for found in _TOKEN.finditer(text) if found[7] is None]
     for at, quote in enumerate(quotes):
         text = text.replace(quote, chr(_FIRST_MARK + at), 1)

@@ -83,10 +83,12 @@ COUNT_NOUN = re.compile(r"\b[Ww]ie ?viel (?=[A-ZÄÖÜ])")
 CALCULATE = re.compile(
     r"\b(?:different|distinct|unique|verschieden\w*|unterschiedlich\w*|percent\w*|prozent\w*"
     r"|\w+er than|(?:more|less) (?:\w+ )?than|\w+er als|(?:mehr|weniger) (?:\w+ )?als"
-    r"|at (?:least|most)|mindestens|höchstens|per (?:minute|hour|day|week|month|line)|pro (?:minute|stunde|tag|woche|monat|zeile)"
+    r"|at (?:least|most)|mindestens|höchstens"
+    r"|per (?:minute|hour|day|week|month|line)|pro (?:minute|stunde|tag|woche|monat|zeile)"
     r"|(?:before|after|since|until|vor|nach|seit|bis)(?: dem| den)? \d+[.:-]\d+"
     r"|(?:start|begin|end)(?:s|ing)? with|(?:beginn|fang|end)(?:t|en) (?:mit|auf)"
-    r"|(?:empty|blank|leere[nrs]?) (?:lines?|zeilen?)|lines? (?:is|are|were) (?:empty|blank)|zeilen? (?:ist|sind|waren) leer)\b",
+    r"|(?:empty|blank|leere[nrs]?) (?:lines?|zeilen?)|lines? (?:is|are|were) (?:empty|blank)"
+    r"|zeilen? (?:ist|sind|waren) leer)\b",
     re.IGNORECASE,
 )
 """What no search for words can answer, whatever else the question asks for."""
@@ -107,7 +109,8 @@ FIRST = re.compile(
     re.IGNORECASE,
 )
 LAST = re.compile(
-    r"(?:\b(\d{1,3})\s+)?\b(?:last(?! names?\b)|latest|most recent|newest|zuletzt|letzte[rsnm]?|späteste[rsnm]?|neueste[rsnm]?)\b"
+    r"(?:\b(\d{1,3})\s+)?"
+    r"\b(?:last(?! names?\b)|latest|most recent|newest|zuletzt|letzte[rsnm]?|späteste[rsnm]?|neueste[rsnm]?)\b"
     r"(?:\s+(\d{1,3})\b)?",
     re.IGNORECASE,
 )

@@ -96,7 +96,7 @@ def _trimmed(token: str) -> str:
 
 
 def _is_date(token: str, rest: str) -> bool:
-    # `may` and `morgen` are days only with a capital; `today` is one in any case, but "Can I help you today?" states none.
+    # `may` and `morgen` are days only with a capital; `today` is one in any case, but not in "Can I help you today?".
     if token.casefold() in RELATIVE_DAYS:
         return not re.match(r"[^.!\n]*\?", rest)
     return token[0].isupper() and token.casefold() in DAYS

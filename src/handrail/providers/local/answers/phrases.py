@@ -87,10 +87,8 @@ ENGLISH = Phrases(
         word: str(number)
         for number, word in enumerate(_listed("two three four five six seven eight nine ten eleven twelve"), 2)
     }
-    | {
-        **dict(zip(_listed("twenty thirty forty fifty sixty seventy eighty ninety"), _TENS, strict=True)),
-        **{"zero": "0", "dozen": "12", "hundred": "100", "thousand": "1000", "million": "1000000"},
-    },
+    | dict(zip(_listed("twenty thirty forty fifty sixty seventy eighty ninety"), _TENS, strict=True))
+    | {"zero": "0", "dozen": "12", "hundred": "100", "thousand": "1000", "million": "1000000"},
 )
 GERMAN = Phrases(
     result="Das Ergebnis von {call} ist {value}",
@@ -121,7 +119,8 @@ GERMAN = Phrases(
         r"\W*((hi|hallo|hey|ok|okay|so|und|bitte)\W+)*(hilfe|hilf mir|was machst du( so)?|"
         r"was kannst du( denn| alles| noch)?( für mich)?( tun| machen)?|((wobei|womit|wie) )?kannst du( mir)? helfen|"
         r"welche (werkzeuge|tools|funktionen|fähigkeiten) (hast du|gibt es)|"
-        r"(was sind|zeige?( mir)?|nenne?( mir)?) (alle )?deine (werkzeuge|tools|fähigkeiten))(\W+(bitte|denn|hier))?\W*",
+        r"(was sind|zeige?( mir)?|nenne?( mir)?) (alle )?deine (werkzeuge|tools|fähigkeiten))"
+        r"(\W+(bitte|denn|hier))?\W*",
         re.IGNORECASE,
     ),
     function_words=_words(
@@ -130,16 +129,15 @@ GERMAN = Phrases(
     ),
     ordinary_nouns=_words(
         "Tag Problem Werkzeug Werkzeuge Werkzeugen Ergebnis Ergebnisse Frage Fehler Hilfe Moment Aufgabe Anfrage "
-        "Antwort Name Namen Angabe Angaben Ordnung Dank Morgen Abend Grüße Freude Wiedersehen Assistent Fragen Du Sie Ihnen Ihr Dir Dich"
+        "Antwort Name Namen Angabe Angaben Ordnung Dank Morgen Abend Grüße Freude "
+        "Wiedersehen Assistent Fragen Du Sie Ihnen Ihr Dir Dich"
     ),
     number_words={
         word: str(number)
         for number, word in enumerate(_listed("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"), 2)
     }
-    | {
-        **dict(zip(_listed("zwanzig dreissig vierzig fünfzig sechzig siebzig achtzig neunzig"), _TENS, strict=True)),
-        **{"dutzend": "12", "hundert": "100", "tausend": "1000", "million": "1000000"},
-    },
+    | dict(zip(_listed("zwanzig dreissig vierzig fünfzig sechzig siebzig achtzig neunzig"), _TENS, strict=True))
+    | {"dutzend": "12", "hundert": "100", "tausend": "1000", "million": "1000000"},
 )
 JUDGEMENTS = _words(
     "not no never none than more less most least only all every yes nothing true false same "
@@ -147,8 +145,9 @@ JUDGEMENTS = _words(
 )
 """Words that turn a statement round or compare: a sentence with one is never taken for a plain report."""
 ACTION_DONE = re.compile(
-    r"\bI(?:'ve| have)?(?: just| now| already)? \w+ed\b|\b(?:was|were|been)(?: just| now| already)? (?:\w+ed|sent|done|made|paid)\b"
-    r"|^\W*(?:done|sent|erledigt|bestellt)\b|\b(?:is|it's|are) done\b|\b(?:placed|ordered|booked|shipped|cancelled|deleted)\b"
+    r"\bI(?:'ve| have)?(?: just| now| already)? \w+ed\b"
+    r"|\b(?:was|were|been)(?: just| now| already)? (?:\w+ed|sent|done|made|paid)\b|\b(?:is|it's|are) done\b"
+    r"|\b(?:placed|ordered|booked|shipped|cancelled|deleted)\b|^\W*(?:done|sent|erledigt|bestellt)\b"
     r"|\b(?:habe|hab|wurden?|ist|sind)\b[^.!?]*\b(?:ge\w{2,}(?:t|en)|(?:be|ver)\w{2,}t|\w+iert|erledigt|aufgegeben)\b",
     re.IGNORECASE,
 )

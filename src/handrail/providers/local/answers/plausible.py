@@ -67,7 +67,7 @@ def _new_value(content: Any, asked: Evidence) -> str | None:
 
 
 def _keeps_symbols(sentence: str, question: str, value: str) -> bool:
-    """Whether a value with a symbol stands in the sentence as it was returned, and no other value has been given one."""
+    """Whether a value with a symbol stands in the sentence as it was returned, and no other has been given one."""
     if _SYMBOL.search(value) and value not in sentence:
         return False
     return set(_SYMBOL.findall(sentence)) <= set(_SYMBOL.findall(question + value))

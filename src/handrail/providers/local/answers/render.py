@@ -1,7 +1,7 @@
 """Tool results as text, without a model: every value as the tool returned it.
 
-A value that says nothing by itself (a number, a word, a list) stands beside the call that returned it: a small model may
-have called another tool than the person meant.
+A value without a name (a number, a word, a list) stands beside the call that returned it: a small model may have called
+another tool than the person meant.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
 from handrail.core.calls import ToolCall, ToolResult
-from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.jsontext import JSONTextError, parse, parse_object
 from handrail.core.model import ToolOffer
 from handrail.providers.local.answers.phrases import Phrases
 
@@ -72,22 +73,25 @@ def _sentence(one: Settled, words: Phrases) -> str:
     match _content(one.result):
         case list() as value if not value:
             return words.nothing_found
-        case None | "":
+        case None:
             return _capital(words.nothing_returned.format(call=call))
-        case dict() as value if not value:
-            return _capital(words.nothing_returned.format(call=call))
-        case str(text) if "\n" in text or text.endswith(_SENTENCE_END) or len(text.split()) >= _FEWEST_WORDS:
+        case str(text) if _is_prose(text):
             return _cut(text, words)
-        case dict() as value:
-            line = _in_line(value, words)
-            # A key that is no plain word may be a value, such as the name of a file: its letters stay as they are.
-            is_word = re.fullmatch("[^\\W\\d_]+", _field(next(iter(value))).split(" ")[0])
-            return "\n".join(_items(value, words)) if line is None else _ended(_capital(line) if is_word else line)
         case value:
             line = _in_line(value, words)
             if line is None:
-                return _capital("\n".join([f"{call}:", *_items(value, words)]))
-            return _ended(words.result.format(call=call, value=line))
+                heading = [] if isinstance(value, dict) else [_capital(f"{call}:")]
+                return "\n".join([*heading, *_items(value, words)])
+            if not isinstance(value, dict):
+                return _ended(words.result.format(call=call, value=line))
+            # A first key that is no identifier may be a value, such as the name of a file.
+            return _ended(_capital(line) if str(next(iter(value))).isidentifier() else line)
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a text speaks for itself; otherwise it is a value, like a price or a name."""
+    is_long = len(text.split()) >= _FEWEST_WORDS or len(text) > _LONGEST_TEXT
+    return is_long or "\n" in text or text.endswith(_SENTENCE_END)
 
 
 def _line(one: Settled, words: Phrases) -> str:
@@ -98,28 +102,22 @@ def _line(one: Settled, words: Phrases) -> str:
     match _content(one.result):
         case list() as value if not value:
             return f"{call}: {words.nothing_found}"
-        case None | "":
+        case None:
             return words.nothing_returned.format(call=call)
-        case dict() as value if not value:
-            return words.nothing_returned.format(call=call)
-        case str(text) if "\n" in text or len(text) > _LONGEST_TEXT:
-            return _entry(f"{call}:", _cut(text, words).split("\n"))
         case value:
-            line = _in_line(value, words)
-            return _entry(f"{call}:", _items(value, words)) if line is None else f"{call}: {line}"
+            return _item(f"{call}:", value, words, most=4)
 
 
 def _content(result: ToolResult) -> Any:
-    """What the tool returned. A text that is JSON, as many MCP servers return it, counts as the value that it holds."""
-    if not isinstance(result.content, str):
-        return result.content
-    text = result.content.strip()
-    if text.startswith(("{", "[")):
-        try:
-            return json.loads(text, parse_float=str, parse_int=str)  # numbers keep their spelling
-        except (ValueError, RecursionError):
-            pass
-    return text
+    """What the tool returned, or None if that is empty. A text that is JSON, as MCP servers return it, is read."""
+    content = result.content
+    if isinstance(content, str):
+        content = content.strip()
+        if content.startswith(("{", "[")):
+            with suppress(JSONTextError):
+                parse(content)  # it refuses what is nested too deep
+                content = json.loads(content, parse_float=str, parse_int=str)  # numbers keep their spelling
+    return None if content in ("", {}) else content
 
 
 def _failure(one: Settled, words: Phrases) -> str:
@@ -150,23 +148,18 @@ def _shortened(text: str) -> str:
 def _items(value: dict[str, Any] | list[Any], words: Phrases) -> list[str]:
     """An object or a list as lines, one for each member, with what is inside it indented."""
     members = value.items() if isinstance(value, dict) else [(None, member) for member in value]
-    items = [_bullet(_item(key, member, words)) for key, member in members]
+    items = [_bullet(_item("" if key is None else f"{_field(key)}:", member, words)) for key, member in members]
     if len(items) > _MOST_LINES:
         items = [*items[:_MOST_LINES], _bullet(words.more.format(count=len(items) - _MOST_LINES))]
     return [line for item in items for line in item.split("\n")]
 
 
-def _item(key: str | None, value: Any, words: Phrases) -> str:
-    name = "" if key is None else f"{_field(key)}:"
-    line = _in_line(value, words, most=6)
+def _item(name: str, value: Any, words: Phrases, most: int = 6) -> str:
+    """A value beside its name, or below it if it takes several lines."""
+    line = _in_line(value, words, most)
     if line is not None:
         return f"{name} {line}".strip()
     lines = _cut(value.strip(), words).split("\n") if isinstance(value, str) else _items(value, words)
-    return _entry(name, lines)
-
-
-def _entry(name: str, lines: list[str]) -> str:
-    """Lines below a name, or as one item of a list where there is none."""
     return "\n  ".join([name, *lines] if name else lines)
 
 
