@@ -52,7 +52,7 @@ def place_order(item: str, quantity: int) -> str:
     with closing(sqlite3.connect(shop)) as db, db:
         order = db.execute("INSERT INTO orders (item, pieces) VALUES (?, ?)", (item, quantity)).lastrowid
         db.execute("UPDATE items SET pieces = pieces - ? WHERE ? LIKE name || '%'", (quantity, item.lower()))
-    return f"order {order} is placed: {quantity} x {item}"
+    return f"Order {order} is placed: {quantity} x {item}."
 
 
 def open_shop() -> None:

@@ -57,6 +57,14 @@ def answer(question: str, context: Any = LOG, ask: Any = never, **settings: Any)
         ("How many ERROR lines between 10:00 and 11:00?", '3 lines contain "ERROR" between 10:00 and 11:00 (both'),
         ("How many ERROR lines between 10:10 and 10:59?", '1 line contains "ERROR" between 10:10'),
         ("How many ERROR lines in lines 1-3?", '1 line contains "ERROR" between line 1 and line 3'),
+        ("What is in line 2?", "1 line lies at line 2.\n\n- line 2: 2026-03-01 10:00:0"),
+        ("Was steht in Zeile 2?", "1 Zeile liegt bei Zeile 2.\n\n- Zeile 2: 2026-03-01 10:00:0"),
+        ("What is in line 99?", "0 lines lie at line 99."),
+        (
+            "How many ERROR lines neither mention billing nor smtp?",
+            '0 lines contain "ERROR" and not "billing" or "smtp".',
+        ),
+        ("How many errors before 10:30?", "To answer this, values must be compared or calculated."),
         ("Which service failed first?", 'The first line with "error" (for "failed", which no line contains), by time'),
         ("Which was the last ERROR?", 'The last line with "ERROR", by timestamp:\n\n- line 5: '),
         ("Show the last 2 lines", "The last 2 lines, by timestamp:"),
@@ -95,6 +103,14 @@ def test_a_question_that_names_a_file_is_about_that_file() -> None:
     )
     assert answer("How many files are there?", files) == "There are 3 files."
     assert answer("How many ERROR lines are in app.log?", LOG, name="app.log").startswith('3 lines contain "ERROR" in')
+
+
+def test_one_line_in_one_of_two_files_is_told_in_the_singular() -> None:
+    context = {"a.log": "ERROR one\n", "b.log": "INFO two\n"}
+    assert answer("How many ERROR lines are there?", context).startswith(
+        '1 line contains "ERROR". It is in 1 of 2 texts.'
+    )
+    assert answer("Wie viele ERROR-Zeilen oder ERROR gibt es?", context).count("Sie steht in 1 von 2 Texten.") == 1
 
 
 def test_first_is_by_time_over_several_files_and_by_place_where_a_line_has_none() -> None:

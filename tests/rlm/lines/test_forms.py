@@ -43,6 +43,7 @@ from handrail.rlm.lines.vocabulary import Language
         ("de", "verkaufte", "verkaufte verkauft verkaufen verkauften", "Verkäufer"),
         ("de", "Raten", "Rate Raten", "Rat"),
         ("de", "Timeouts", "Timeout Timeouts TIMEOUT", "time"),
+        ("en", "timeout", "TimeoutError readTimeoutError timeoutMillis", "Timeouterror TIMEOUTERROR"),
         ("en", "灯塔", "马拉卖掉了灯塔", "塔"),
     ],
 )

@@ -52,6 +52,24 @@ def told(question: LineQuestion) -> str:
         ("How many different users are there?", "compare different&users"),
         ("What is the average latency?", "compare average&latency"),
         ("Which service has the most errors?", "compare most&errors"),
+        ("How many lines contain error but not timeout?", "count error&!timeout"),
+        ("How many lines have neither error nor warning?", "count !error&!warning"),
+        ("How many errors except timeouts were there?", "count errors&!timeouts"),
+        ("Wie viele Fehler außer Timeouts gab es?", "count Fehler&!Timeouts"),
+        ('How many lines contain "different"?', "count different"),
+        ('Which lines contain "last login"?', "list last login"),
+        ('How many lines contain "number of"?', "count number of"),
+        ("What are the 3 last errors?", "last errors"),
+        ("Show line 5.", "list"),
+        ("What is in line 5?", "list"),
+        ("How many errors were there before 10:00?", "compare errors&before&10:00"),
+        ("Show the errors after 10:00", "compare errors&after&10:00"),
+        ("How many requests took longer than 100 ms?", "compare requests&took&longer&100"),
+        ("How many lines start with ERROR?", "compare start&ERROR"),
+        ("How many lines are empty?", "compare empty"),
+        ("How many lines contain at least two errors?", "compare least&two&errors"),
+        ("Wie viele Zeilen sind leer?", "compare leer"),
+        ("Wie viele Anfragen dauerten länger als 100 ms?", "compare Anfragen&dauerten&länger&100"),
         ("Wie viele Fehler gab es?", "count Fehler"),
         ("Wie viele Zeilen erwähnen Frankfurt?", "count Frankfurt"),
         ("Wie viel Fehler gab es?", "count Fehler"),
@@ -89,6 +107,8 @@ def test_a_question_is_read_as(asked: str, read: str) -> None:
         ("How many errors are in lines 10-20?", Between("line", "10", "20")),
         ("Wie viele Fehler gab es zwischen 10:00 und 11:00?", Between("time", "10:00", "11:00")),
         ("Wie viele Fehler stehen zwischen Zeile 5 und Zeile 7?", Between("line", "5", "7")),
+        ("What is in line 5?", Between("line", "5", "5")),
+        ("Was steht in Zeile 12?", Between("line", "12", "12")),
         ("How many errors between Berlin and Paris?", None),
     ],
 )
@@ -97,11 +117,8 @@ def test_the_span_of_a_question_is_read(asked: str, between: Between | None) -> 
 
 
 def test_how_many_lines_are_wanted_is_read() -> None:
-    assert [read_question(f"Show the {which} errors").most for which in ("first 3", "last 12", "first")] == [
-        3,
-        12,
-        None,
-    ]
+    asked = ("first 3", "last 12", "first", "2 last")
+    assert [read_question(f"Show the {which} errors").most for which in asked] == [3, 12, None, 2]
 
 
 @given(st.text(max_size=200))

@@ -91,17 +91,22 @@ class Pattern(Struct, frozen=True):
     is_whole: bool
     """Only where no letter or digit stands beside it."""
     has_humps: bool
-    """A capital after a small letter begins a word too: `TimeoutError` has "error"."""
+    """A capital after a small letter begins a word too: `TimeoutError` has "timeout" and "error"."""
 
 
 def pattern(words: tuple[str, ...]) -> Pattern:
-    """Finds these as whole words, whatever their case. An underscore ends a word: `error_code` has "error"."""
+    """Finds these as whole words, whatever their case. An underscore and a capital after a small letter end a word.
+
+    So `error_code` has "error", and `TimeoutError` has "timeout" and "error".
+    """
     ordered = sorted(words, key=lambda each: (-len(each), each))
     either = "|".join(map(re.escape, ordered))
     if any(_runs_together(each) for each in words):
         return anywhere(f"(?i:{either})")
-    hump = f"(?<=[a-zäöüß])(?=[A-ZÄÖÜ])(?i:{either})"
-    return Pattern(f"(?i:{either})", rf"(?:(?<![^\W_])(?i:{either})|{hump})(?![^\W_])", True, True)
+    hump = "(?<=[a-zäöüß])(?=[A-ZÄÖÜ])"
+    # The group is atomic because `plain` does not try a shorter form either where the longest does not end a word.
+    regex = rf"(?:(?<![^\W_])|{hump})(?>(?i:{either}))(?:(?![^\W_])|{hump})"
+    return Pattern(f"(?i:{either})", regex, True, True)
 
 
 def exact(word: str, *, any_case: bool = False) -> Pattern:

@@ -12,6 +12,7 @@ PHRASES: dict[Language, dict[str, str]] = {
         "instead": "{a} (for {b}, which no line contains)",
         "place": "line {n}",
         "in": " in {names}",
+        "at line": " at line {a}",
         "between line": " between line {a} and line {b} (both included)",
         "between time": " between {a} and {b} (both included)",
         "between date": " between {a} and {b} (both included)",
@@ -46,6 +47,7 @@ PHRASES: dict[Language, dict[str, str]] = {
         "wider one": "{n} more line has it in another form.",
         "each": "Each by itself: {each}.",
         "files found": "They are in {n} of {of} texts.",
+        "files found one": "It is in {n} of {of} texts.",
         "more": "- … and {n} more lines",
         "more one": "- … and {n} more line",
         "compare": "To answer this, values must be compared or calculated. The small model cannot do that; a model "
@@ -63,6 +65,7 @@ PHRASES: dict[Language, dict[str, str]] = {
         "instead": "{a} (statt {b}, das in keiner Zeile steht)",
         "place": "Zeile {n}",
         "in": " in {names}",
+        "at line": " bei Zeile {a}",
         "between line": " zwischen Zeile {a} und Zeile {b} (beide eingeschlossen)",
         "between time": " zwischen {a} und {b} (beide eingeschlossen)",
         "between date": " zwischen {a} und {b} (beide eingeschlossen)",
@@ -97,6 +100,7 @@ PHRASES: dict[Language, dict[str, str]] = {
         "wider one": "{n} weitere Zeile hat es in anderer Form.",
         "each": "Jedes für sich: {each}.",
         "files found": "Sie stehen in {n} von {of} Texten.",
+        "files found one": "Sie steht in {n} von {of} Texten.",
         "more": "- … und {n} weitere Zeilen",
         "more one": "- … und {n} weitere Zeile",
         "compare": "Dafür müsste man Werte vergleichen oder rechnen. Das kleine Modell kann das nicht; ein Modell, das "

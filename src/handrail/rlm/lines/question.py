@@ -73,12 +73,15 @@ def read_question(text: str) -> LineQuestion:
 
 def _read(text: str, part: str) -> LineQuestion:
     language = vocabulary.language_of(text)
-    rest, between = _between(part)
+    hidden, quotes = _hide_quotes(part)
+    rest, between = _between(hidden)
     operation, rest, most = _operation(rest)
-    words = _Reading(rest, language, operation)
+    words = _Reading(_show_quotes(rest, quotes), language, operation)
     operation = _settled(operation, words)
     if not words.has_terms and operation in ("first", "last", "list") and words.unit is None and between is None:
         operation = "find"
+    if not words.has_terms and operation == "find" and between is not None:
+        operation = "list"
     return LineQuestion(
         text=text,
         language=language,
@@ -94,18 +97,23 @@ def _read(text: str, part: str) -> LineQuestion:
 
 def _operation(text: str) -> tuple[Operation, str, int | None]:
     """What is wanted, the rest of the question, and how many lines of it."""
-    asked = text.strip()
+    read = _plain_operation(text.strip())
+    if read[0] != "find" and vocabulary.CALCULATE.search(text):
+        return "compare", text.strip(), None
+    return read
+
+
+def _plain_operation(asked: str) -> tuple[Operation, str, int | None]:
     if vocabulary.TIMES.search(asked):
         return "times", vocabulary.TIMES.sub(" ", asked), None
     if vocabulary.COUNT.search(asked) or vocabulary.COUNT_NOUN.search(asked):
-        if vocabulary.DIFFERENT.search(asked):
-            return "compare", asked, None
         return "count", vocabulary.COUNT_NOUN.sub(" ", vocabulary.COUNT.sub(" ", asked)), None
     if vocabulary.COMPARE.search(asked):
         return "compare", asked, None
     for operation, words in _ENDS:
         if found := words.search(asked):
-            return operation, f"{asked[: found.start()]} {asked[found.end() :]}", int(found[1]) if found[1] else None
+            number = found[1] or found[2]
+            return operation, _without(asked, found), int(number) if number else None
     if vocabulary.LIST.search(asked):
         return "list", re.sub(r"^\s*(?:please |bitte )?\w+", " ", asked), None
     return "find", asked, None
@@ -137,7 +145,7 @@ _SPAN = (
     r"\s+(?:and|to|until|und|bis)\s+{before}({point})\b"
 )
 _LINES = r"(?:lines?|zeilen?)\s+"
-_RANGE = re.compile(rf"\b{_LINES}(\d+)\s*(?:-|–|to|and|bis|und)\s*(\d+)\b", re.IGNORECASE)
+_RANGE = re.compile(rf"\b{_LINES}(\d+)\b(?:\s*(?:-|–|to|and|bis|und)\s*(\d+)\b)?", re.IGNORECASE)
 
 
 def _between(text: str) -> tuple[str, Between | None]:
@@ -151,7 +159,8 @@ def _between(text: str) -> tuple[str, Between | None]:
         lines = _RANGE.search(text)
     if lines is None:
         return text, None
-    return _without(text, lines), Between("line", lines[1].lstrip("0") or "0", lines[2].lstrip("0") or "0")
+    start, end = lines[1], lines[2] or lines[1]
+    return _without(text, lines), Between("line", start.lstrip("0") or "0", end.lstrip("0") or "0")
 
 
 def _without(text: str, found: re.Match[str]) -> str:
@@ -169,6 +178,22 @@ _TOKEN = re.compile(
     r"\"([^\"]+)\"|„([^“”\"]+)[“”\"]|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)|([^\s\"„“”«»`]+)"
 )
 _AROUND = ".,;:!?()[]{}<>'’…"
+
+
+def _hide_quotes(text: str) -> tuple[str, list[str]]:
+    """The text with one character in place of each quote, and the quotes: no word in them says how to look."""
+    quotes = [found[0] for found in _TOKEN.finditer(text) if found[7] is None]
+    for at, quote in enumerate(quotes):
+        text = text.replace(quote, chr(_FIRST_MARK + at), 1)
+    return text, quotes
+
+
+def _show_quotes(text: str, quotes: list[str]) -> str:
+    return text.translate({_FIRST_MARK + at: quote for at, quote in enumerate(quotes)})
+
+
+_FIRST_MARK = 0xE000
+"""The first of the characters that Unicode leaves for private use."""
 
 
 class _Reading:

@@ -26,7 +26,9 @@ _ENGLISH = _words(
 OR = _words("or oder")
 AND = _words("and und sowie &")
 BOTH = _words("both beide sowohl")
-NEGATIONS = re.compile(r"(?:not|without|never|no|nicht|ohne|nie|kein(?:e[nmrs]?)?|\w+n['’]t)", re.IGNORECASE)
+NEGATIONS = re.compile(
+    r"(?:not|without|never|no|neither|nor|except|nicht|ohne|nie|weder|außer|kein(?:e[nmrs]?)?|\w+n['’]t)", re.IGNORECASE
+)
 
 CONTAINING = _words(
     "contain contains containing contained mention mentions mentioning mentioned include includes including "
@@ -39,11 +41,11 @@ FUNCTION_WORDS = _words(
     "a an the and or of in on at to for from by as into about is are was were be been being am there here it its "
     "this that these those they them their then than he she his her him we us our i me my you your who whom whose "
     "what which when where why how does did do has have had with can could would should will may might must any "
-    "some all each every please also just only still ever yet if so such der die das den dem des ein eine einen "
+    "some all each every please also just only still ever yet if so such but der die das den dem des ein eine einen "
     "einem einer eines und oder von vom zu zum zur in im ins an am auf aus bei für mit nach über unter um als "
     "auch wie was wer wen wem wo wann warum welche welcher welches welchen welchem ist sind war waren wird werden "
     "wurde wurden worden hat haben hatte hatten gibt gab es er sie ihn ihm ihr wir uns sich mir dir ich du man da "
-    "dort hier bitte auch nur noch schon alle allen jede jeder jedes jeden denn dass sein seine seinen kann "
+    "dort hier bitte auch nur noch schon alle allen jede jeder jedes jeden denn aber dass sein seine seinen kann "
     "können soll sollen"
 )
 GENERIC = CONTAINING | _words(
@@ -78,10 +80,18 @@ COUNT = re.compile(
 )
 COUNT_NOUN = re.compile(r"\b[Ww]ie ?viel (?=[A-ZÄÖÜ])")
 """A German noun is written with a capital: "wie viel Fehler" counts, "wie viel kostet" does not."""
-DIFFERENT = re.compile(
-    r"\b(?:different|distinct|unique|verschieden\w*|unterschiedlich\w*|more \w+ than|percent\w*|prozent\w*)\b",
+CALCULATE = re.compile(
+    r"\b(?:different|distinct|unique|verschieden\w*|unterschiedlich\w*|percent\w*|prozent\w*"
+    r"|\w+er than|(?:more|less) (?:\w+ )?than|\w+er als|(?:mehr|weniger) (?:\w+ )?als"
+    r"|at (?:least|most)|mindestens|höchstens"
+    r"|per (?:minute|hour|day|week|month|line)|pro (?:minute|stunde|tag|woche|monat|zeile)"
+    r"|(?:before|after|since|until|vor|nach|seit|bis)(?: dem| den)? \d+[.:-]\d+"
+    r"|(?:start|begin|end)(?:s|ing)? with|(?:beginn|fang|end)(?:t|en) (?:mit|auf)"
+    r"|(?:empty|blank|leere[nrs]?) (?:lines?|zeilen?)|lines? (?:is|are|were) (?:empty|blank)"
+    r"|zeilen? (?:ist|sind|waren) leer)\b",
     re.IGNORECASE,
 )
+"""What no search for words can answer, whatever else the question asks for."""
 COMPARE = re.compile(
     r"\b(?:averages?|the mean|median|the sum|sum of|(?<!at )most(?! recent)|fewest|highest|lowest|largest|smallest"
     r"|longest|shortest|biggest|maximum|minimum|percent\w*|ratio|compare[ds]?|difference|total (?:of|number)"
@@ -95,9 +105,11 @@ LIST = re.compile(
     re.IGNORECASE,
 )
 FIRST = re.compile(
-    r"\b(?:first(?! names?\b)|earliest|zuerst|erste[rsnm]?|früheste[rsnm]?)\b(?:\s+(\d{1,3})\b)?", re.IGNORECASE
+    r"(?:\b(\d{1,3})\s+)?\b(?:first(?! names?\b)|earliest|zuerst|erste[rsnm]?|früheste[rsnm]?)\b(?:\s+(\d{1,3})\b)?",
+    re.IGNORECASE,
 )
 LAST = re.compile(
+    r"(?:\b(\d{1,3})\s+)?"
     r"\b(?:last(?! names?\b)|latest|most recent|newest|zuletzt|letzte[rsnm]?|späteste[rsnm]?|neueste[rsnm]?)\b"
     r"(?:\s+(\d{1,3})\b)?",
     re.IGNORECASE,

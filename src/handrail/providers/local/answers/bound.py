@@ -4,15 +4,17 @@
 |-------------------------------------------|------------------------------------------------------------------|
 | results of this question                  | the model's sentence if it reports one plainly, else the results |
 | "what can you do?"                        | the tools                                                        |
-| other words, and states what nobody said  | that it does not know, and the tools                             |
-| other words, and repeats earlier results  | those results as they are                                        |
-| other words, and states nothing           | the model's words                                                |
+| words that state what nobody said         | that it does not know, and the tools                             |
+| words that say something was done         | the latest results as they are, or that it does not know         |
+| words that repeat earlier results         | those results as they are                                        |
+| any other words                           | the model's words                                                |
 
 So no number, name or date is said that is in neither a result nor a question.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from msgspec import Struct
@@ -28,7 +30,7 @@ from handrail.core.messages import (
 )
 from handrail.core.model import ModelRequest
 from handrail.providers.local.answers.claims import Evidence, claims
-from handrail.providers.local.answers.phrases import Phrases, language_of
+from handrail.providers.local.answers.phrases import ACTION_DONE, Phrases, language_of
 from handrail.providers.local.answers.plausible import plausible
 from handrail.providers.local.answers.render import Settled, label, list_tools, render
 
@@ -36,6 +38,9 @@ Answers = Literal["bound", "free"]
 """`bound` holds what the model says to the results and the question; `free` leaves it as the model wrote it."""
 LONGEST = 300
 """Characters of a reply after a result, from which on it is no sentence that could be kept."""
+
+
+_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 class Answer(Struct, frozen=True):
@@ -58,7 +63,7 @@ def after_result(request: ModelRequest) -> bool:
 def about_itself(request: ModelRequest) -> Answer | None:
     """The answer to "what can you do?", which needs no model; None to any other question."""
     question, (*_, latest) = _question(request.messages), _rounds(request.messages)
-    words = language_of(question)
+    words = _language(request.messages)
     if latest or not request.tools or not words.about_itself.fullmatch(question):
         return None
     return Answer(list_tools(words.tools, request.tools, words))
@@ -79,23 +84,25 @@ def without_tool_lists(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 def bound(request: ModelRequest, written: str) -> Answer:
     """What is said in place of what the model wrote; often the same."""
     written = written.strip()
-    question = _question(request.messages)
-    words = language_of(question)
+    question, words = _question(request.messages), _language(request.messages)
     *earlier, latest = _rounds(request.messages)
     if latest:
         return _report(latest, question, written, words)
     stated = [claim for claim in claims(written) if not Evidence([question]).has(claim)]
-    if not stated:
-        return Answer(written)
-    evidence = Evidence(_texts(request))
-    if unknown := [claim for claim in stated if not evidence.has(claim)]:
-        text = list_tools(words.unknown, request.tools, words) if request.tools else words.nothing_found
-        return Answer(text, unknown[0])
+    done = ACTION_DONE.search(written)
+    evidence = Evidence(_texts(request) if stated else ())
+    groundless = [claim for claim in stated if not evidence.has(claim)]
+    last = next((settled for settled in reversed(earlier) if settled), None)
+    if done and last is None:
+        groundless.append(done.group())
+    if not _WORD.search(written):
+        groundless.append(written)
+    if groundless:
+        return Answer(_unknown(request, words), groundless[0])
     from_results = Evidence(one.result.text for settled in earlier for one in settled)
-    if not any(from_results.has(claim) for claim in stated):
-        return Answer(written)
-    last = next(settled for settled in reversed(earlier) if settled)
-    return Answer(render(last, words))
+    if last is not None and (done or any(from_results.has(claim) for claim in stated)):
+        return Answer(render(last, words))
+    return Answer(written)
 
 
 def _report(settled: list[Settled], question: str, written: str, words: Phrases) -> Answer:
@@ -106,8 +113,17 @@ def _report(settled: list[Settled], question: str, written: str, words: Phrases)
     return Answer(render(settled, words))
 
 
+def _unknown(request: ModelRequest, words: Phrases) -> str:
+    return list_tools(f"{words.unknown} {words.tools}", request.tools, words) if request.tools else words.unknown
+
+
 def _question(messages: tuple[Message, ...]) -> str:
     return next((message.text for message in reversed(messages) if isinstance(message, UserMessage)), "")
+
+
+def _language(messages: tuple[Message, ...]) -> Phrases:
+    """The language of the question, or of the last thing the person said that shows one."""
+    return language_of(*(message.text for message in reversed(messages) if isinstance(message, UserMessage)))
 
 
 def _rounds(messages: tuple[Message, ...]) -> list[list[Settled]]:

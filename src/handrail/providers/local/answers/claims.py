@@ -76,7 +76,7 @@ def claims(text: str) -> Iterator[str]:
         starts = end == 0 or not _ENDS.isdisjoint(text[end : found.start()])
         end = found.start() + len(token)
         name = token[0].isupper() and token not in _ORDINARY
-        if has_digit(token) or token.casefold() in _NUMBER_WORDS or _is_date(token):
+        if has_digit(token) or token.casefold() in _NUMBER_WORDS or _is_date(token, text[end:]):
             yield token
         elif name and not starts:
             if first:
@@ -95,6 +95,8 @@ def _trimmed(token: str) -> str:
     return token.rstrip(".,:/-'’") or token
 
 
-def _is_date(token: str) -> bool:
-    # `may` and `morgen` are days only with a capital; `today` is one in any case.
-    return token.casefold() in RELATIVE_DAYS or (token[0].isupper() and token.casefold() in DAYS)
+def _is_date(token: str, rest: str) -> bool:
+    # `may` and `morgen` are days only with a capital; `today` is one in any case, but not in "Can I help you today?".
+    if token.casefold() in RELATIVE_DAYS:
+        return not re.match(r"[^.!\n]*\?", rest)
+    return token[0].isupper() and token.casefold() in DAYS

@@ -19,6 +19,13 @@ _FORM = re.compile(r"[^\n{}<>\"\[\]*]+[.!]")
 _FEWEST, _MOST = 3, 25
 """Words of a sentence that is kept."""
 _LONGEST_VALUE = 40
+_SYMBOL = re.compile(r"[^\w\s.,:;!?'’()-]")
+"""A currency, a percent sign and the like: it says what a number is a number of."""
+_SEVERAL_ANSWERS = re.compile(
+    r"\W*(is|are|was|were|do|does|did|has|have|can|will|ist|sind|war|waren|hat|haben|habe|kann|wird|gibt)\b|.*\b(or|and|oder|und)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A question for yes or no, or about several things: a sentence in its words may state the wrong one."""
 
 
 def plausible(sentence: str, question: str, settled: Settled, words: Phrases) -> bool:
@@ -27,8 +34,11 @@ def plausible(sentence: str, question: str, settled: Settled, words: Phrases) ->
     if not _FORM.fullmatch(sentence) or not _FEWEST <= len(said) <= _MOST or JUDGEMENTS.intersection(said):
         return False
     asked = [canonical(token) for token in tokens(question)]
-    value = _new_value(settled.result.content, Evidence([question]))
-    if value is None or said.count(value) != 1:
+    returned = None if _SEVERAL_ANSWERS.match(question) else _new_value(settled.result.content, Evidence([question]))
+    if returned is None or not _keeps_symbols(sentence, question, returned):
+        return False
+    value = canonical(tokens(returned)[0])
+    if said.count(value) != 1:
         return False
     joins = words.function_words
     in_place = _numbers_keep_their_place([*_content(said, joins)], [*_content(asked, joins)], value)
@@ -38,7 +48,7 @@ def plausible(sentence: str, question: str, settled: Settled, words: Phrases) ->
 
 
 def _new_value(content: Any, asked: Evidence) -> str | None:
-    """The one number, date or code that the person did not say; None if there are several, or parts within parts."""
+    """The one number, date or code that the person did not say, as the tool wrote it; None if there are several."""
     match content:
         case bool() | None | str() | list():
             return None
@@ -53,7 +63,14 @@ def _new_value(content: Any, asked: Evidence) -> str | None:
     others = [part for part in new if not has_digit(part)]
     if len(numbers) != 1 or len(tokens(numbers[0])) != 1 or any(len(tokens(part)) != 1 for part in others):
         return None
-    return canonical(tokens(numbers[0])[0]) if len(numbers[0]) <= _LONGEST_VALUE else None
+    return numbers[0] if len(numbers[0]) <= _LONGEST_VALUE else None
+
+
+def _keeps_symbols(sentence: str, question: str, value: str) -> bool:
+    """Whether a value with a symbol stands in the sentence as it was returned, and no other has been given one."""
+    if _SYMBOL.search(value) and value not in sentence:
+        return False
+    return set(_SYMBOL.findall(sentence)) <= set(_SYMBOL.findall(question + value))
 
 
 def _numbers_keep_their_place(said: list[str], asked: list[str], value: str) -> bool:

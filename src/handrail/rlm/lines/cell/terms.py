@@ -67,11 +67,14 @@ def stands(look: Given, line: str, start: int, end: int) -> bool:
     """Whether what was found is a whole word, if it must be one."""
     if not look["whole"]:
         return True
-    if line[end - 1].isalnum() and end < len(line) and line[end].isalnum():
-        return False
-    if not line[start].isalnum() or start == 0 or not line[start - 1].isalnum():
+    return divides(look, line, start) and divides(look, line, end)
+
+
+def divides(look: Given, line: str, at: int) -> bool:
+    """Whether a word may begin or end here."""
+    if at == 0 or at == len(line) or not line[at - 1].isalnum() or not line[at].isalnum():
         return True
-    return look["humps"] and line[start - 1] in SMALL and line[start] in LARGE
+    return look["humps"] and line[at - 1] in SMALL and line[at] in LARGE
 
 
 def present(texts: Texts, term: Given) -> bool:

@@ -63,7 +63,9 @@ def conditions(say: Say, search: Given, groups: Groups, without: list[Given], na
         said = said + (say["and not"] if groups else "") + say["or"].join([quoted(term["term"]) for term in without])
     if search["between"]:
         start, end = search["between"]["start"], search["between"]["end"]
-        said = said + filled(say["between " + search["between"]["kind"]], {"a": start, "b": end})
+        kind = search["between"]["kind"]
+        span = "at line" if kind == "line" and start == end else "between " + kind
+        said = said + filled(say[span], {"a": start, "b": end})
     if named:
         said = said + filled(say["in"], {"names": ", ".join(named)})
     return said.strip()
@@ -83,7 +85,8 @@ def remarks(say: Say, tally: Given, groups: Groups, texts: Texts) -> list[str]:
         each = [quoted(name_of(term)) + " " + several(say, "lines", tally["each"][at]) for at, term in enumerate(terms)]
         said.append(filled(say["each"], {"each": ", ".join(each)}))
     if len(texts) > 1 and tally["found"]:
-        said.append(filled(say["files found"], {"n": tally["files"], "of": len(texts)}))
+        key = "files found one" if tally["found"] == 1 else "files found"
+        said.append(filled(say[key], {"n": tally["files"], "of": len(texts)}))
     return said
 
 
