@@ -16,6 +16,7 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import InvalidArguments, ToolError, UsageError
 from handrail.core.events import Emit, ignore
+from handrail.core.meant import check_names, keywords
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.tools.lives import alive
@@ -76,6 +77,7 @@ class BlockingExecutor:
     """
 
     def __init__(self, tools: Any, **options: Any) -> None:
+        check_names("BlockingExecutor", options, keywords(Executor))
         self._portal = Portal()
         self._lives = AsyncExitStack()
         try:

@@ -130,11 +130,13 @@ def kind_of(value: Any) -> str:
 
 
 def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
-    """Why a Python value has no JSON form, or None if it has one. Tuples count as arrays."""
+    """Why a Python value has no JSON form that we take, or None if it has one. Tuples count as arrays."""
     kind = type(value)
     if kind is str:
         return None if value.isascii() else _odd_text(value)
-    if kind is int or kind is bool or value is None:
+    if kind is int:
+        return _odd_integer(value)
+    if kind is bool or value is None:
         return None
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{value} is not a JSON number"
@@ -144,7 +146,7 @@ def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
         return _odd_object(value, max_depth) if isinstance(value, dict) else _odd_items(value, max_depth)
     if isinstance(value, str):
         return _odd_text(value)
-    return None if isinstance(value, int) else f"{type(value).__name__} is not a JSON type"
+    return _odd_integer(value) if isinstance(value, int) else f"{type(value).__name__} is not a JSON type"
 
 
 def copied(value: Any) -> Any:
@@ -174,6 +176,11 @@ def _odd_items(value: list[Any] | tuple[Any, ...], max_depth: int) -> str | None
         if (why := oddity(item, max_depth - 1)) is not None:
             return why
     return None
+
+
+def _odd_integer(value: int) -> str | None:
+    """An integer that Python will not write as decimals would pass every check of its size."""
+    return None if -_LARGEST < value < _LARGEST else f"an integer has more than {MAX_DIGITS} digits; send it as text"
 
 
 def _odd_text(text: str) -> str | None:
@@ -212,7 +219,7 @@ def _pairs(value: Any, depth: int) -> int:
                 count += _pairs(item, depth + 1)
         return count
     if kind is int and not -_LARGEST < value < _LARGEST:
-        raise JSONTextError(f"an integer has more than {MAX_DIGITS} digits; send it as text")
+        raise JSONTextError(_odd_integer(value) or "")
     return 0
 
 

@@ -15,6 +15,7 @@ from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.location import Locations
+from handrail.core.meant import check_names, keywords
 from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import Binding, ToolDefinition
@@ -143,6 +144,7 @@ class Tool:
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
         """Make a tool of a function; with `schema`, of any handler whose arguments that schema describes."""
+        check_names("tool", options, Options.__annotations__)
         _check_function(function, named="name" in options)
         facts: dict[str, Any] = {key: value for key, value in options.items() if key in _OF_DEFINITION}
         treatment: dict[str, Any] = {
@@ -214,6 +216,7 @@ class Tool:
 
     def changed(self, **changes: Any) -> Tool:
         """The same tool with other facts or other treatment."""
+        check_names("changed", changes, _CHANGEABLE)
         facts = {key: value for key, value in changes.items() if key in _OF_DEFINITION}
         treatment = {key: value for key, value in changes.items() if key not in _OF_DEFINITION}
         definition = msgspec.structs.replace(self.definition, **facts) if facts else self.definition
@@ -275,6 +278,9 @@ class Tool:
         return self.handler(*args, **kwargs)
 
 
+_CHANGEABLE = _OF_DEFINITION | keywords(Tool)
+
+
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties", {})
     return {name: sub["default"] for name, sub in properties.items() if isinstance(sub, dict) and "default" in sub}
@@ -286,6 +292,7 @@ def tool(function: Callable[..., Any], /, **options: Unpack[Options]) -> Tool: .
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(side_effects=True, timeout=5)`."""
+    check_names("tool", options, Options.__annotations__)
     if function is not None:
         return Tool.from_function(function, **options)
     return lambda decorated: Tool.from_function(decorated, **options)
