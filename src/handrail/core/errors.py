@@ -389,11 +389,15 @@ class LimitReached(_Refusal):
     outcome = "limit"
 
 
+INVALID_OUTPUT = "invalid_output"
+"""The code of a call whose tool ran to its end, and whose result cannot be used."""
+
+
 class InvalidOutput(ToolError):
     """The tool ran, and what it returned cannot be used."""
 
     def __init__(self, why: str) -> None:
-        super().__init__("invalid_output", f"the tool ran, but its result cannot be used: {why}")
+        super().__init__(INVALID_OUTPUT, f"the tool ran, but its result cannot be used: {why}")
 
 
 def describe(error: BaseException) -> str:

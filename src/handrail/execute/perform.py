@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from handrail.core.calls import Output, ToolResult
-from handrail.core.errors import Cancelled, JournalError, TimedOut, ToolError
+from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, TimedOut, ToolError
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import Attempt, failure
@@ -73,7 +73,7 @@ class Performer:
                 await self._intend(attempt, tool)
                 return await self.result(attempt, tool, await self._try(attempt, tool, entry))
         except ToolError as error:
-            return attempt.refused(error)
+            return attempt.refused(_after_effect(error, tool))
 
     async def _intend(self, attempt: Attempt, tool: Tool) -> None:
         if tool.isolation not in _KILLABLE:
@@ -169,7 +169,7 @@ class Performer:
         Raises:
             InvalidOutput: It does not fit the schema.
         """
-        check(output, tool.output_validator)
+        unfit = check(output, tool)
         limit = tool.max_output or self._policy.max_output
         try:
             content, spilled, warnings = await bound(output.output, limit, self._spill)
@@ -180,7 +180,7 @@ class Performer:
             attempt.call.id,
             attempt.call.name,
             content,
-            warnings=output.warnings + warnings,
+            warnings=output.warnings + unfit + warnings,
             attachments=output.attachments,
             spilled=spilled,
         )
@@ -196,7 +196,8 @@ class Performer:
         try:
             result = await self.result(attempt, tool, _output(future, tool))
         except ToolError as error:
-            result = msgspec.structs.replace(attempt.refused(error), still_running=False)
+            told = _after_effect(error, tool)
+            result = msgspec.structs.replace(attempt.refused(told), still_running=False)
         try:
             await self._amend(attempt, result)
         except JournalError:  # its owner has closed it meanwhile: nobody is left to be told
@@ -256,6 +257,13 @@ def _tool(attempt: Attempt) -> Tool:
     if attempt.tool is None:
         raise AssertionError("a call is resolved before it is performed")
     return attempt.tool
+
+
+def _after_effect(error: ToolError, tool: Tool) -> ToolError:
+    """The same error, unless a side effect is done and only its result cannot be used: then it says so first."""
+    if tool.reads or error.code != INVALID_OUTPUT:
+        return error
+    return ToolError(INVALID_OUTPUT, f"{tool.name!r} has done what it was asked; do not repeat it; {error.message}")
 
 
 def _after(what: str, tool: Tool, attempt: Attempt) -> str:

@@ -25,6 +25,7 @@ from handrail.tools.types.signature import FunctionShape, read_function
 
 Isolation = Literal["loop", "thread", "process", "sandbox"]
 Locate = Callable[[Mapping[str, Any]], Locations]
+CheckOutput = Literal["enforce", "warn", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Options(TypedDict, total=False):
     retry: Retry | None
     max_output: int | None
     repair: bool
+    check_output: CheckOutput | None
     deduplicator: Any
     share: bool
     reconcile: Callable[[Invocation], Any] | None
@@ -97,6 +99,9 @@ class Tool:
     """Characters sent to the model; None takes the policy's."""
     repair: bool = False
     """Read arguments that are not quite JSON, or numbers written as text; each repair leaves a warning."""
+    check_output: CheckOutput | None = None
+    """What becomes of a result that does not fit the output schema: a failure, a warning, or nothing. None enforces a
+    schema that was declared, and warns about one that was read off the function's annotation, which may be wrong."""
     deduplicator: Any = None
     share: bool = True
     """Identical read-only calls in flight share one execution. Say False where each call must differ, as for dice."""
@@ -119,13 +124,15 @@ class Tool:
             value = getattr(self, limit)
             if value is not None and value < 1:
                 raise InvalidDefinition(f"{limit} of {definition.name!r} must be at least 1, not {value!r}")
+        schema, inferred = definition.output_schema, self.shape is not None and self.shape.output_schema
         compiled: dict[str, Any] = {
+            "check_output": self.check_output or ("warn" if schema is not None and schema == inferred else "enforce"),
             "style": self.style or style_of(self.handler, definition.name),
             "isolation": self.isolation or ("loop" if is_async(self.handler) else "thread"),
             "validator": Validator(definition.input_schema, f"the arguments of {definition.name!r}"),
             "output_validator": None
-            if definition.output_schema is None
-            else Validator(definition.output_schema, f"the result of {definition.name!r}", root="(result)"),
+            if schema is None or self.check_output == "off"
+            else Validator(schema, f"the result of {definition.name!r}", root="(result)"),
             "secrets": secret_fields(definition.input_schema),
             "defaults": {} if self.shape else _defaults(definition.input_schema),
         }
@@ -157,6 +164,8 @@ class Tool:
             return cls(ToolDefinition(name, description, schema, **facts), function, **treatment)
         if treatment.pop("style", None) not in (None, "arguments"):
             raise InvalidDefinition("a handler of another style does not show its arguments; give their schema too")
+        if facts.get("output_schema") is not None:
+            treatment.setdefault("check_output", "enforce")
         shape = read_function(function)
         read = {field: getattr(shape, field) for field in ("name", "description", "input_schema", "output_schema")}
         return cls(ToolDefinition(**{**read, **facts}), function, style="arguments", shape=shape, **treatment)
@@ -219,6 +228,8 @@ class Tool:
         check_names("changed", changes, _CHANGEABLE)
         facts = {key: value for key, value in changes.items() if key in _OF_DEFINITION}
         treatment = {key: value for key, value in changes.items() if key not in _OF_DEFINITION}
+        if facts.get("output_schema") is not None and self.check_output != "off":
+            treatment.setdefault("check_output", "enforce")
         definition = msgspec.structs.replace(self.definition, **facts) if facts else self.definition
         return replace(self, definition=definition, **treatment)
 
