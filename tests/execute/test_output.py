@@ -399,7 +399,7 @@ def test_a_result_is_held_to_the_schema_that_its_tool_declares() -> None:
         tool(annotated).changed(output_schema=DECLARED),
         tool(annotated, check_output="enforce"),
     ):
-        with pytest.raises(InvalidOutput, match="(result)"):
+        with pytest.raises(InvalidOutput, match="expected object"):
             check(normal("text", "arguments"), enforced)
 
 

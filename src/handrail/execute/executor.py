@@ -182,6 +182,7 @@ class Executor(Keeper):
         known = await reconciled(attempt, self.policy)
         if known is not None:
             return await self._performer.result(attempt, tool, known)
+        self._performer.check_repeated(attempt, tool)
         check_secrets(arguments, tool)
         if not tool.reads:
             why = suspicion(tool, attempt.recorder.ledger, self.policy.after_untrusted)

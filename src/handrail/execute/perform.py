@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from handrail.core.calls import Output, ToolResult
-from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, TimedOut, ToolError
+from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, LimitReached, TimedOut, ToolError
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import Attempt, failure
 from handrail.execute.bound import bound
+from handrail.execute.dedupe.matching import call_digest
 from handrail.execute.entries import intended
 from handrail.execute.isolation.answers import NOTHING_LEFT
 from handrail.execute.isolation.process import ProcessPool
@@ -76,12 +77,28 @@ class Performer:
             return attempt.refused(_after_effect(error, tool))
 
     async def _intend(self, attempt: Attempt, tool: Tool) -> None:
+        self.check_repeated(attempt, tool)
         if tool.isolation not in _KILLABLE:
             self._stragglers.check(tool.name)
         attempt.key = attempt.key or attempt.recorder.new_id("key")
         if not attempt.recorder.instant:
             await attempt.recorder.record(intended(attempt, tool), durable=not tool.reads)
         attempt.ran = True
+
+    def check_repeated(self, attempt: Attempt, tool: Tool) -> None:
+        """Do not begin what must not happen twice while an equal call of the run, answered long ago, still does it.
+
+        Raises:
+            LimitReached: Such a call is still running.
+        """
+        if tool.reusable or not self._stragglers:
+            return
+        earlier = self._stragglers.find(_identity(attempt, tool))
+        if earlier is not None:
+            raise LimitReached(
+                f"{tool.name!r} was not started: an equal call ({earlier}) could not be stopped and is still running; "
+                "it may yet take effect, so do not repeat it"
+            )
 
     async def _try(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
         """Once; again only by a policy, and only what may run again."""
@@ -127,7 +144,8 @@ class Performer:
             return _output(work.future, tool)
         if work.running:
             attempt.still_running = True
-            self._stragglers.add(work, partial(self._ended_late, attempt, tool))
+            on_end = partial(self._ended_late, attempt, tool)
+            self._stragglers.add(work, _identity(attempt, tool), attempt.call.id, on_end)
         if ending == "cancelled":
             attempt.result = attempt.refused(Cancelled(_after("was cancelled", tool, attempt)))
             raise asyncio.CancelledError
@@ -251,6 +269,11 @@ async def _from_thread(
 
 async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
+
+
+def _identity(attempt: Attempt, tool: Tool) -> Hashable:
+    """The same for equal calls of one run: the same tool with the same arguments."""
+    return attempt.recorder.run, call_digest(tool.scoped_name, attempt.arguments)
 
 
 def _tool(attempt: Attempt) -> Tool:

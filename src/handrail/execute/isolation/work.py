@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Literal
 
 from handrail.core.errors import LimitReached, describe
@@ -139,12 +139,24 @@ class Stragglers:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._running: set[asyncio.Future[Any]] = set()
+        self._running: dict[asyncio.Future[Any], tuple[Hashable, str]] = {}
+        """What the call is equal to, and its id."""
 
-    def add(self, work: Work, on_end: Callable[[asyncio.Future[Any]], None]) -> None:
-        self._running.add(work.future)
-        work.future.add_done_callback(self._running.discard)
+    def __bool__(self) -> bool:
+        return bool(self._running)
+
+    def add(self, work: Work, identity: Hashable, call: str, on_end: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Count work that goes on; `identity` is the same for equal calls."""
+        self._running[work.future] = (identity, call)
+        work.future.add_done_callback(self._discard)
         work.future.add_done_callback(on_end)
+
+    def _discard(self, future: asyncio.Future[Any]) -> None:
+        self._running.pop(future, None)
+
+    def find(self, identity: Hashable) -> str | None:
+        """The id of an equal call that still runs."""
+        return next((call for other, call in self._running.values() if other == identity), None)
 
     def check(self, tool: str) -> None:
         """Refuse one more that might join them.
