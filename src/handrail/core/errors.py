@@ -183,12 +183,17 @@ class LimitExceeded(HandrailError):
 
 
 class ToolFailed(HandrailError):
-    """Under `fail_fast`: a tool did not do what it was asked. The conversation is rolled back to its checkpoint."""
+    """Under `fail_fast`: a tool did not do what it was asked. The conversation is rolled back to its checkpoint.
 
-    def __init__(self, tool: str, outcome: str, message: str) -> None:
+    Its `__cause__` is what the tool raised, if it raised something in this process.
+    """
+
+    def __init__(self, tool: str, outcome: str, message: str, arguments: dict[str, Any] | str | None = None) -> None:
         super().__init__(f"tool {tool!r} failed ({outcome}): {message}")
         self.tool = tool
         self.outcome = outcome
+        self.arguments = {} if arguments is None else arguments
+        """What the tool was called with; secrets are masked."""
 
 
 class ModelError(HandrailError):

@@ -34,6 +34,7 @@ class Attempt:
         "arguments",
         "call",
         "cancelled",
+        "cause",
         "context",
         "converted",
         "entry",
@@ -65,6 +66,8 @@ class Attempt:
         self.key = ""
         self.ran = False
         self.cancelled = False
+        self.cause: Exception | None = None
+        """What the handler raised and did not mean to: no `ToolError`."""
         self.still_running = False
         self.waited = 0.0
         """Seconds for a person's word."""

@@ -19,6 +19,7 @@ from handrail.execute.attempt import Attempt, failure
 from handrail.execute.bound import bound
 from handrail.execute.dedupe.matching import call_digest
 from handrail.execute.entries import intended
+from handrail.execute.failures import report_failure
 from handrail.execute.isolation.answers import NOTHING_LEFT
 from handrail.execute.isolation.process import ProcessPool
 from handrail.execute.isolation.threads import Threads
@@ -74,6 +75,7 @@ class Performer:
                 await self._intend(attempt, tool)
                 return await self.result(attempt, tool, await self._try(attempt, tool, entry))
         except ToolError as error:
+            report_failure(attempt, tool, error)
             return attempt.refused(_after_effect(error, tool))
 
     async def _intend(self, attempt: Attempt, tool: Tool) -> None:
@@ -141,7 +143,7 @@ class Performer:
             ending = "cancelled"
         if work.finished:
             attempt.cancelled = ending == "cancelled"
-            return _output(work.future, tool)
+            return _output(work.future, tool, attempt)
         if work.running:
             attempt.still_running = True
             on_end = partial(self._ended_late, attempt, tool)
@@ -212,8 +214,9 @@ class Performer:
 
     async def _note_late(self, attempt: Attempt, tool: Tool, future: asyncio.Future[Any]) -> None:
         try:
-            result = await self.result(attempt, tool, _output(future, tool))
+            result = await self.result(attempt, tool, _output(future, tool, attempt))
         except ToolError as error:
+            report_failure(attempt, tool, error)
             told = _after_effect(error, tool)
             result = msgspec.structs.replace(attempt.refused(told), still_running=False)
         try:
@@ -239,12 +242,18 @@ def _hold(work: Work, entry: Entry, by: int) -> None:
     entry.lend()
 
 
-def _output(future: asyncio.Future[Any], tool: Tool) -> Output:
+def _output(future: asyncio.Future[Any], tool: Tool, attempt: Attempt) -> Output:
+    attempt.cause = None
     try:
         if tool.isolation in _KILLABLE:
             return received(future.result())
         return normal(future.result(), tool.style or "arguments")
+    except ToolError as error:
+        if hasattr(error, "__notes__"):  # the traceback of what a worker's handler raised
+            attempt.cause = error
+        raise
     except Exception as error:
+        attempt.cause = error
         raise failure(error) from error
 
 

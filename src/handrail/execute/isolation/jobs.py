@@ -42,6 +42,7 @@ def job_of(
         invocation.context,
         token=None,
         held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
+        raised=None,
         auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, Live)},
         namespace=dict(invocation.context.namespace),
     )
