@@ -40,6 +40,7 @@ class Attempt:
         "entry",
         "grant",
         "key",
+        "late",
         "locations",
         "ran",
         "recorder",
@@ -69,6 +70,8 @@ class Attempt:
         self.cause: Exception | None = None
         """What the handler raised and did not mean to: no `ToolError`."""
         self.still_running = False
+        self.late = ""
+        """That its answer came after its time was up, and why, if it did."""
         self.waited = 0.0
         """Seconds for a person's word."""
         self.result: ToolResult | None = None

@@ -163,6 +163,8 @@ class Executor(Keeper):
             duration_us=int((self._clock.monotonic() - started - attempt.waited) * 1e6),
             untrusted=from_outside(attempt.tool, result),
         )
+        if attempt.late:
+            result = msgspec.structs.replace(result, warnings=(*result.warnings, attempt.late))
         if attempt.recorder.instant:
             attempt.recorder.ledger.settle(result)
         elif result.outcome != "needs_confirmation":

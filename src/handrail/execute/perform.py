@@ -23,6 +23,7 @@ from handrail.execute.failures import report_failure
 from handrail.execute.isolation.answers import NOTHING_LEFT
 from handrail.execute.isolation.process import ProcessPool
 from handrail.execute.isolation.threads import Threads
+from handrail.execute.isolation.watchdog import LoopWatch
 from handrail.execute.isolation.work import Stragglers, Work
 from handrail.execute.limits import Entry, Gate
 from handrail.execute.output import check, normal, received
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 _KILLABLE = ("process", "sandbox")
 """Where work ends when its time is up, whatever it does; whoever runs it there keeps the time."""
+_TOLERANCE = 0.1
+"""Seconds by which an answer may miss its timeout without a word."""
 _WINDING_UP = 5.0
 """Seconds for what works by calls of other tools, once it is cancelled: each of those has to end first."""
 
@@ -55,6 +58,7 @@ class Performer:
         self._amend = amend
         self._gate = Gate(policy.concurrency)
         self._threads = Threads()
+        self._watch = LoopWatch()
         self._processes: ProcessPool | None = None
         self._sandboxes: SandboxPool | None = None
         self._stragglers = Stragglers(policy.max_left_running)
@@ -131,12 +135,19 @@ class Performer:
             if tool.isolation == "thread"
             else partial(self._nested, attempt),
         )
+        attempt.late = ""
         work = self._start(tool, invocation, attempt.converted, timeout)
         if tool.isolation == "loop":
             invocation.held_by(partial(_hold, work, entry))
         grace = max(self._policy.cancel_grace, _WINDING_UP) if tool.replays else self._policy.cancel_grace
         seconds = None if tool.isolation in _KILLABLE else timeout
         ending = await work.watch(seconds, grace, attempt.context.deadline)
+        if tool.isolation == "thread" and not work.running:
+            self._watch.ended(work.future)
+        if seconds is None:  # whoever runs it keeps its time
+            work.late = asyncio.get_running_loop().time() - work.due
+        if work.late > _TOLERANCE:
+            attempt.late = self._late(work, tool, timeout)
         try:
             await progress.drain()
         except asyncio.CancelledError:  # the work has ended, and its answer is the real one
@@ -159,13 +170,23 @@ class Performer:
                 if self._processes is None:
                     self._processes = ProcessPool(self._policy.process)
                 processes = self._processes
-                return Work.of(lambda: processes.run(tool, invocation, invocation.arguments, timeout))
+                return _timed(Work.of(lambda: processes.run(tool, invocation, invocation.arguments, timeout)), timeout)
             case "sandbox":
                 sandboxes = self._sandboxed()
-                return Work.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout))
+                return _timed(Work.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout)), timeout)
             case "thread":
-                return self._threads.start(partial(_in_thread, tool, invocation, arguments))
-        return Work.of(lambda: tool.start(invocation, arguments))
+                work = self._threads.start(partial(_in_thread, tool, invocation, arguments))
+                self._watch.began(work.future, tool.name)
+                return work
+        return Work.of(lambda: tool.start(invocation, arguments), partial(self._watch.steps, tool=tool.name))
+
+    def _late(self, work: Work, tool: Tool, timeout: float) -> str:
+        how = "ran to its end" if work.finished and tool.isolation not in _KILLABLE else "was answered"
+        cause = self._watch.cause(work.due)
+        return (
+            f"late: {tool.name!r} {how} {work.late:.1f} s after its timeout of {timeout:g} s"
+            f"{f'; {cause}, where no timeout can stop it' if cause else ''}"
+        )
 
     def _sandboxed(self) -> SandboxPool:
         from handrail.execute.isolation.sandboxed import SandboxPool  # few programs have such tools
@@ -206,6 +227,7 @@ class Performer:
         )
 
     def _ended_late(self, attempt: Attempt, tool: Tool, future: asyncio.Future[Any]) -> None:
+        self._watch.ended(future)
         if future.cancelled() or future.get_loop().is_closed():
             return
         task = future.get_loop().create_task(self._note_late(attempt, tool, future))
@@ -226,6 +248,7 @@ class Performer:
 
     async def aclose(self) -> None:
         self._threads.close()
+        self._watch.close()
         try:
             if self._processes is not None:
                 await self._processes.aclose()
@@ -234,6 +257,12 @@ class Performer:
                 await self._sandboxes.aclose()
         if self._amendments:
             await asyncio.wait(self._amendments)
+
+
+def _timed(work: Work, timeout: float) -> Work:
+    """Work whose time is kept where it runs; here it is only known when that is up."""
+    work.due = asyncio.get_running_loop().time() + timeout
+    return work
 
 
 def _hold(work: Work, entry: Entry, by: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Literal
 
 from handrail.core.errors import LimitReached, describe
 
+Around = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 Ending = Literal["done", "timeout", "cancelled"]
 
 PATIENCE = 0.05
@@ -28,7 +29,7 @@ class HandlerRaised(Exception):
 class Work:
     """A future for the handler's value, and whether it heeds being cancelled."""
 
-    __slots__ = ("_deadline", "_held", "_left", "_timer", "_told", "_waiter", "future", "stoppable")
+    __slots__ = ("_deadline", "_held", "_left", "_timer", "_told", "_waiter", "due", "future", "late", "stoppable")
 
     def __init__(self, future: asyncio.Future[Any] | None = None) -> None:
         """Give a future that something else sets and calls `wake` for; it cannot be stopped from here."""
@@ -40,14 +41,19 @@ class Work:
         self._left = 0.0
         """Seconds of its time, while that is held."""
         self._deadline: float | None = None
+        self.due = 0.0
+        """When its time was up, on the clock of the loop."""
+        self.late = 0.0
+        """Seconds that passed from then until anybody could look: the loop was held meanwhile."""
         if future is not None:
             self.future = future
 
     @classmethod
-    def of(cls, start: Callable[[], Awaitable[Any]]) -> Work:
-        """Start an async handler in a task of its own."""
+    def of(cls, start: Callable[[], Awaitable[Any]], around: Around | None = None) -> Work:
+        """Start an async handler in a task of its own; `around` gets the coroutine of that task, and gives another."""
         work = cls()
-        work.future = asyncio.get_running_loop().create_task(work._contain(start))
+        contained = work._contain(start)
+        work.future = asyncio.get_running_loop().create_task(contained if around is None else around(contained))
         return work
 
     @property
@@ -106,16 +112,20 @@ class Work:
         try:
             await self._waiter
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            if (timer := self._timer) is not None:
                 self._timer = None
+                self.due = timer.when()
+                self.late = max(0.0, loop.time() - self.due)
+                timer.cancel()
         return self.future.done()
 
     async def _stop(self, seconds: float) -> None:
-        if not self.stoppable:
+        if self.stoppable:
+            self._told = True
+            self.future.cancel()
+        elif self.late < PATIENCE:
             return
-        self._told = True
-        self.future.cancel()
+        # Else a function has held the interpreter until now and is about to say what came of it.
         try:
             await asyncio.wait({self.future}, timeout=seconds)
         except asyncio.CancelledError:
