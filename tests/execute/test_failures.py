@@ -33,7 +33,7 @@ async def test_an_exception_is_logged_once_with_its_traceback_tool_and_arguments
         await executor.invoke(ToolCall("1", "unlucky", arguments))
 
     (entry,) = logged(caplog)
-    assert "tool 'unlucky' failed" in entry and '"number":13' in entry
+    assert "tool 'unlucky' failed" in entry and '"number": 13' in entry
     assert "Traceback" in entry and "in unlucky" in entry and "ValueError: no luck with 13" in entry
     assert "correct horse" not in entry
 
@@ -46,6 +46,21 @@ async def test_an_exception_in_a_worker_process_is_logged_with_the_traceback_fro
 
     (entry,) = logged(caplog)
     assert "Traceback" in entry and "RuntimeError: kaput" in entry
+
+
+async def test_an_exception_of_megabytes_that_is_no_unicode_is_logged_in_bounds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool
+    def shout(words: list[str]) -> None:
+        raise ValueError("x" * 5_000_000 + "\ud800")
+
+    async with Executor([shout]) as executor:
+        await executor.invoke(ToolCall("1", "shout", {"words": ["hello"] * 10_000}))
+
+    (entry,) = logged(caplog)
+    assert len(entry.encode()) < 25_000
+    assert "in shout" in entry and entry.endswith("x\\ud800\n")
 
 
 async def test_a_tool_error_is_an_answer_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:

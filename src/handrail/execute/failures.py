@@ -5,10 +5,9 @@ The model reads the type and the text of an exception, which is enough to go on 
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
-
-import msgspec
 
 from handrail.core.errors import ToolError
 from handrail.core.redact import redact, redact_text, unsaid
@@ -17,8 +16,9 @@ from handrail.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
 
-_LONGEST = 2_000
-"""Characters of the arguments that the log shows."""
+_ARGUMENTS = 2_000
+_TRACE = 20_000
+"""Characters that the log shows: an exception may hold megabytes."""
 
 
 def report_failure(attempt: Attempt, tool: Tool, error: ToolError) -> None:
@@ -35,11 +35,17 @@ def report_failure(attempt: Attempt, tool: Tool, error: ToolError) -> None:
     trace = "".join(traceback.format_exception(cause))
     if tool.secrets:
         trace = unsaid(trace, attempt.arguments, tool.secrets)
+    arguments = json.dumps(redact(tool.masked(attempt.arguments)), ensure_ascii=False, default=str)
     logger.error(
-        "tool %r failed with the arguments %s\n%s", tool.scoped_name, _shown(attempt, tool), redact_text(trace)
+        "tool %r failed with the arguments %s\n%s",
+        tool.scoped_name,
+        _shortened(arguments, _ARGUMENTS),
+        _shortened(redact_text(trace), _TRACE),
     )
 
 
-def _shown(attempt: Attempt, tool: Tool) -> str:
-    text = msgspec.json.encode(redact(tool.masked(attempt.arguments))).decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def _shortened(text: str, most: int) -> str:
+    """Its beginning and its end, in characters that every log can hold."""
+    if len(text) > most:
+        text = f"{text[: most // 2]}\n[… {len(text) - most:,} characters …]\n{text[-most // 2 :]}"
+    return text.encode("utf-8", "backslashreplace").decode()
