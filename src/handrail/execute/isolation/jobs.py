@@ -12,7 +12,8 @@ from handrail.core.context import Live
 from handrail.core.errors import ToolError
 from handrail.core.frames import FrameError, frame
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.frames import Job, foreign
+from handrail.execute.isolation.foreign import foreign
+from handrail.execute.isolation.frames import Job
 from handrail.execute.isolation.limits import ProcessLimits
 from handrail.execute.isolation.target import target_of
 from handrail.tools.tool import Tool
