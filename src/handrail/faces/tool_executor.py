@@ -115,13 +115,13 @@ class ToolExecutor:
     @classmethod
     def with_builtin(cls, bus: Bus, *names: str, **options: Any) -> Self:
         """With the built-in tools of these names; without names, the seven that only look."""
-        check_names(cls.__name__, options, keywords(cls))
+        check_names("ToolExecutor", options, keywords(ToolExecutor))
         return cls(bus, builtin_tools(*names), **options)
 
     @classmethod
     def from_config(cls, bus: Bus, llm: ToolSettings, tools: Iterable[Any] = (), **options: Any) -> Self:
         """As `config.llm` says, with its default set of built-in tools and `tools` besides."""
-        check_names(cls.__name__, options, keywords(cls))
+        check_names("ToolExecutor", options, keywords(ToolExecutor))
         chosen = [*builtin_tools(*llm.tools_default_set), *tools] if llm.tools_default_set else list(tools)
         return cls(
             bus,
