@@ -20,6 +20,10 @@ MAX_DEPTH = 100
 MAX_DIGITS = 400
 
 _LARGEST = 10**MAX_DIGITS
+"""An integer that Python will not write as decimals would pass every check of its size."""
+_BITS = _LARGEST.bit_length()
+"""An integer of fewer bits is smaller in any case."""
+_TOO_LONG = f"an integer has more than {MAX_DIGITS} digits; send it as text"
 _LONG_NUMBER = b"0" * (MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(ord("0") if ord("0") <= each <= ord("9") else ord(" ") for each in range(256))
 _AT_BYTE = re.compile(r"^(?:JSON is malformed: )?(.*?) \(byte (\d+)\)$")
@@ -135,7 +139,7 @@ def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
     if kind is str:
         return None if value.isascii() else _odd_text(value)
     if kind is int:
-        return _odd_integer(value)
+        return None if -_LARGEST < value < _LARGEST else _TOO_LONG
     if kind is bool or value is None:
         return None
     if isinstance(value, float):
@@ -146,7 +150,9 @@ def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
         return _odd_object(value, max_depth) if isinstance(value, dict) else _odd_items(value, max_depth)
     if isinstance(value, str):
         return _odd_text(value)
-    return _odd_integer(value) if isinstance(value, int) else f"{type(value).__name__} is not a JSON type"
+    if isinstance(value, int):
+        return None if -_LARGEST < value < _LARGEST else _TOO_LONG
+    return f"{type(value).__name__} is not a JSON type"
 
 
 def copied(value: Any) -> Any:
@@ -166,7 +172,13 @@ def _odd_object(value: dict[Any, Any], max_depth: int) -> str | None:
     for key, item in value.items():
         if not isinstance(key, str):
             return f"an object has text keys, not {type(key).__name__}"
-        if (why := _odd_text(key) or oddity(item, max_depth - 1)) is not None:
+        if not key.isascii() and (why := _odd_text(key)) is not None:
+            return why
+        # Most arguments are short text and numbers: they are looked at here, without another call.
+        kind = type(item)
+        if (item.isascii() if kind is str else kind is int and item.bit_length() < _BITS) or item is None:
+            continue
+        if (why := oddity(item, max_depth - 1)) is not None:
             return why
     return None
 
@@ -176,11 +188,6 @@ def _odd_items(value: list[Any] | tuple[Any, ...], max_depth: int) -> str | None
         if (why := oddity(item, max_depth - 1)) is not None:
             return why
     return None
-
-
-def _odd_integer(value: int) -> str | None:
-    """An integer that Python will not write as decimals would pass every check of its size."""
-    return None if -_LARGEST < value < _LARGEST else f"an integer has more than {MAX_DIGITS} digits; send it as text"
 
 
 def _odd_text(text: str) -> str | None:
@@ -219,7 +226,7 @@ def _pairs(value: Any, depth: int) -> int:
                 count += _pairs(item, depth + 1)
         return count
     if kind is int and not -_LARGEST < value < _LARGEST:
-        raise JSONTextError(_odd_integer(value) or "")
+        raise JSONTextError(_TOO_LONG)
     return 0
 
 

@@ -122,7 +122,8 @@ class Executor(Keeper):
         try:
             if (begun := ledger.before.get(call.id)) is not None:
                 check_same(call, begun, ledger, ledger.tools)
-            return await ledger.once(call, lambda: self._traced(attempt))
+            settle = self._settle if self.tracer is None else self._traced
+            return await ledger.once(call, lambda: settle(attempt))
         except ToolError as error:
             return refused(call, error)
 
@@ -138,8 +139,7 @@ class Executor(Keeper):
         return [task.result() for task in tasks]
 
     async def _traced(self, attempt: Attempt) -> ToolResult:
-        if self.tracer is None:
-            return await self._settle(attempt)
+        assert self.tracer is not None
         with self.tracer.call(_discreet(attempt.call, attempt.recorder.ledger.tools), attempt.context) as span:
             attempt.context = msgspec.structs.replace(attempt.context, trace=span.parent)
             result = await self._settle(attempt)
@@ -184,9 +184,9 @@ class Executor(Keeper):
         known = await reconciled(attempt, self.policy)
         if known is not None:
             return await self._performer.result(attempt, tool, known)
-        self._performer.check_repeated(attempt, tool)
         check_secrets(arguments, tool)
         if not tool.reads:
+            self._performer.check_repeated(attempt, tool)
             why = suspicion(tool, attempt.recorder.ledger, self.policy.after_untrusted)
             if attempt.grant is None and (why or self.policy.confirm_side_effects):
                 warnings += await self._confirm(attempt, tool, why)

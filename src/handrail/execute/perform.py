@@ -17,7 +17,7 @@ from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import Attempt, failure
 from handrail.execute.bound import bound
-from handrail.execute.dedupe.matching import call_digest
+from handrail.execute.dedupe.matching import call_identity
 from handrail.execute.entries import intended
 from handrail.execute.failures import report_failure
 from handrail.execute.isolation.answers import NOTHING_LEFT
@@ -29,7 +29,7 @@ from handrail.execute.limits import Entry, Gate
 from handrail.execute.output import check, normal, received
 from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
-from handrail.tools.tool import Tool
+from handrail.tools.tool import Retry, Tool
 
 if TYPE_CHECKING:
     from handrail.execute.isolation.sandboxed import SandboxPool
@@ -77,13 +77,16 @@ class Performer:
             async with self._gate.enter(tool, attempt.resource, held) as entry:
                 attempt.entry = entry
                 await self._intend(attempt, tool)
-                return await self.result(attempt, tool, await self._try(attempt, tool, entry))
+                retry = (tool.retry or self._policy.retry) if tool.repeatable else None
+                run = self._run(attempt, tool, entry) if retry is None else self._try(attempt, tool, entry, retry)
+                return await self.result(attempt, tool, await run)
         except ToolError as error:
             report_failure(attempt, tool, error)
             return attempt.refused(_after_effect(error, tool))
 
     async def _intend(self, attempt: Attempt, tool: Tool) -> None:
-        self.check_repeated(attempt, tool)
+        if not tool.reads:
+            self.check_repeated(attempt, tool)
         if tool.isolation not in _KILLABLE:
             self._stragglers.check(tool.name)
         attempt.key = attempt.key or attempt.recorder.new_id("key")
@@ -106,19 +109,18 @@ class Performer:
                 "it may yet take effect, so do not repeat it"
             )
 
-    async def _try(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
+    async def _try(self, attempt: Attempt, tool: Tool, entry: Entry, retry: Retry) -> Output:
         """Once; again only by a policy, and only what may run again."""
-        retry = tool.retry or self._policy.retry
-        tries = retry.attempts if retry is not None and tool.repeatable else 1
-        delay = retry.first_delay if retry is not None else 0.0
-        for left in range(tries - 1, -1, -1):
+        delay = retry.first_delay
+        for left in range(retry.attempts - 1, -1, -1):
             try:
                 return await self._run(attempt, tool, entry)
             except ToolError as error:
                 if not left or attempt.still_running or error.outcome not in ("failed", "timeout"):
                     raise
+            attempt.late = ""
             await self._clock.sleep(delay)
-            delay *= retry.factor if retry is not None else 1.0
+            delay *= retry.factor
         raise AssertionError("the last try returns or raises")
 
     async def _run(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
@@ -135,17 +137,14 @@ class Performer:
             if tool.isolation == "thread"
             else partial(self._nested, attempt),
         )
-        attempt.late = ""
         work = self._start(tool, invocation, attempt.converted, timeout)
         if tool.isolation == "loop":
             invocation.held_by(partial(_hold, work, entry))
         grace = max(self._policy.cancel_grace, _WINDING_UP) if tool.replays else self._policy.cancel_grace
-        seconds = None if tool.isolation in _KILLABLE else timeout
-        ending = await work.watch(seconds, grace, attempt.context.deadline)
+        keeps_time = tool.isolation in _KILLABLE
+        ending = await work.watch(timeout, grace, attempt.context.deadline, keeps_time=keeps_time)
         if tool.isolation == "thread" and not work.running:
             self._watch.ended(work.future)
-        if seconds is None:  # whoever runs it keeps its time
-            work.late = asyncio.get_running_loop().time() - work.due
         if work.late > _TOLERANCE:
             attempt.late = self._late(work, tool, timeout)
         try:
@@ -170,19 +169,19 @@ class Performer:
                 if self._processes is None:
                     self._processes = ProcessPool(self._policy.process)
                 processes = self._processes
-                return _timed(Work.of(lambda: processes.run(tool, invocation, invocation.arguments, timeout)), timeout)
+                return Work.of(lambda: processes.run(tool, invocation, invocation.arguments, timeout))
             case "sandbox":
                 sandboxes = self._sandboxed()
-                return _timed(Work.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout)), timeout)
+                return Work.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout))
             case "thread":
                 work = self._threads.start(partial(_in_thread, tool, invocation, arguments))
                 self._watch.began(work.future, tool.name)
                 return work
-        return Work.of(lambda: tool.start(invocation, arguments), partial(self._watch.steps, tool=tool.name))
+        return Work.of(lambda: tool.start(invocation, arguments), self._watch, tool.name)
 
     def _late(self, work: Work, tool: Tool, timeout: float) -> str:
         how = "ran to its end" if work.finished and tool.isolation not in _KILLABLE else "was answered"
-        cause = self._watch.cause(work.due)
+        cause = self._watch.cause(asyncio.get_running_loop().time() - work.late)
         return (
             f"late: {tool.name!r} {how} {work.late:.1f} s after its timeout of {timeout:g} s"
             f"{f'; {cause}, where no timeout can stop it' if cause else ''}"
@@ -259,12 +258,6 @@ class Performer:
             await asyncio.wait(self._amendments)
 
 
-def _timed(work: Work, timeout: float) -> Work:
-    """Work whose time is kept where it runs; here it is only known when that is up."""
-    work.due = asyncio.get_running_loop().time() + timeout
-    return work
-
-
 def _hold(work: Work, entry: Entry, by: int) -> None:
     """A call that waits for a person takes no time of its own and nobody's place."""
     work.hold(by)
@@ -311,7 +304,7 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 def _identity(attempt: Attempt, tool: Tool) -> Hashable:
     """The same for equal calls of one run: the same tool with the same arguments."""
-    return attempt.recorder.run, call_digest(tool.scoped_name, attempt.arguments)
+    return attempt.recorder.run, call_identity(tool.scoped_name, attempt.arguments)
 
 
 def _tool(attempt: Attempt) -> Tool:

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from time import perf_counter
-from types import TracebackType
 from typing import Any
 
 from msgspec import Struct
@@ -45,10 +42,6 @@ class LoopWatch:
         self._seen: set[str] = set()
         """Those that have run there since the timer was last on time."""
         self._armed = False
-
-    def steps(self, coroutine: Coroutine[Any, Any, Any], tool: str) -> Coroutine[Any, Any, Any]:
-        """The same coroutine, each step of which is measured."""
-        return _Watched(coroutine, tool, self)
 
     def began(self, work: asyncio.Future[Any], tool: str) -> None:
         """A tool has begun in a thread."""
@@ -89,41 +82,3 @@ class LoopWatch:
         self._seen = set(self._threads.values())
         if self._threads:
             self._arm(loop)
-
-
-class _Watched(Coroutine[Any, Any, Any]):
-    """A coroutine that tells how long each of its steps took."""
-
-    __slots__ = ("_coroutine", "_tool", "_watch")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], tool: str, watch: LoopWatch) -> None:
-        self._coroutine = coroutine
-        self._tool = tool
-        self._watch = watch
-
-    def send(self, value: Any) -> Any:
-        began = perf_counter()
-        try:
-            return self._coroutine.send(value)
-        finally:
-            if perf_counter() - began > HELD:
-                self._watch.held(repr(self._tool), perf_counter() - began)
-
-    def throw(
-        self,
-        kind: Any,
-        value: BaseException | object = None,
-        trace: TracebackType | None = None,
-    ) -> Any:
-        began = perf_counter()
-        try:
-            return self._coroutine.throw(kind)
-        finally:
-            if perf_counter() - began > HELD:
-                self._watch.held(repr(self._tool), perf_counter() - began)
-
-    def close(self) -> None:
-        self._coroutine.close()
-
-    def __await__(self) -> Any:
-        return self._coroutine.__await__()
