@@ -19,6 +19,5 @@ def called(tool: Tool, arguments: dict[str, Any]) -> Any:
     if isinstance(value, tuple):
         return None
     output = normal(value, tool.style or "arguments")
-    promised = tool.definition.output_schema
-    check(output, None if promised is None else Validator(promised, tool.name))
+    check(output, tool.changed(check_output="enforce"))
     return output.output

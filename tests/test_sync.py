@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import select
+import signal
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,17 +110,78 @@ def test_execute_tool_securely_takes_a_lambda() -> None:
 
 
 @pytest.mark.requirement("abstractllm.timeout")
-def test_execute_tool_securely_answers_on_time_and_does_not_wait_for_the_straggler() -> None:
-    go = threading.Event()
+@pytest.mark.parametrize("hang", ["wait", "hold the interpreter", "block the loop", "ignore signals"])
+def test_execute_tool_securely_stops_what_it_ran_when_time_is_up(hang: str, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
 
-    def slow() -> None:
-        go.wait(30)
+    def wait() -> None:
+        pid.write_text(str(os.getpid()))
+        match hang:
+            case "wait":
+                threading.Event().wait()
+            case "hold the interpreter":
+                ctypes.PyDLL(None).sleep(600)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            time.sleep(600)
 
-    with pytest.raises(ToolError, match=r"timed out after 0\.05 s") as caught:
-        execute_tool_securely(slow, {}, timeout=0.05)
-    go.set()
+    async def block() -> None:
+        wait()
+
+    with pytest.raises(ToolError, match=r"timed out after 1 s and was stopped") as caught:
+        execute_tool_securely(block if hang == "block the loop" else wait, {}, timeout=1)
 
     assert caught.value.code == "timeout"
+    assert is_gone(int(pid.read_text()))
+
+
+def test_execute_tool_securely_runs_closures_and_async_functions_elsewhere() -> None:
+    changed = [os.getpid()]
+
+    def change() -> list[int]:
+        changed.append(os.getpid())
+        return changed
+
+    async def later() -> int:
+        return os.getpid()
+
+    here, there = execute_tool_securely(change, {})
+    assert here == os.getpid() != there
+    assert execute_tool_securely(later, {}) != os.getpid()
+    assert changed == [os.getpid()]
+
+
+def test_execute_tool_securely_tells_what_the_function_raised_and_how_its_process_ended() -> None:
+    def fail() -> None:
+        raise ValueError("kaput")
+
+    def refuse() -> None:
+        raise ToolError("NOT_FOUND", "no such city")
+
+    def leave() -> None:
+        os._exit(3)
+
+    with pytest.raises(ToolError, match="ValueError: kaput") as failed:
+        execute_tool_securely(fail, {})
+    assert "in fail" in "".join(getattr(failed.value.__cause__, "__notes__", ()))
+    with pytest.raises(ToolError, match="no such city") as refused:
+        execute_tool_securely(refuse, {})
+    assert refused.value.code == "NOT_FOUND"
+    with pytest.raises(ToolError, match="exit code 3") as left:
+        execute_tool_securely(leave, {})
+    assert left.value.code == "worker_lost"
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, now or within seconds."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], 10)[0])
+    finally:
+        os.close(process)
 
 
 @pytest.mark.requirement("abstractllm.output-limit")

@@ -16,7 +16,9 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import InvalidArguments, ToolError, UsageError
 from handrail.core.events import Emit, ignore
+from handrail.core.meant import check_names, keywords
 from handrail.execute.executor import Executor
+from handrail.execute.isolation.forked import forked
 from handrail.execute.policy import Policy
 from handrail.tools.lives import alive
 from handrail.tools.registry import RegisteredTools, registered
@@ -76,6 +78,7 @@ class BlockingExecutor:
     """
 
     def __init__(self, tools: Any, **options: Any) -> None:
+        check_names("BlockingExecutor", options, keywords(Executor))
         self._portal = Portal()
         self._lives = AsyncExitStack()
         try:
@@ -138,19 +141,26 @@ def execute_tool_securely(
 ) -> Any:
     """Run one function on arguments that fit its signature, for so long and with so much output.
 
+    It runs in a fork of this process, which is killed when time is up, whatever the function does. What it changes in
+    memory is lost with it; only its result comes back, as JSON.
+
     Raises:
         ToolError: It was refused, failed, or took too long.
+        UsageError: This system cannot fork a process.
     """
     policy = Policy(timeout=timeout, max_output=max_output_size, confirm_side_effects=False)
     name = getattr(func, "__name__", "")
     tool = _named(name if name.isidentifier() else "tool", func)
+    if tool.isolation not in ("process", "sandbox"):
+        tool = forked(tool)
+    raised: dict[str, Exception] = {}
     with BlockingExecutor([tool], policy=policy) as executor:
-        result = executor.invoke(ToolCall("", tool.name, dict(arguments)))
+        result = executor.invoke(ToolCall("1", tool.name, dict(arguments)), Context(raised=raised))
     if result.error is None:
         return result.content
     if result.outcome == "invalid_arguments":
         raise InvalidArguments(result.error.message.removeprefix("invalid_arguments: "))
-    raise ToolError(result.error.code, result.error.message)
+    raise ToolError(result.error.code, result.error.message) from raised.get("1")
 
 
 def _named(name: str, function: Callable[..., Any]) -> Tool:

@@ -147,3 +147,23 @@ async def test_an_error_of_megabytes_or_one_that_cannot_be_shown_is_answered_in_
     assert max(len(long.text), len(long.error.message), len(unknown.text)) < 5_000
     assert (long.outcome, mute.outcome, unknown.outcome) == ("failed", "failed", "unknown_tool")
     assert "Unspeakable" in mute.text
+
+
+async def test_an_integer_too_long_to_be_written_is_held_to_the_limits_of_its_schema() -> None:
+    schema = {"type": "object", "properties": {"cents": {"type": "integer", "maximum": 100, "multipleOf": 5}}}
+    paid: list[int] = []
+
+    @tool(schema=schema)
+    async def pay(cents: int) -> None:
+        paid.append(cents)
+
+    async with Executor([pay]) as executor:
+        results = [
+            await executor.invoke(ToolCall(f"{sign}{digits}", "pay", {"cents": sign * 10**digits}))
+            for digits in (3, 401, 4299, 4300, 5000)
+            for sign in (1, -1)
+        ]
+
+    # A thousand below zero is allowed; what is longer than JSON text may be is not, whatever its sign.
+    assert [result.outcome for result in results] == ["invalid_arguments", "ok", *["invalid_arguments"] * 8]
+    assert paid == [-1000]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pytest
@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from handrail import Executor, Policy, ToolCall, tool
 from handrail.core.calls import Attachment, Output, Problem, ToolResult
 from handrail.core.errors import Denied, InvalidOutput, ToolError
 from handrail.core.redact import MASK, Secret
 from handrail.execute.output import check, normal, received
 from handrail.tools.handlers import Style
-from handrail.tools.schema.validator import Validator
 
 STYLES: tuple[Style, ...] = ("arguments", "context", "invocation", "named")
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
@@ -381,10 +381,60 @@ def test_what_a_worker_sent_may_be_as_deep_as_what_a_handler_returned(depth: int
 # ── the declared form ─────────────────────────────────────────────────────────────────
 
 
-def test_a_result_is_held_to_the_schema_that_its_tool_declares() -> None:
-    validator = Validator({"type": "object", "required": ["n"]}, "the result", root="(result)")
+DECLARED = {"type": "object", "required": ["n"]}
 
-    check(normal({"n": 1}, "arguments"), validator)
-    check(normal({}, "arguments"), None)
-    with pytest.raises(InvalidOutput, match="n"):
-        check(normal({}, "arguments"), validator)
+
+def annotated() -> dict[str, int]:
+    """Say one thing and do another."""
+    return cast("dict[str, int]", "text")
+
+
+def test_a_result_is_held_to_the_schema_that_its_tool_declares() -> None:
+    declared = tool(annotated, output_schema=DECLARED)
+
+    assert check(normal({"n": 1}, "arguments"), declared) == ()
+    assert check(normal({}, "arguments"), tool(annotated, output_schema=None)) == ()
+    for enforced in (
+        declared,
+        tool(annotated).changed(output_schema=DECLARED),
+        tool(annotated, check_output="enforce"),
+    ):
+        with pytest.raises(InvalidOutput, match="expected object"):
+            check(normal("text", "arguments"), enforced)
+
+
+def test_a_schema_that_was_read_off_an_annotation_only_warns_and_can_be_switched_off() -> None:
+    (warning,) = check(normal("text", "arguments"), tool(annotated))
+    assert "return annotation of 'annotated'" in warning and "expected object" in warning
+    assert check(normal("text", "arguments"), tool(annotated, check_output="off")) == ()
+    assert check(normal("text", "arguments"), tool(annotated, output_schema=DECLARED, check_output="off")) == ()
+
+
+async def test_a_side_effect_with_a_wrong_annotation_is_ok_and_its_value_and_a_warning_are_told() -> None:
+    @tool(side_effects=True)
+    def send(to: str) -> dict[str, str]:
+        return cast("dict[str, str]", f"sent to {to}")
+
+    async with Executor([send], policy=Policy(confirm_side_effects=False)) as executor:
+        result = await executor.invoke(ToolCall("1", "send", {"to": "ada"}))
+
+    assert (result.outcome, result.content) == ("ok", "sent to ada")
+    assert "return annotation of 'send'" in result.warnings[0]
+
+
+@pytest.mark.parametrize("returned", ["sent", object()])
+async def test_a_side_effect_whose_result_cannot_be_used_is_said_to_be_done(returned: Any) -> None:
+    @tool(side_effects=True, output_schema=DECLARED)
+    async def send() -> Any:
+        return returned
+
+    @tool(output_schema=DECLARED)
+    async def look() -> Any:
+        return returned
+
+    async with Executor([send, look], policy=Policy(confirm_side_effects=False)) as executor:
+        effect, read = [await executor.invoke(ToolCall(name, name)) for name in ("send", "look")]
+
+    assert (effect.outcome, effect.error and effect.error.code) == ("failed", "invalid_output")
+    assert "'send' has done what it was asked; do not repeat it" in effect.text
+    assert "do not repeat" not in read.text

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from handrail import Executor, Invocation, Policy, Tool, ToolCall, tool
+from handrail import Context, Executor, Invocation, Policy, Tool, ToolCall, tool
+from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.core.events import CallAmended, CallProgress, CallSettled, Event, ignore
 from handrail.execute.spill import MemorySpill
 from handrail.testing.journal import MemoryJournal
+from tests.execute.approvers import yes
 
 
 def one() -> int:
@@ -149,6 +151,78 @@ async def test_calls_that_cannot_be_stopped_are_capped_with_a_clear_error_and_wo
                 result, n = await executor.invoke(ToolCall(f"{n}", "slow", {"n": n})), n + 1
 
     assert result.outcome == "ok"
+
+
+async def test_an_equal_call_of_an_effect_that_still_runs_is_answered_with_that_and_not_started() -> None:
+    go, sent, asked = threading.Event(), list[str](), yes()
+
+    @tool(timeout=0.01, side_effects=True)
+    def send_mail(to: str) -> str:
+        sent.append(to)
+        go.wait(30)
+        return f"sent to {to}"
+
+    amended = Heard(CallAmended)
+    async with Executor([send_mail], approver=asked) as executor:
+        ada, bob = {"to": "ada"}, {"to": "bob"}
+        first = await executor.invoke(ToolCall("1", "send_mail", ada), emit=amended)
+        again = await executor.invoke(ToolCall("2", "send_mail", '{ "to": "ada" }'))
+        other = await executor.invoke(ToolCall("3", "send_mail", bob))
+        elsewhere = await executor.invoke(ToolCall("4", "send_mail", ada), Context(run="another"))
+        go.set()
+        await amended.wait()
+        later = await executor.invoke(ToolCall("5", "send_mail", ada))
+
+    assert (first.outcome, first.still_running) == ("timeout", True)
+    assert (again.outcome, again.still_running) == ("limit", False)
+    assert "was not started: an equal call (1)" in again.text and "do not repeat it" in again.text
+    assert {other.outcome, elsewhere.outcome, later.outcome} <= {"timeout", "ok"}
+    assert sorted(sent) == ["ada", "ada", "ada", "bob"]
+    assert [question.call_id for question in asked.questions] == ["1", "3", "4", "5"]
+
+
+async def test_an_equal_call_that_was_allowed_before_the_first_timed_out_is_not_started_either() -> None:
+    go, sent, waiting = threading.Event(), list[str](), asyncio.Event()
+
+    class AllowsTheSecondLate:
+        async def decide(self, question: Confirmation) -> Decision:
+            if question.call_id == "2":
+                await waiting.wait()
+            return Allow("a person")
+
+    @tool(timeout=0.01, side_effects=True)
+    def send_mail(to: str) -> None:
+        sent.append(to)
+        go.wait(30)
+
+    async with Executor([send_mail], approver=AllowsTheSecondLate()) as executor:
+        second = asyncio.create_task(executor.invoke(ToolCall("2", "send_mail", {"to": "ada"})))
+        await executor.invoke(ToolCall("1", "send_mail", {"to": "ada"}))
+        waiting.set()
+        result = await second
+        go.set()
+
+    assert (result.outcome, sent) == ("limit", ["ada"])
+
+
+async def test_an_idempotent_call_or_a_read_may_begin_again_while_the_first_still_runs() -> None:
+    go, ran = threading.Event(), list[str]()
+
+    def work(name: str) -> Callable[[], None]:
+        def handler() -> None:
+            ran.append(name)
+            go.wait(30)
+
+        return handler
+
+    look = tool(work("look"), name="look", timeout=0.01)
+    put = tool(work("put"), name="put", timeout=0.01, side_effects=True, idempotent=True)
+    async with Executor([look, put], policy=Policy(confirm_side_effects=False)) as executor:
+        for number, name in enumerate(("look", "put") * 2):
+            assert (await executor.invoke(ToolCall(f"{number}", name))).outcome == "timeout"
+        go.set()
+
+    assert sorted(ran) == ["look", "look", "put", "put"]
 
 
 async def test_a_tool_that_had_timed_out_is_not_said_to_have_failed_by_its_own_timeout_error() -> None:

@@ -168,7 +168,7 @@ def test_settings_go_into_every_request() -> None:
         ({"name": "compatible:m"}, "base_url"),
         ({"name": "vllm:m", "strictness": 3}, "no option 'strictness'"),
         ({"name": "vllm:m", "region": "eu-west-3"}, "no option 'region'"),
-        ({"name": "local", "temprature": 0}, "'local' has no option 'temprature'.*threads"),
+        ({"name": "local", "temprature": 0}, "'local' has no option 'temprature'; did you mean 'temperature'"),
         ({"name": "local:/nowhere/model.gguf"}, "/nowhere/model.gguf"),
     ],
 )

@@ -25,8 +25,10 @@ def main() -> int:
         return 1
     from handrail.cli.root import root
 
-    # What goes wrong with a server is told where it matters; once more in the log would be noise on a terminal.
-    logging.getLogger("handrail.mcp").addHandler(logging.NullHandler())
+    # What goes wrong with a server or a tool is told where it matters; once more in the log would be noise on a
+    # terminal. `serve` has a log.
+    for quiet in ("handrail.mcp", "handrail.execute"):
+        logging.getLogger(quiet).addHandler(logging.NullHandler())
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else it is ignored, as under nohup
         signal.signal(signal.SIGHUP, _hang_up)
     root(prog_name="handrail")  # raises SystemExit, as click does

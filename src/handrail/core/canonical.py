@@ -46,13 +46,19 @@ def _plain(value: Any) -> bool:
     kind = type(value)
     if kind is dict:
         for key, item in value.items():
-            if not (type(key) is str and key.isascii() and not key.startswith("$") and _plain(item)):
+            if type(key) is not str or not key.isascii() or key[:1] == "$":
+                return False
+            # Most items are text and small numbers: that is seen here, without another call.
+            kind = type(item)
+            if kind is str or (kind is int and -_LARGEST < item < _LARGEST):
+                continue
+            if not _plain(item):
                 return False
         return True
-    if kind is list:
-        return all(map(_plain, value))
     if kind is int:
         return bool(-_LARGEST < value < _LARGEST)
+    if kind is list:
+        return all(map(_plain, value))
     return kind is str or kind is bool or value is None
 
 

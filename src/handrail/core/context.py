@@ -46,6 +46,9 @@ class Context(Struct, frozen=True, kw_only=True):
     """The W3C `traceparent` of whatever this call is part of."""
     held: tuple[Any, ...] = ()
     """The tools and resources that the calls above this one hold; it runs inside them and does not wait for them."""
+    raised: dict[str, Exception] | None = None
+    """Where the exceptions of failed calls are put, by the id of the call, for a caller in this process who wants more
+    than their words."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)
     namespace: Mapping[str, Any] = field(default_factory=dict)
 

@@ -195,12 +195,17 @@ class LimitExceeded(HandrailError):
 
 
 class ToolFailed(HandrailError):
-    """Under `fail_fast`: a tool did not do what it was asked. The conversation is rolled back to its checkpoint."""
+    """Under `fail_fast`: a tool did not do what it was asked. The conversation is rolled back to its checkpoint.
 
-    def __init__(self, tool: str, outcome: str, message: str) -> None:
+    Its `__cause__` is what the tool raised, if it raised something in this process.
+    """
+
+    def __init__(self, tool: str, outcome: str, message: str, arguments: dict[str, Any] | str | None = None) -> None:
         super().__init__(f"tool {tool!r} failed ({outcome}): {message}")
         self.tool = tool
         self.outcome = outcome
+        self.arguments = {} if arguments is None else arguments
+        """What the tool was called with; secrets are masked."""
 
 
 class ModelError(HandrailError):
@@ -401,11 +406,15 @@ class LimitReached(_Refusal):
     outcome = "limit"
 
 
+INVALID_OUTPUT = "invalid_output"
+"""The code of a call whose tool ran to its end, and whose result cannot be used."""
+
+
 class InvalidOutput(ToolError):
     """The tool ran, and what it returned cannot be used."""
 
     def __init__(self, why: str) -> None:
-        super().__init__("invalid_output", f"the tool ran, but its result cannot be used: {why}")
+        super().__init__(INVALID_OUTPUT, f"the tool ran, but its result cannot be used: {why}")
 
 
 def describe(error: BaseException) -> str:

@@ -20,6 +20,10 @@ MAX_DEPTH = 100
 MAX_DIGITS = 400
 
 _LARGEST = 10**MAX_DIGITS
+"""An integer that Python will not write as decimals would pass every check of its size."""
+_BITS = _LARGEST.bit_length()
+"""An integer of fewer bits is smaller in any case."""
+_TOO_LONG = f"an integer has more than {MAX_DIGITS} digits; send it as text"
 _LONG_NUMBER = b"0" * (MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(ord("0") if ord("0") <= each <= ord("9") else ord(" ") for each in range(256))
 _AT_BYTE = re.compile(r"^(?:JSON is malformed: )?(.*?) \(byte (\d+)\)$")
@@ -130,11 +134,13 @@ def kind_of(value: Any) -> str:
 
 
 def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
-    """Why a Python value has no JSON form, or None if it has one. Tuples count as arrays."""
+    """Why a Python value has no JSON form that we take, or None if it has one. Tuples count as arrays."""
     kind = type(value)
     if kind is str:
         return None if value.isascii() else _odd_text(value)
-    if kind is int or kind is bool or value is None:
+    if kind is int:
+        return None if -_LARGEST < value < _LARGEST else _TOO_LONG
+    if kind is bool or value is None:
         return None
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{value} is not a JSON number"
@@ -144,7 +150,9 @@ def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
         return _odd_object(value, max_depth) if isinstance(value, dict) else _odd_items(value, max_depth)
     if isinstance(value, str):
         return _odd_text(value)
-    return None if isinstance(value, int) else f"{type(value).__name__} is not a JSON type"
+    if isinstance(value, int):
+        return None if -_LARGEST < value < _LARGEST else _TOO_LONG
+    return f"{type(value).__name__} is not a JSON type"
 
 
 def copied(value: Any) -> Any:
@@ -164,7 +172,13 @@ def _odd_object(value: dict[Any, Any], max_depth: int) -> str | None:
     for key, item in value.items():
         if not isinstance(key, str):
             return f"an object has text keys, not {type(key).__name__}"
-        if (why := _odd_text(key) or oddity(item, max_depth - 1)) is not None:
+        if not key.isascii() and (why := _odd_text(key)) is not None:
+            return why
+        # Most arguments are short text and numbers: they are looked at here, without another call.
+        kind = type(item)
+        if (item.isascii() if kind is str else kind is int and item.bit_length() < _BITS) or item is None:
+            continue
+        if (why := oddity(item, max_depth - 1)) is not None:
             return why
     return None
 
@@ -212,7 +226,7 @@ def _pairs(value: Any, depth: int) -> int:
                 count += _pairs(item, depth + 1)
         return count
     if kind is int and not -_LARGEST < value < _LARGEST:
-        raise JSONTextError(f"an integer has more than {MAX_DIGITS} digits; send it as text")
+        raise JSONTextError(_TOO_LONG)
     return 0
 
 

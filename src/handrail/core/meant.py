@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from typing import Any
 
 from handrail.core.errors import UsageError
+
+
+def check_names(where: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse keyword arguments that `where` does not take.
+
+    Raises:
+        UsageError: With the name that was probably meant, or all names that there are.
+    """
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UsageError(f"{where} has no argument {unknown[0]!r}{nearest(unknown[0], known)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the one that was probably meant, or all that there are."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
+
+
+@cache
+def keywords(function: Callable[..., Any]) -> frozenset[str]:
+    """The names that a function or class takes as keywords, without those that `**` gathers."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(each.name for each in inspect.signature(function).parameters.values() if each.kind in named)
 
 
 def check_model(given: Any) -> None:

@@ -34,11 +34,13 @@ class Attempt:
         "arguments",
         "call",
         "cancelled",
+        "cause",
         "context",
         "converted",
         "entry",
         "grant",
         "key",
+        "late",
         "locations",
         "ran",
         "recorder",
@@ -65,7 +67,11 @@ class Attempt:
         self.key = ""
         self.ran = False
         self.cancelled = False
+        self.cause: Exception | None = None
+        """What the handler raised and did not mean to: no `ToolError`."""
         self.still_running = False
+        self.late = ""
+        """That its answer came after its time was up, and why, if it did."""
         self.waited = 0.0
         """Seconds for a person's word."""
         self.result: ToolResult | None = None

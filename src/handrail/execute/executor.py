@@ -131,7 +131,8 @@ class Executor(Keeper):
         try:
             if (begun := ledger.before.get(call.id)) is not None:
                 check_same(call, begun, ledger, ledger.tools)
-            return await ledger.once(call, lambda: self._traced(attempt))
+            settle = self._settle if self.tracer is None else self._traced
+            return await ledger.once(call, lambda: settle(attempt))
         except ToolError as error:
             return refused(call, error)
         except JournalError as error:
@@ -152,8 +153,7 @@ class Executor(Keeper):
         return [task.result() for task in tasks]
 
     async def _traced(self, attempt: Attempt) -> ToolResult:
-        if self.tracer is None:
-            return await self._settle(attempt)
+        assert self.tracer is not None
         with self.tracer.call(_discreet(attempt.call, attempt.recorder.ledger.tools), attempt.context) as span:
             attempt.context = msgspec.structs.replace(attempt.context, trace=span.parent)
             result = await self._settle(attempt)
@@ -181,6 +181,8 @@ class Executor(Keeper):
             duration_us=int((self._clock.monotonic() - started - attempt.waited) * 1e6),
             untrusted=from_outside(attempt.tool, result),
         )
+        if attempt.late:
+            result = msgspec.structs.replace(result, warnings=(*result.warnings, attempt.late))
         if attempt.recorder.instant:
             attempt.recorder.ledger.settle(result)
         elif result.outcome != "needs_confirmation":
@@ -202,6 +204,7 @@ class Executor(Keeper):
             return await self._performer.result(attempt, tool, known)
         check_secrets(arguments, tool)
         if not tool.reads:
+            self._performer.check_repeated(attempt, tool)
             why = suspicion(tool, attempt.recorder.ledger, self.policy.after_untrusted)
             if attempt.grant is None and (why or self.policy.confirm_side_effects):
                 warnings += await self._confirm(attempt, tool, why)

@@ -15,7 +15,7 @@ from handrail.core.calls import Attachment, Output, ToolResult, encode_data
 from handrail.core.errors import InvalidOutput, ToolError, describe
 from handrail.core.redact import MASK, Secret
 from handrail.tools.handlers import Style
-from handrail.tools.schema.validator import Validator
+from handrail.tools.tool import Tool
 
 _NRV_KEYS = frozenset({"output", "warnings", "attachments"})
 _FLAT = frozenset({str, int, float, bool, type(None)})
@@ -68,14 +68,17 @@ def received(output: Output) -> Output:
     return output
 
 
-def check(output: Output, validator: Validator | None) -> None:
-    """Hold a result to the schema that its tool declares.
+def check(output: Output, tool: Tool) -> tuple[str, ...]:
+    """Hold a result to the output schema of its tool; the warnings if it does not fit, and the tool only warns.
 
     Raises:
-        InvalidOutput: It does not fit.
+        InvalidOutput: It does not fit a schema that is enforced.
     """
-    if validator is not None and (problems := validator.problems(output.output)):
+    if tool.output_validator is None or not (problems := tool.output_validator.problems(output.output)):
+        return ()
+    if tool.check_output == "enforce":
         raise InvalidOutput("; ".join(problems))
+    return (f"the result is not what the return annotation of {tool.name!r} says: {'; '.join(problems)}",)
 
 
 def _output(value: Any, warnings: str | Iterable[Any], attachments: Iterable[Any]) -> Output:

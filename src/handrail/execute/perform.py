@@ -5,28 +5,31 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from handrail.core.calls import Output, ToolResult
-from handrail.core.errors import Cancelled, JournalError, TimedOut, ToolError
+from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, LimitReached, TimedOut, ToolError
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import Attempt, failure
 from handrail.execute.bound import bound
+from handrail.execute.dedupe.matching import call_identity
 from handrail.execute.entries import intended
+from handrail.execute.failures import report_failure
 from handrail.execute.isolation.answers import NOTHING_LEFT
 from handrail.execute.isolation.process import ProcessPool
 from handrail.execute.isolation.threads import Threads
+from handrail.execute.isolation.watchdog import LoopWatch
 from handrail.execute.isolation.work import Stragglers, Work
 from handrail.execute.limits import Entry, Gate
 from handrail.execute.output import check, normal, received
 from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
-from handrail.tools.tool import Tool
+from handrail.tools.tool import Retry, Tool
 
 if TYPE_CHECKING:
     from handrail.execute.isolation.sandboxed import SandboxPool
@@ -38,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 _KILLABLE = ("process", "sandbox")
 """Where work ends when its time is up, whatever it does; whoever runs it there keeps the time."""
+_TOLERANCE = 0.1
+"""Seconds by which an answer may miss its timeout without a word."""
 _WINDING_UP = 5.0
 """Seconds for what works by calls of other tools, once it is cancelled: each of those has to end first."""
 
@@ -53,6 +58,7 @@ class Performer:
         self._amend = amend
         self._gate = Gate(policy.concurrency)
         self._threads = Threads()
+        self._watch = LoopWatch()
         self._processes: ProcessPool | None = None
         self._sandboxes: SandboxPool | None = None
         self._stragglers = Stragglers(policy.max_left_running)
@@ -71,11 +77,16 @@ class Performer:
             async with self._gate.enter(tool, attempt.resource, held) as entry:
                 attempt.entry = entry
                 await self._intend(attempt, tool)
-                return await self.result(attempt, tool, await self._try(attempt, tool, entry))
+                retry = (tool.retry or self._policy.retry) if tool.repeatable else None
+                run = self._run(attempt, tool, entry) if retry is None else self._try(attempt, tool, entry, retry)
+                return await self.result(attempt, tool, await run)
         except ToolError as error:
-            return attempt.refused(error)
+            report_failure(attempt, tool, error)
+            return attempt.refused(_after_effect(error, tool))
 
     async def _intend(self, attempt: Attempt, tool: Tool) -> None:
+        if not tool.reads:
+            self.check_repeated(attempt, tool)
         if tool.isolation not in _KILLABLE:
             self._stragglers.check(tool.name)
         attempt.key = attempt.key or attempt.recorder.new_id("key")
@@ -83,19 +94,33 @@ class Performer:
             await attempt.recorder.record(intended(attempt, tool), durable=not tool.reads)
         attempt.ran = True
 
-    async def _try(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
+    def check_repeated(self, attempt: Attempt, tool: Tool) -> None:
+        """Do not begin what must not happen twice while an equal call of the run, answered long ago, still does it.
+
+        Raises:
+            LimitReached: Such a call is still running.
+        """
+        if tool.reusable or not self._stragglers:
+            return
+        earlier = self._stragglers.find(_identity(attempt, tool))
+        if earlier is not None:
+            raise LimitReached(
+                f"{tool.name!r} was not started: an equal call ({earlier}) could not be stopped and is still running; "
+                "it may yet take effect, so do not repeat it"
+            )
+
+    async def _try(self, attempt: Attempt, tool: Tool, entry: Entry, retry: Retry) -> Output:
         """Once; again only by a policy, and only what may run again."""
-        retry = tool.retry or self._policy.retry
-        tries = retry.attempts if retry is not None and tool.repeatable else 1
-        delay = retry.first_delay if retry is not None else 0.0
-        for left in range(tries - 1, -1, -1):
+        delay = retry.first_delay
+        for left in range(retry.attempts - 1, -1, -1):
             try:
                 return await self._run(attempt, tool, entry)
             except ToolError as error:
                 if not left or attempt.still_running or error.outcome not in ("failed", "timeout"):
                     raise
+            attempt.late = ""
             await self._clock.sleep(delay)
-            delay *= retry.factor if retry is not None else 1.0
+            delay *= retry.factor
         raise AssertionError("the last try returns or raises")
 
     async def _run(self, attempt: Attempt, tool: Tool, entry: Entry) -> Output:
@@ -116,18 +141,23 @@ class Performer:
         if tool.isolation == "loop":
             invocation.held_by(partial(_hold, work, entry))
         grace = max(self._policy.cancel_grace, _WINDING_UP) if tool.replays else self._policy.cancel_grace
-        seconds = None if tool.isolation in _KILLABLE else timeout
-        ending = await work.watch(seconds, grace, attempt.context.deadline)
+        keeps_time = tool.isolation in _KILLABLE
+        ending = await work.watch(timeout, grace, attempt.context.deadline, keeps_time=keeps_time)
+        if tool.isolation == "thread" and not work.running:
+            self._watch.ended(work.future)
+        if work.late > _TOLERANCE:
+            attempt.late = self._late(work, tool, timeout)
         try:
             await progress.drain()
         except asyncio.CancelledError:  # the work has ended, and its answer is the real one
             ending = "cancelled"
         if work.finished:
             attempt.cancelled = ending == "cancelled"
-            return _output(work.future, tool)
+            return _output(work.future, tool, attempt)
         if work.running:
             attempt.still_running = True
-            self._stragglers.add(work, partial(self._ended_late, attempt, tool))
+            on_end = partial(self._ended_late, attempt, tool)
+            self._stragglers.add(work, _identity(attempt, tool), attempt.call.id, on_end)
         if ending == "cancelled":
             attempt.result = attempt.refused(Cancelled(_after("was cancelled", tool, attempt)))
             raise asyncio.CancelledError
@@ -144,8 +174,18 @@ class Performer:
                 sandboxes = self._sandboxed()
                 return Work.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout))
             case "thread":
-                return self._threads.start(partial(_in_thread, tool, invocation, arguments))
-        return Work.of(lambda: tool.start(invocation, arguments))
+                work = self._threads.start(partial(_in_thread, tool, invocation, arguments))
+                self._watch.began(work.future, tool.name)
+                return work
+        return Work.of(lambda: tool.start(invocation, arguments), self._watch, tool.name)
+
+    def _late(self, work: Work, tool: Tool, timeout: float) -> str:
+        how = "ran to its end" if work.finished and tool.isolation not in _KILLABLE else "was answered"
+        cause = self._watch.cause(asyncio.get_running_loop().time() - work.late)
+        return (
+            f"late: {tool.name!r} {how} {work.late:.1f} s after its timeout of {timeout:g} s"
+            f"{f'; {cause}, where no timeout can stop it' if cause else ''}"
+        )
 
     def _sandboxed(self) -> SandboxPool:
         from handrail.execute.isolation.sandboxed import SandboxPool  # few programs have such tools
@@ -169,7 +209,7 @@ class Performer:
         Raises:
             InvalidOutput: It does not fit the schema.
         """
-        check(output, tool.output_validator)
+        unfit = check(output, tool)
         limit = tool.max_output or self._policy.max_output
         try:
             content, spilled, warnings = await bound(output.output, limit, self._spill)
@@ -180,12 +220,13 @@ class Performer:
             attempt.call.id,
             attempt.call.name,
             content,
-            warnings=output.warnings + warnings,
+            warnings=output.warnings + unfit + warnings,
             attachments=output.attachments,
             spilled=spilled,
         )
 
     def _ended_late(self, attempt: Attempt, tool: Tool, future: asyncio.Future[Any]) -> None:
+        self._watch.ended(future)
         if future.cancelled() or future.get_loop().is_closed():
             return
         task = future.get_loop().create_task(self._note_late(attempt, tool, future))
@@ -194,9 +235,11 @@ class Performer:
 
     async def _note_late(self, attempt: Attempt, tool: Tool, future: asyncio.Future[Any]) -> None:
         try:
-            result = await self.result(attempt, tool, _output(future, tool))
+            result = await self.result(attempt, tool, _output(future, tool, attempt))
         except ToolError as error:
-            result = msgspec.structs.replace(attempt.refused(error), still_running=False)
+            report_failure(attempt, tool, error)
+            told = _after_effect(error, tool)
+            result = msgspec.structs.replace(attempt.refused(told), still_running=False)
         try:
             await self._amend(attempt, result)
         except JournalError:  # its owner has closed it meanwhile: nobody is left to be told
@@ -204,6 +247,7 @@ class Performer:
 
     async def aclose(self) -> None:
         self._threads.close()
+        self._watch.close()
         try:
             if self._processes is not None:
                 await self._processes.aclose()
@@ -220,12 +264,18 @@ def _hold(work: Work, entry: Entry, by: int) -> None:
     entry.lend()
 
 
-def _output(future: asyncio.Future[Any], tool: Tool) -> Output:
+def _output(future: asyncio.Future[Any], tool: Tool, attempt: Attempt) -> Output:
+    attempt.cause = None
     try:
         if tool.isolation in _KILLABLE:
             return received(future.result())
         return normal(future.result(), tool.style or "arguments")
+    except ToolError as error:
+        if hasattr(error, "__notes__"):  # the traceback of what a worker's handler raised
+            attempt.cause = error
+        raise
     except Exception as error:
+        attempt.cause = error
         raise failure(error) from error
 
 
@@ -252,10 +302,22 @@ async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
+def _identity(attempt: Attempt, tool: Tool) -> Hashable:
+    """The same for equal calls of one run: the same tool with the same arguments."""
+    return attempt.recorder.run, call_identity(tool.scoped_name, attempt.arguments)
+
+
 def _tool(attempt: Attempt) -> Tool:
     if attempt.tool is None:
         raise AssertionError("a call is resolved before it is performed")
     return attempt.tool
+
+
+def _after_effect(error: ToolError, tool: Tool) -> ToolError:
+    """The same error, unless a side effect is done and only its result cannot be used: then it says so first."""
+    if tool.reads or error.code != INVALID_OUTPUT:
+        return error
+    return ToolError(INVALID_OUTPUT, f"{tool.name!r} has done what it was asked; do not repeat it; {error.message}")
 
 
 def _after(what: str, tool: Tool, attempt: Attempt) -> str:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
+from handrail.core.meant import nearest
 from handrail.core.ports import Clock, Model, SystemClock
 from handrail.core.redact import Secret
 from handrail.faces.llm import LLM, Settings
@@ -280,5 +281,5 @@ def _check_options(name: str, options: Mapping[str, Any], known: set[str]) -> No
     if "api_key" in unknown:
         raise UsageError("the key is given as key=, best as key='env:NAME'")
     if unknown:
-        there = ", ".join(sorted({*known, *Settings.__annotations__}))
-        raise UsageError(f"{name!r} has no option {unknown[0]!r}; there are {there}")
+        there = {*known, *Settings.__annotations__}
+        raise UsageError(f"{name!r} has no option {unknown[0]!r}{nearest(unknown[0], there)}")

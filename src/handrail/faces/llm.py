@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from handrail.core.errors import ProtocolError, UsageError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
-from handrail.core.meant import check_model
+from handrail.core.meant import check_model, check_names, nearest
 from handrail.core.messages import Content, Conversation
 from handrail.core.model import ModelRequest, ToolChoice
 from handrail.core.ports import Model
@@ -41,6 +41,7 @@ class LLM(Closable):
 
     def __init__(self, model: Model, **settings: Unpack[Settings]) -> None:
         check_model(model)
+        check_names("LLM", settings, Settings.__annotations__)
         self.model = model
         self.settings = _checked(settings)
         self.portal = LazyPortal()
@@ -145,6 +146,6 @@ def conversation_of(prompt: Prompt, system_prompt: str | None = None) -> Convers
 def _checked(settings: Mapping[str, Any]) -> Settings:
     unknown = sorted(settings.keys() - Settings.__annotations__.keys())
     if unknown:
-        known = ", ".join(Settings.__annotations__)
-        raise UsageError(f"{unknown[0]!r} is no setting of a request; there are {known}; give others as extra={{...}}")
+        near = nearest(unknown[0], Settings.__annotations__)
+        raise UsageError(f"{unknown[0]!r} is no setting of a request{near}; give others as extra={{...}}")
     return cast(Settings, dict(settings))

@@ -17,6 +17,7 @@ from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.ids import new_id
+from handrail.core.meant import check_names, keywords
 from handrail.core.ports import Approver, Journal
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
@@ -43,6 +44,8 @@ class MCPClient:
         options: dict[str, Any] | None = None,
         **parts: Unpack[Parts],
     ) -> None:
+        check_names("MCPClient", parts, keywords(MCPClient) | Parts.__annotations__.keys())
+        check_names("options of MCPClient", options or (), keywords(McpEnsemble))
         endpoint = _endpoint(server) if isinstance(server, str) else server
         self.ensemble = McpEnsemble(name or _name(endpoint), endpoint, required=True, **(options or {}))
         self._executor: Executor | None = None

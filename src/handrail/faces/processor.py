@@ -16,6 +16,7 @@ from handrail.core.context import Context as CallContext
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.events import Emit, ignore
 from handrail.core.ids import new_id
+from handrail.core.meant import check_names, keywords
 from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Approver, Journal
@@ -88,6 +89,7 @@ class InvocationsProcessor:
         journal: Journal | None = None,
         **parts: Unpack[Parts],
     ) -> None:
+        check_names("InvocationsProcessor", parts, keywords(InvocationsProcessor) | Parts.__annotations__.keys())
         tools = registered(*ensembles)
         embedder, clock = parts.get("embedder"), parts.get("clock")
         # Made here and not by the executor, so that a program that asks the deduplicator sees what the executor sees.

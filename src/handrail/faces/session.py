@@ -21,6 +21,7 @@ from handrail.core.context import Context
 from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
 from handrail.core.events import Emit, Event, ignore
 from handrail.core.ids import new_id
+from handrail.core.meant import check_names, keywords
 from handrail.core.messages import Content, Conversation, ResultMessage, UserMessage
 from handrail.core.model import ToolChoice
 from handrail.core.ports import Approver, Journal, Model, SystemClock
@@ -76,6 +77,7 @@ class Session(Closable):
         context: Context = Context(),
         **parts: Unpack[Parts],
     ) -> None:
+        check_names("Session", parts, keywords(Session) | Parts.__annotations__.keys())
         self.llm = provider if isinstance(provider, LLM) else LLM(provider)
         self.portal = self.llm.portal
         self._provider = provider

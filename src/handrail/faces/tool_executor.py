@@ -19,6 +19,7 @@ from handrail.core.context import Context
 from handrail.core.errors import BusError, JournalError, ModelError, ToolError, UnknownTool
 from handrail.core.ids import NewId, new_id
 from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.meant import check_names, keywords
 from handrail.core.ports import Approver, Journal
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
@@ -114,11 +115,13 @@ class ToolExecutor:
     @classmethod
     def with_builtin(cls, bus: Bus, *names: str, **options: Any) -> Self:
         """With the built-in tools of these names; without names, the seven that only look."""
+        check_names("ToolExecutor", options, keywords(ToolExecutor))
         return cls(bus, builtin_tools(*names), **options)
 
     @classmethod
     def from_config(cls, bus: Bus, llm: ToolSettings, tools: Iterable[Any] = (), **options: Any) -> Self:
         """As `config.llm` says, with its default set of built-in tools and `tools` besides."""
+        check_names("ToolExecutor", options, keywords(ToolExecutor))
         chosen = [*builtin_tools(*llm.tools_default_set), *tools] if llm.tools_default_set else list(tools)
         return cls(
             bus,

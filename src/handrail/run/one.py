@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from handrail.core.errors import BrokenChoice, JournalError, LimitExceeded, Mode
 from handrail.core.events import AttemptFailed, Emit, Notice
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
 from handrail.core.model import ModelRequest, Scratch, ToolChoice, ToolOffer
+from handrail.core.redact import redact
 from handrail.core.timeouts import time_limit_at
 from handrail.execute.whole import to_the_end
 from handrail.run.calls import Calls, Started
@@ -51,6 +53,7 @@ class Run:
             model=terms.model.name,
             deadline=min(deadlines, default=None),
             within=(*context.within, *terms.valid),
+            raised={} if terms.on_error == "fail_fast" else None,
         )
         self._emit = emit
         self.transcript = Transcript(conversation, self._executor, self._context, emit, follow)
@@ -220,8 +223,21 @@ class Run:
         if failed is None:
             return
         await self._emit(Notice(text=f"tool {failed.name!r} failed: {failed.text}"))
+        arguments = self._arguments_of(failed)
+        raised = self._context.raised or {}
         await self.transcript.take_back(self._checkpoint)
-        raise ToolFailed(failed.name, failed.outcome, failed.text)
+        raise ToolFailed(failed.name, failed.outcome, failed.text, arguments) from raised.get(failed.tool_call_id)
+
+    def _arguments_of(self, result: ToolResult) -> dict[str, Any] | str:
+        """What the call of a result was made with, without its secrets."""
+        asked = (each for each in self.conversation.messages if isinstance(each, InvocationMessage))
+        call = next((each.call for each in asked if each.id == result.tool_call_id), None)
+        if call is None:
+            return {}
+        tools = self._executor.tools_of(self.transcript.run)
+        masked = tools.find(call.name).masked(call.arguments) if call.name in tools else call.arguments
+        found: dict[str, Any] | str = redact(masked)
+        return found
 
     async def _is_over(self) -> bool:
         """Whether a limit other than the iterations is reached; then the run ends with what it has."""

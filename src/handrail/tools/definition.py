@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from handrail.core.errors import InvalidDefinition
+from handrail.core.meant import check_names
 from handrail.tools.lookalikes import foreign
 from handrail.tools.spellings import respell
 from handrail.tools.types.signature import read_function
@@ -81,6 +82,7 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
     @classmethod
     def from_function(cls, function: Callable[..., Any], **changes: Any) -> ToolDefinition:
         """Read name, description and schemas off a function; `changes` override what it says."""
+        check_names("ToolDefinition", changes, cls.__struct_fields__)
         shape = read_function(function)
         read = {
             "name": shape.name,

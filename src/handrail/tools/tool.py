@@ -15,6 +15,7 @@ from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.location import Locations
+from handrail.core.meant import check_names, keywords
 from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import Binding, ToolDefinition
@@ -24,6 +25,7 @@ from handrail.tools.types.signature import FunctionShape, read_function
 
 Isolation = Literal["loop", "thread", "process", "sandbox"]
 Locate = Callable[[Mapping[str, Any]], Locations]
+CheckOutput = Literal["enforce", "warn", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Options(TypedDict, total=False):
     retry: Retry | None
     max_output: int | None
     repair: bool
+    check_output: CheckOutput | None
     deduplicator: Any
     share: bool
     reconcile: Callable[[Invocation], Any] | None
@@ -96,6 +99,9 @@ class Tool:
     """Characters sent to the model; None takes the policy's."""
     repair: bool = False
     """Read arguments that are not quite JSON, or numbers written as text; each repair leaves a warning."""
+    check_output: CheckOutput | None = None
+    """What becomes of a result that does not fit the output schema: a failure, a warning, or nothing. None enforces a
+    schema that was declared, and warns about one that was read off the function's annotation, which may be wrong."""
     deduplicator: Any = None
     share: bool = True
     """Identical read-only calls in flight share one execution. Say False where each call must differ, as for dice."""
@@ -118,13 +124,15 @@ class Tool:
             value = getattr(self, limit)
             if value is not None and value < 1:
                 raise InvalidDefinition(f"{limit} of {definition.name!r} must be at least 1, not {value!r}")
+        schema, inferred = definition.output_schema, self.shape is not None and self.shape.output_schema
         compiled: dict[str, Any] = {
+            "check_output": self.check_output or ("warn" if schema is not None and schema == inferred else "enforce"),
             "style": self.style or style_of(self.handler, definition.name),
             "isolation": self.isolation or ("loop" if is_async(self.handler) else "thread"),
             "validator": Validator(definition.input_schema, f"the arguments of {definition.name!r}"),
             "output_validator": None
-            if definition.output_schema is None
-            else Validator(definition.output_schema, f"the result of {definition.name!r}", root="(result)"),
+            if schema is None or self.check_output == "off"
+            else Validator(schema, f"the result of {definition.name!r}", root="(result)"),
             "secrets": secret_fields(definition.input_schema),
             "defaults": {} if self.shape else _defaults(definition.input_schema),
         }
@@ -143,6 +151,7 @@ class Tool:
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
         """Make a tool of a function; with `schema`, of any handler whose arguments that schema describes."""
+        check_names("tool", options, Options.__annotations__)
         _check_function(function, named="name" in options)
         facts: dict[str, Any] = {key: value for key, value in options.items() if key in _OF_DEFINITION}
         treatment: dict[str, Any] = {
@@ -155,6 +164,8 @@ class Tool:
             return cls(ToolDefinition(name, description, schema, **facts), function, **treatment)
         if treatment.pop("style", None) not in (None, "arguments"):
             raise InvalidDefinition("a handler of another style does not show its arguments; give their schema too")
+        if facts.get("output_schema") is not None:
+            treatment.setdefault("check_output", "enforce")
         shape = read_function(function)
         read = {field: getattr(shape, field) for field in ("name", "description", "input_schema", "output_schema")}
         return cls(ToolDefinition(**{**read, **facts}), function, style="arguments", shape=shape, **treatment)
@@ -214,8 +225,11 @@ class Tool:
 
     def changed(self, **changes: Any) -> Tool:
         """The same tool with other facts or other treatment."""
+        check_names("changed", changes, _CHANGEABLE)
         facts = {key: value for key, value in changes.items() if key in _OF_DEFINITION}
         treatment = {key: value for key, value in changes.items() if key not in _OF_DEFINITION}
+        if facts.get("output_schema") is not None and self.check_output != "off":
+            treatment.setdefault("check_output", "enforce")
         definition = msgspec.structs.replace(self.definition, **facts) if facts else self.definition
         return replace(self, definition=definition, **treatment)
 
@@ -275,6 +289,9 @@ class Tool:
         return self.handler(*args, **kwargs)
 
 
+_CHANGEABLE = _OF_DEFINITION | keywords(Tool)
+
+
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties", {})
     return {name: sub["default"] for name, sub in properties.items() if isinstance(sub, dict) and "default" in sub}
@@ -286,6 +303,7 @@ def tool(function: Callable[..., Any], /, **options: Unpack[Options]) -> Tool: .
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(side_effects=True, timeout=5)`."""
+    check_names("tool", options, Options.__annotations__)
     if function is not None:
         return Tool.from_function(function, **options)
     return lambda decorated: Tool.from_function(decorated, **options)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from handrail.core.calls import Attachment, Output
 from handrail.core.frames import FrameError, Frames, frame
-from handrail.execute.isolation.frames import Crashed, Done, Failed, Progress, foreign, read_reply
+from handrail.execute.isolation.foreign import foreign
+from handrail.execute.isolation.frames import Crashed, Done, Failed, Progress, read_reply
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 replies = st.one_of(

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -480,7 +480,9 @@ def _local() -> Callable[..., Any]:
         (lambda a: a, "lambda"),
         (_local(), "inside a function"),
         (Shop().sell, "bound to an instance"),
-        (partial(Shop.open, a=1), "no name"),
+        (partial(Shop.open, 1), "unnamed arguments"),
+        (partial(cast(Any, Shop.open), a=Shop()), "only JSON can cross, and its partial.a is a Shop"),
+        (partial(_local(), a=1), "inside a function"),
     ],
 )
 async def test_a_handler_without_an_importable_name_is_refused_at_once(
@@ -490,6 +492,12 @@ async def test_a_handler_without_an_importable_name_is_refused_at_once(
     with pytest.raises(InvalidDefinition, match=words) as caught:
         await call(pool, unfit)
     assert "top level of a module" in str(caught.value)
+
+
+async def test_what_a_partial_has_fixed_crosses_with_its_function(pool: ProcessPool) -> None:
+    add = tools.add.handler
+    one, ten = tool(partial(add, b=1), name="one"), tool(partial(add, b=10), name="ten")
+    assert [await call(pool, each, {"a": 5}) for each in (one, ten, one)] == [6, 15, 6]
 
 
 def test_a_handler_whose_name_means_something_else_is_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 import pytest
@@ -194,6 +194,28 @@ async def test_a_long_result_is_cut_as_text_and_whole_as_structure(era: str) -> 
     assert not result.is_error
     assert result.structured_content == {"numbers": list(range(5_000))}
     assert len(text(result)) < 11_000 and "cut:" in text(result)
+
+
+@era
+async def test_a_result_that_is_not_what_its_annotation_says_is_an_answer_that_says_so(era: str) -> None:
+    @tool
+    def total() -> dict[str, int]:
+        """Say one thing and do another."""
+        return cast("dict[str, int]", {"sum": "three"})
+
+    @tool(check_output="off")
+    def unchecked() -> dict[str, int]:
+        """Promise nothing."""
+        return cast("dict[str, int]", {"sum": "three"})
+
+    async with scene(total, unchecked).client(era) as client:
+        wrong, right = await client.call_tool("total", {}), await client.call_tool("unchecked", {})
+        promised = {each.name: each.output_schema for each in (await client.list_tools()).tools}
+    assert wrong.is_error and '{"sum":"three"}' in text(wrong)
+    assert "The tool ran" in str(wrong.content[-1]) and "Do not repeat the call" in str(wrong.content[-1])
+    assert wrong.meta is not None and wrong.meta[OUTCOME_KEY] == "ok"
+    assert not right.is_error and right.structured_content == {"sum": "three"}
+    assert promised["total"] is not None and promised["unchecked"] is None
 
 
 @era

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail import Ensemble
 from handrail.core.errors import ToolError
 from handrail.standard.io import IoLimits, IoSettings, io_ensemble
 from handrail.standard.io.sqlite import sqlite_tools
@@ -193,22 +191,33 @@ async def test_a_row_that_is_too_long_by_itself_is_cut_with_a_note(tmp_path: Pat
     assert "substr()" in found["note"]
 
 
-def steps(*seconds: float) -> Callable[[], float]:
-    """A clock that shows these times in turn, and then the last for ever."""
-    left = list(seconds)
-    return lambda: left.pop(0) if len(left) > 1 else left[0]
-
-
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
 async def test_a_query_without_an_end_is_given_up_and_blocks_nobody(tmp_path: Path) -> None:
-    tools = sqlite_tools(given_databases(tmp_path), clock=steps(0.0, 1.0, 2.0, 99.0))
-    async with asyncio.timeout(60), Scene(Ensemble("io", tools)) as io:
+    async with asyncio.timeout(60), scene(tmp_path, limits=IoLimits(query_seconds=2)) as io:
         result = await io.call("sqlite_query", database="read", sql=ENDLESS)
 
     assert result.error is not None
-    assert (result.error.code, "10 s" in result.error.message) == ("too_slow", True)
+    assert (result.error.code, "2 s" in result.error.message) == ("too_slow", True)
+
+
+LONG_STEP = "instr(hex(zeroblob(500000)), hex(zeroblob(250000)) || '1')"
+"""Half a minute or so of comparing bytes, in one step of SQLite's machine."""
+
+
+@pytest.mark.parametrize("tool", ["sqlite_query", "sqlite_execute"])
+async def test_a_statement_that_sqlite_cannot_interrupt_is_killed(tmp_path: Path, tool: str) -> None:
+    steps = " + ".join([LONG_STEP] * 20)
+    sql = f"SELECT {steps}" if tool == "sqlite_query" else f"UPDATE people SET id = id + 10 + {steps}"
+    async with scene(tmp_path, limits=IoLimits(query_seconds=1)) as io:
+        await content(io, "sqlite_query", database="write", sql="SELECT 1")
+        result = await io.call(tool, database="write", sql=sql)
+        again = await content(io, "sqlite_query", database="write", sql="SELECT max(id) FROM people")
+
+    assert (result.outcome, result.still_running) == ("timeout", False)
+    assert "was stopped" in result.text
+    assert again["rows"] == [[3]]
 
 
 async def test_a_value_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
@@ -248,7 +257,7 @@ async def test_a_number_that_json_does_not_have_is_shown_in_words(tmp_path: Path
 
 
 async def test_a_database_that_somebody_else_writes_to_is_busy(tmp_path: Path) -> None:
-    async with scene(tmp_path, limits=IoLimits(query_seconds=0.01)) as io:
+    async with scene(tmp_path, limits=IoLimits(query_seconds=0.5)) as io:
         other = sqlite3.connect(tmp_path / "write.db", isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
         try:
@@ -313,8 +322,7 @@ async def test_a_change_does_not_reach_out_of_its_database(tmp_path: Path, sql: 
 
 async def test_a_change_that_fails_or_takes_too_long_is_not_made(tmp_path: Path) -> None:
     endless = f"INSERT INTO people (name) VALUES ('Eve'), (({ENDLESS}))"
-    tools = sqlite_tools(given_databases(tmp_path), clock=steps(0.0, 0.0, 0.0, 99.0))
-    async with asyncio.timeout(60), Scene(Ensemble("io", tools)) as io:
+    async with asyncio.timeout(60), scene(tmp_path, limits=IoLimits(query_seconds=2)) as io:
         assert await io.code("sqlite_execute", database="write", sql=endless) == "too_slow"
     (tmp_path / "new").mkdir()
     async with scene(tmp_path / "new") as io:

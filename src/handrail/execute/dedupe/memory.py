@@ -20,7 +20,7 @@ import msgspec
 from handrail.core.calls import ToolResult
 from handrail.execute.dedupe.base import Deduplicator, detached
 from handrail.execute.dedupe.flight import Once
-from handrail.execute.dedupe.matching import call_digest
+from handrail.execute.dedupe.matching import call_identity
 from handrail.execute.dedupe.traffic import Traffic
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Reuse:
         if deduplicator is not None:
             self._known[id(deduplicator)] = deduplicator
         repeatable = may_reuse and (share or deduplicator is not None)
-        identity: Hashable = call_digest(name, arguments) if repeatable else object()
+        identity: Hashable = call_identity(name, arguments) if repeatable else object()
         asked = _Asked(deduplicator if repeatable else None, scope, name, arguments, resource, reads, execute, identity)
         with self._traffic.in_flight():
             result, reused = await self._answer(asked, share=share and repeatable)

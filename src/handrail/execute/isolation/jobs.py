@@ -12,7 +12,8 @@ from handrail.core.context import Live
 from handrail.core.errors import ToolError
 from handrail.core.frames import FrameError, frame
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.frames import Job, foreign
+from handrail.execute.isolation.foreign import foreign
+from handrail.execute.isolation.frames import Job
 from handrail.execute.isolation.limits import ProcessLimits
 from handrail.execute.isolation.target import target_of
 from handrail.tools.tool import Tool
@@ -42,6 +43,7 @@ def job_of(
         invocation.context,
         token=None,
         held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
+        raised=None,
         auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, Live)},
         namespace=dict(invocation.context.namespace),
     )

@@ -1,4 +1,5 @@
-"""Where a handler lives, in words that another process can follow: its module and its name there.
+"""Where a handler lives, in words that another process can follow: its module and its name there, and the keyword
+arguments that a `functools.partial` has fixed, if they are JSON.
 
 A function defined in the program's main file is found by loading that file again
 under another name, so that its `if __name__ == "__main__"` part does not run.
@@ -17,9 +18,11 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, json
+from msgspec.structs import replace
 
 from handrail.core.errors import InvalidDefinition, UsageError
+from handrail.execute.isolation.foreign import foreign
 from handrail.tools.tool import Tool
 
 MAIN = "__handrail_main__"
@@ -31,6 +34,8 @@ class Target(Struct, frozen=True):
     qualname: str
     file: str | None = None
     """The main file of the program, if the handler is defined there."""
+    fixed: str = ""
+    """The keyword arguments that a partial has fixed, as a JSON object."""
 
 
 def check_guarded() -> None:
@@ -59,9 +64,9 @@ def target_of(tool: Tool) -> Target:
     Raises:
         InvalidDefinition: The handler cannot be imported by name.
     """
-    handler = tool.handler
+    handler, fixed = _without_partial(tool)
     module, qualname = getattr(handler, "__module__", None), getattr(handler, "__qualname__", None)
-    if module is None or qualname is None or isinstance(handler, functools.partial):
+    if module is None or qualname is None:
         raise _refused(tool, f"a {type(handler).__name__} object has no name to import it by")
     if "<lambda>" in qualname:
         raise _refused(tool, "a lambda cannot be imported by name")
@@ -75,7 +80,8 @@ def target_of(tool: Tool) -> Target:
         raise _refused(tool, f"there is no {qualname!r} in the module {module!r}") from None
     if found != handler:
         raise _refused(tool, f"{qualname!r} in the module {module!r} is something else by now")
-    return _in_main(tool, qualname) if module == "__main__" else Target(module, qualname)
+    target = _in_main(tool, qualname) if module == "__main__" else Target(module, qualname)
+    return replace(target, fixed=fixed) if fixed else target
 
 
 def find(target: Target) -> Callable[..., Any]:
@@ -88,7 +94,19 @@ def find(target: Target) -> Callable[..., Any]:
     found: Callable[..., Any] = _walk(module, target.qualname)
     if not callable(found):
         raise TypeError(f"{target.qualname!r} in the module {target.module!r} is not a function")
-    return found
+    return functools.partial(found, **json.decode(target.fixed)) if target.fixed else found
+
+
+def _without_partial(tool: Tool) -> tuple[Callable[..., Any], str]:
+    """The function that a partial is of, and what it has fixed, as JSON."""
+    handler = tool.handler
+    if not isinstance(handler, functools.partial):
+        return handler, ""
+    if handler.args:
+        raise _refused(tool, "a functools.partial with unnamed arguments cannot cross; fix them by name")
+    if (odd := foreign(handler.keywords, "its partial")) is not None:
+        raise _refused(tool, f"only JSON can cross, and {odd}")
+    return handler.func, json.encode(handler.keywords, order="sorted").decode()
 
 
 def _walk(module: ModuleType, qualname: str) -> Any:

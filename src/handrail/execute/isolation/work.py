@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from time import perf_counter
+from types import TracebackType
 from typing import Any, Literal
 
 from handrail.core.errors import LimitReached, describe
+from handrail.execute.isolation.watchdog import HELD, LoopWatch
 
 Ending = Literal["done", "timeout", "cancelled"]
 
@@ -28,7 +31,7 @@ class HandlerRaised(Exception):
 class Work:
     """A future for the handler's value, and whether it heeds being cancelled."""
 
-    __slots__ = ("_deadline", "_held", "_left", "_timer", "_told", "_waiter", "future", "stoppable")
+    __slots__ = ("_deadline", "_held", "_left", "_timer", "_told", "_waiter", "future", "late", "stoppable")
 
     def __init__(self, future: asyncio.Future[Any] | None = None) -> None:
         """Give a future that something else sets and calls `wake` for; it cannot be stopped from here."""
@@ -40,14 +43,16 @@ class Work:
         self._left = 0.0
         """Seconds of its time, while that is held."""
         self._deadline: float | None = None
+        self.late = 0.0
+        """Seconds from when its time was up until anybody could look, because the loop was held; else not above 0."""
         if future is not None:
             self.future = future
 
     @classmethod
-    def of(cls, start: Callable[[], Awaitable[Any]]) -> Work:
-        """Start an async handler in a task of its own."""
+    def of(cls, start: Callable[[], Awaitable[Any]], watch: LoopWatch | None = None, tool: str = "") -> Work:
+        """Start an async handler in a task of its own, with somebody to watch for how long it holds the loop."""
         work = cls()
-        work.future = asyncio.get_running_loop().create_task(work._contain(start))
+        work.future = asyncio.get_running_loop().create_task(_Steps(work, start, watch, tool))
         return work
 
     @property
@@ -58,6 +63,11 @@ class Work:
     def finished(self) -> bool:
         """Whether it came to an end of its own, in a value or an error."""
         return self.future.done() and not self.future.cancelled()
+
+    @property
+    def told(self) -> bool:
+        """Whether it was told to stop."""
+        return self._told
 
     def wake(self) -> None:
         """Tell whoever watches to look. Called as the work ends, which is a turn of the loop before its callbacks."""
@@ -77,61 +87,121 @@ class Work:
         else:
             self._timer = loop.call_at(min(loop.time() + self._left, timer.when()), self.wake)
 
-    async def watch(self, timeout: float | None, grace: float, deadline: float | None = None) -> Ending:
+    async def watch(
+        self, timeout: float, grace: float, deadline: float | None = None, *, keeps_time: bool = False
+    ) -> Ending:
         """Wait until it is done, time is up, or the caller is cancelled. Never raises.
 
-        Its time can be held until the deadline, on the clock of the loop.
+        Its time can be held until the deadline, on the clock of the loop. Work that keeps its time by itself is waited
+        for until it ends.
 
         On `timeout` and `cancelled` the work was told to stop and got a moment to;
         `finished` and `running` say what became of it. The caller passes its own
         cancellation on when it has recorded that.
         """
         self._deadline = deadline
-        try:
-            if await self._done_within(timeout):
-                return "done"
-            ending: Ending = "timeout"
-        except asyncio.CancelledError:
-            ending = "cancelled"
+        loop = asyncio.get_running_loop()
+        due = loop.time() + timeout
+        ending: Ending = "timeout"
+        if not self.future.done():
+            self._waiter = loop.create_future()
+            if not keeps_time:
+                self._timer = loop.call_at(due, self.wake)
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                ending = "cancelled"
+            if (timer := self._timer) is not None:
+                timer.cancel()
+                self._timer = None
+                due = timer.when()  # it moves while time is held
+        self.late = loop.time() - due
+        if ending == "timeout" and self.future.done():
+            return "done"
         await self._stop(PATIENCE if ending == "timeout" else grace)
         return ending
 
-    async def _done_within(self, timeout: float | None) -> bool:
-        if self.future.done():
-            return True
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        if timeout is not None:
-            self._timer = loop.call_later(timeout, self.wake)
-        try:
-            await self._waiter
-        finally:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-        return self.future.done()
-
     async def _stop(self, seconds: float) -> None:
-        if not self.stoppable:
+        if self.stoppable:
+            self._told = True
+            self.future.cancel()
+        elif self.late < PATIENCE:
             return
-        self._told = True
-        self.future.cancel()
+        # Else a function has held the interpreter until now and is about to say what came of it.
         try:
             await asyncio.wait({self.future}, timeout=seconds)
         except asyncio.CancelledError:
             return  # cancelled once more: whoever calls is in more of a hurry than the work
 
-    async def _contain(self, start: Callable[[], Awaitable[Any]]) -> Any:
+
+class _Steps(Coroutine[Any, Any, Any]):
+    """The coroutine of a handler's task: it contains what the handler raises, and measures each step from one `await`
+    to the next. A class, because a coroutine around the handler's could not see its steps."""
+
+    __slots__ = ("_coroutine", "_start", "_tool", "_watch", "_work")
+
+    def __init__(self, work: Work, start: Callable[[], Awaitable[Any]], watch: LoopWatch | None, tool: str) -> None:
+        self._work = work
+        self._start = start
+        self._watch = watch
+        self._tool = tool
+        self._coroutine: Coroutine[Any, Any, Any] | None = None
+
+    def send(self, value: Any) -> Any:
+        began = perf_counter()
+        if (coroutine := self._coroutine) is None:
+            coroutine = self._coroutine = _started(self._start)
         try:
-            return await start()
-        except Exception:
+            return coroutine.send(value)
+        except Exception:  # a StopIteration brings the value
+            self._end().wake()
             raise
         except BaseException as error:
-            if self._told and isinstance(error, asyncio.CancelledError):
-                raise
-            raise HandlerRaised(error) from error
+            raise self._contained(error) from error
         finally:
-            self.wake()
+            if perf_counter() - began > HELD:
+                self._tell(perf_counter() - began)
+
+    def throw(self, kind: Any, value: Any = None, trace: TracebackType | None = None) -> Any:
+        began = perf_counter()
+        if (coroutine := self._coroutine) is None:
+            coroutine = self._coroutine = _started(self._start)
+        try:
+            return coroutine.throw(kind)
+        except Exception:
+            self._end().wake()
+            raise
+        except BaseException as error:
+            raise self._contained(error) from error
+        finally:
+            if perf_counter() - began > HELD:
+                self._tell(perf_counter() - began)
+
+    def _contained(self, error: BaseException) -> BaseException:
+        work = self._end()
+        work.wake()
+        return error if work.told and isinstance(error, asyncio.CancelledError) else HandlerRaised(error)
+
+    def _end(self) -> Work:
+        """Let go of the work, which holds the task, which holds this: a circle would wait for the garbage collector."""
+        work = self._work
+        del self._work, self._start
+        return work
+
+    def _tell(self, seconds: float) -> None:
+        if self._watch is not None:
+            self._watch.held(repr(self._tool), seconds)
+
+    def close(self) -> None:
+        if self._coroutine is not None:
+            self._coroutine.close()
+
+    def __await__(self) -> Any:
+        raise TypeError("this is for a task, which takes its steps")
+
+
+async def _started(start: Callable[[], Awaitable[Any]]) -> Any:
+    return await start()
 
 
 class Stragglers:
@@ -139,12 +209,24 @@ class Stragglers:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._running: set[asyncio.Future[Any]] = set()
+        self._running: dict[asyncio.Future[Any], tuple[Hashable, str]] = {}
+        """What the call is equal to, and its id."""
 
-    def add(self, work: Work, on_end: Callable[[asyncio.Future[Any]], None]) -> None:
-        self._running.add(work.future)
-        work.future.add_done_callback(self._running.discard)
+    def __bool__(self) -> bool:
+        return bool(self._running)
+
+    def add(self, work: Work, identity: Hashable, call: str, on_end: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Count work that goes on; `identity` is the same for equal calls."""
+        self._running[work.future] = (identity, call)
+        work.future.add_done_callback(self._discard)
         work.future.add_done_callback(on_end)
+
+    def _discard(self, future: asyncio.Future[Any]) -> None:
+        self._running.pop(future, None)
+
+    def find(self, identity: Hashable) -> str | None:
+        """The id of an equal call that still runs."""
+        return next((call for other, call in self._running.values() if other == identity), None)
 
     def check(self, tool: str) -> None:
         """Refuse one more that might join them.

@@ -19,10 +19,11 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from handrail.core.calls import Output, ToolCall, ToolResult
-from handrail.core.errors import InvalidArguments, ToolError, describe
+from handrail.core.errors import INVALID_OUTPUT, InvalidArguments, ToolError, describe
 from handrail.core.frames import FrameError, Frames, frame
 from handrail.core.invocation import Invocation
 from handrail.execute.isolation.frames import CHUNK, Answer, Crashed, Done, Failed, Job, Progress, read_job
@@ -47,13 +48,43 @@ def die_when_spent() -> None:
 def serve(sock: socket.socket, heed_cpu: Callable[[], None] = die_when_spent) -> NoReturn:
     """Run the jobs that come over a socket until it closes."""
     worker = Worker(sock, heed_cpu)
-    threading.Thread(target=_watch, args=(sock.fileno(),), name="handrail-watch", daemon=True).start()
+    end_with_host(sock)
     try:
         signal.signal(signal.SIGTERM, worker.stop)
         worker.serve()
     except Stopped:
-        _flush()
+        flush()
     os._exit(STOPPED)
+
+
+def answered(number: int, run: Callable[[], Output]) -> Answer:
+    """Run a job. Whatever the tool does, there is an answer, unless it ends the process or is stopped."""
+    try:
+        return Done(number, run())
+    except Stopped:
+        raise
+    except InvalidArguments as error:
+        return Failed(number, error.outcome, error.code, error.message, error.problems)
+    except ToolError as error:
+        return Failed(number, error.outcome, error.code, error.message)
+    except MemoryError as error:
+        return Crashed(number, describe(error), "", out_of_memory=True)
+    except BaseException as error:
+        return Crashed(number, describe(error), "".join(traceback.format_exception(error)))
+
+
+def framed(answer: Answer, limit: int) -> bytes:
+    """An answer as it is sent; one that cannot be is replaced by the reason."""
+    try:
+        return frame(answer, limit)
+    except FrameError as error:
+        message = f"the tool ran, but its result cannot be sent: {error}"
+        return frame(Failed(answer.number, "failed", INVALID_OUTPUT, message))
+
+
+def value_of(value: Any) -> Any:
+    """What a handler returned, or what comes of the awaitable that it returned."""
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
 
 class Worker:
@@ -74,32 +105,16 @@ class Worker:
                 _end_group()
             for body in frames.feed(data):
                 job = read_job(body)
-                answer = self._answer(job)
+                answer = answered(job.number, partial(self._run, job))
                 if os.getpid() != self._pid:
                     os._exit(0)  # the tool has forked, and this is the copy
-                _flush()
-                self._send_answer(answer, job)
+                flush()
+                self._send(framed(answer, job.frame_limit))
 
     def stop(self, number: int, stack: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._stopping = True
         raise Stopped(STOPPED)
-
-    def _answer(self, job: Job) -> Answer:
-        """Run a job. Whatever the tool does, there is an answer, unless it ends the process or is stopped."""
-        try:
-            self._prepare(job)
-            return Done(job.number, self._run(job))
-        except Stopped:
-            raise
-        except InvalidArguments as error:
-            return Failed(job.number, error.outcome, error.code, error.message, error.problems)
-        except ToolError as error:
-            return Failed(job.number, error.outcome, error.code, error.message)
-        except MemoryError as error:
-            return Crashed(job.number, describe(error), "", out_of_memory=True)
-        except BaseException as error:
-            return Crashed(job.number, describe(error), "".join(traceback.format_exception(error)))
 
     def _prepare(self, job: Job) -> None:
         if sys.path != list(job.path):
@@ -107,13 +122,14 @@ class Worker:
         if job.directory is not None:
             os.chdir(job.directory)
         if not self._bounded and job.memory_bytes is not None:
-            _limit_memory(job.memory_bytes)
+            limit_memory(job.memory_bytes)
         self._bounded = True
         if job.cpu_seconds is not None:
             self._heed_cpu()
             _limit_cpu(job.cpu_seconds)
 
     def _run(self, job: Job) -> Output:
+        self._prepare(job)
         tool = self._tool(job)
         invocation = Invocation(
             ToolCall(job.call_id, job.tool_name, job.arguments),
@@ -123,8 +139,7 @@ class Worker:
             report=lambda current, total, stage: self._report(job, current, total, stage),
             nested=_no_nested,
         )
-        value = tool.start(invocation, tool.convert(job.arguments))
-        return normal(asyncio.run(_value_of(value)) if inspect.isawaitable(value) else value, job.style)
+        return normal(value_of(tool.start(invocation, tool.convert(job.arguments))), job.style)
 
     def _tool(self, job: Job) -> Tool:
         key = (job.target, job.tool_name, job.style, job.typed)
@@ -140,14 +155,6 @@ class Worker:
 
     def _report(self, job: Job, current: float | None, total: float | None, stage: str) -> None:
         self._send(frame(Progress(job.number, current, total, str(stage)), job.frame_limit))
-
-    def _send_answer(self, answer: Answer, job: Job) -> None:
-        try:
-            data = frame(answer, job.frame_limit)
-        except FrameError as error:
-            message = f"the tool ran, but its result cannot be sent: {error}"
-            data = frame(Failed(job.number, "failed", "invalid_output", message))
-        self._send(data)
 
     def _send(self, data: bytes) -> None:
         if os.getpid() == self._pid:  # a copy that the tool has forked has no say
@@ -166,7 +173,7 @@ def _found(target: Target) -> Any:
         raise ToolError("not_importable", why) from error
 
 
-async def _value_of(value: Awaitable[Any]) -> Any:
+async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
@@ -177,7 +184,7 @@ async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ..
     )
 
 
-def _limit_memory(allowed: int) -> None:
+def limit_memory(allowed: int) -> None:
     """Let the address space grow by so much over what the bare worker has; without /proc there is no limit."""
     try:
         _lower(resource.RLIMIT_AS, address_space() + allowed)
@@ -205,6 +212,11 @@ def _lower(limit: int, value: int) -> None:
     resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
+def end_with_host(sock: socket.socket) -> None:
+    """Let this process end when the other end of its socket is closed, whatever it is doing."""
+    threading.Thread(target=_watch, args=(sock.fileno(),), name="handrail-watch", daemon=True).start()
+
+
 def _watch(fd: int) -> None:
     """End when the host has gone, even in the middle of a job."""
     poll = select.poll()
@@ -218,7 +230,8 @@ def _end_group() -> NoReturn:
     os._exit(STOPPED)
 
 
-def _flush() -> None:
+def flush() -> None:
+    """Write out what is buffered for the standard streams."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

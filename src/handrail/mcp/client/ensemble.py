@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from handrail.core.errors import McpError, UsageError
+from handrail.core.meant import check_names, keywords
 from handrail.core.timeouts import time_limit
 from handrail.mcp.client.discover import EMPTY, Catalogue, Terms, catalogue, read_tools
 from handrail.mcp.client.patience import Patient, UnderWay
@@ -279,8 +280,11 @@ def mcp_ensemble(name: str, command_or_url: str, *args: str, **options: Any) -> 
     mcp_ensemble("time", "mcp-server-time", "--local-timezone", "UTC")
     mcp_ensemble("docs", "https://docs.example/mcp", headers={"Authorization": "Bearer …"})
     """
-    facts = {key: options.pop(key) for key in ("env", "cwd", "headers", "oauth", "proxy") if key in options}
-    if not command_or_url.startswith(("http://", "https://")):
+    is_program = not command_or_url.startswith(("http://", "https://"))
+    of_endpoint = keywords(Stdio if is_program else Http) - {"command", "args", "url"}
+    check_names("mcp_ensemble", options, (keywords(McpEnsemble) | of_endpoint) - {"endpoint"})
+    facts = {key: options.pop(key) for key in of_endpoint if key in options}
+    if is_program:
         return McpEnsemble(name, Stdio(command=command_or_url, args=args, **facts), **options)
     if args:
         raise UsageError(f"MCP server {name!r} is an address, which takes no arguments; leave {', '.join(args)} out")

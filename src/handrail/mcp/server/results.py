@@ -23,15 +23,15 @@ _HOW = (
     "A person can allow it with: handrail confirm allow {request}. Send the same call again then, "
     "unchanged, and it runs; do not send it again before."
 )
-_TOO_LONG = (
-    "The tool ran, but its result is too long to be sent as the structure that it promises; "
-    "above is what could be sent as text. Do not repeat the call."
+_NO_STRUCTURE = (
+    "The tool ran, but its result cannot be sent as the structure that it promises: it is too long, or of another "
+    "form; above is what could be sent as text. Do not repeat the call."
 )
 
 
 def output_schema(tool: Tool, *, modern: bool) -> dict[str, Any] | None:
     """What is promised of the structure of results: before 2026-07-28 that could only be an object."""
-    schema = tool.definition.output_schema
+    schema = None if tool.check_output == "off" else tool.definition.output_schema
     return schema if schema is None or modern or schema.get("type") == "object" else None
 
 
@@ -53,22 +53,26 @@ async def called(
         return types.CallToolResult(content=content, structured_content=structure)
     found, structure = await _structure(result, tool, spill)
     if not found:
-        content.append(types.TextContent(text=_TOO_LONG))
+        content.append(types.TextContent(text=_NO_STRUCTURE))
         return types.CallToolResult(content=content, is_error=True, _meta={OUTCOME_KEY: "ok"})
     return types.CallToolResult(content=content, structured_content=structure)
 
 
 async def _structure(result: ToolResult, tool: Tool | None, spill: Spill | None) -> tuple[bool, Any]:
     """The value that the output schema describes; of a result that was cut, as it was before."""
-    if not isinstance(result.content, str) or tool is None or tool.output_validator is None:
+    if tool is None or tool.output_validator is None:
         return True, result.content
+    if not isinstance(result.content, str):
+        fits = tool.check_output == "enforce" or not tool.output_validator.problems(result.content)
+        return fits, result.content
     if result.spilled is not None and spill is not None and result.spilled.characters <= LARGEST:
         try:
             text, _ = await spill.read(result.spilled.id, 0, result.spilled.characters)
         except (KeyError, OSError):
             return False, None
         string = not tool.output_validator.problems(text)
-        return True, text if string else msgspec.json.decode(text)
+        whole = text if string else msgspec.json.decode(text)
+        return string or not tool.output_validator.problems(whole), whole
     return not tool.output_validator.problems(result.content), result.content
 
 

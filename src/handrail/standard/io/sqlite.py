@@ -2,7 +2,9 @@
 
 A query runs on a connection that is opened for reading, under an authorizer that
 lets it do nothing but read, with a limit on time, rows and bytes. A change is one
-statement in one transaction: it happens whole, or not at all.
+statement in one transaction: it happens whole, or not at all. SQLite looks at the
+clock between its steps; for a step that takes long by itself, as `instr` on a
+megabyte can, statements run in a process that can be killed.
 """
 
 from __future__ import annotations
@@ -11,19 +13,21 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+from msgspec import Struct
+
 from handrail.core.errors import ToolError
-from handrail.standard.io.settings import IoLimits, IoSettings
+from handrail.standard.io.settings import IoSettings
 from handrail.tools.tool import Tool, tool
 
 Scalar = str | int | float | bool | None
 Parameters = list[Scalar] | dict[str, Scalar]
-Monotonic = Callable[[], float]
 
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 _NEVER = frozenset(
@@ -36,8 +40,8 @@ _NEVER = frozenset(
     }
 )
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "edit", "readfile", "writefile", "printf", "format"})
-"""What reaches out of the database, where a build of SQLite has it; and what takes seconds in a single step, so that
-no limit of time stops it: `printf('%.*c', 1000000000, 'x')`."""
+"""What reaches out of the database, where a build of SQLite has it; and what takes seconds in a single step for no
+good: `printf('%.*c', 1000000000, 'x')`."""
 _STEPS = 1_000
 """Of SQLite's machine between two looks at the clock."""
 _SQL = 100_000
@@ -46,72 +50,93 @@ _COLUMNS = 200
 _VALUE = 4
 """Times `row_bytes`: the largest value that a statement can make or read."""
 _BLOB_SHOWN = 64
+_TO_BE_KILLED = 2.0
+"""Seconds beyond `query_seconds`, in which a process starts and SQLite gives a statement up by itself, if it can."""
 _BUSY = 5.0
 """Seconds that somebody else who writes is waited for."""
 
 
-def sqlite_tools(settings: IoSettings, clock: Monotonic = time.monotonic) -> list[Tool]:
-    databases = Databases(settings, clock)
-    tools = [_query(databases), _schema(databases)]
-    return [*tools, _execute(databases)] if settings.write_databases else tools
+class DatabaseSettings(Struct, frozen=True):
+    """What the tools may open, as JSON that crosses to the process where they run."""
+
+    databases: dict[str, str]
+    writable: tuple[str, ...]
+    rows: int
+    row_bytes: int
+    query_seconds: float
+
+    @classmethod
+    def of(cls, settings: IoSettings) -> DatabaseSettings:
+        limits = settings.limits
+        paths = {name: str(path) for name, path in settings.databases.items()}
+        return cls(paths, settings.write_databases, limits.rows, limits.row_bytes, limits.query_seconds)
 
 
-def _query(databases: Databases) -> Tool:
-    @tool(resource=databases.resource)
-    def sqlite_query(database: str, sql: str, parameters: Parameters | None = None) -> dict[str, Any]:
-        """Read from an SQLite database with one SELECT. Gives columns and rows, and a note if there were more.
-
-        Args:
-            database: Its name; sqlite_schema lists them.
-            sql: One statement. Write ? or :name for values, and give them as parameters.
-            parameters: The values for ?, in order, or for :name, by name.
-        """
-        return databases.query(database, sql, parameters)
-
-    return sqlite_query
+def sqlite_tools(settings: IoSettings) -> list[Tool]:
+    """A statement runs in a process that is killed if SQLite cannot give the statement up by itself."""
+    given = DatabaseSettings.of(settings)
+    fixed = {"settings": msgspec.to_builtins(given)}
+    resource = Resource(given).of
+    runs: Any = {"resource": resource, "isolation": "process", "timeout": given.query_seconds + _TO_BE_KILLED}
+    tools = [tool(partial(sqlite_query, **fixed), **runs), tool(partial(sqlite_schema, **fixed), resource=resource)]
+    if settings.write_databases:
+        tools.append(tool(partial(sqlite_execute, **fixed), side_effects=True, **runs))
+    return tools
 
 
-def _execute(databases: Databases) -> Tool:
-    @tool(side_effects=True, resource=databases.resource)
-    def sqlite_execute(database: str, sql: str, parameters: Parameters | None = None) -> dict[str, Any]:
-        """Change an SQLite database with one statement. It happens whole, or not at all.
+def sqlite_query(
+    database: str, sql: str, parameters: Parameters | None = None, *, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Read from an SQLite database with one SELECT. Gives columns and rows, and a note if there were more.
 
-        Args:
-            database: Its name; sqlite_schema lists them.
-            sql: One statement. Write ? or :name for values, and give them as parameters.
-            parameters: The values for ?, in order, or for :name, by name.
-        """
-        return databases.execute(database, sql, parameters)
-
-    return sqlite_execute
+    Args:
+        database: Its name; sqlite_schema lists them.
+        sql: One statement. Write ? or :name for values, and give them as parameters.
+        parameters: The values for ?, in order, or for :name, by name.
+    """
+    return Databases(msgspec.convert(settings, DatabaseSettings)).query(database, sql, parameters)
 
 
-def _schema(databases: Databases) -> Tool:
-    @tool(resource=databases.resource)
-    def sqlite_schema(database: str | None = None) -> dict[str, Any]:
-        """List the databases, or the tables and views of one of them with the SQL that made them.
+def sqlite_execute(
+    database: str, sql: str, parameters: Parameters | None = None, *, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Change an SQLite database with one statement. It happens whole, or not at all.
 
-        Args:
-            database: Its name; without one, all databases are listed.
-        """
-        return databases.names() if database is None else databases.schema(database)
+    Args:
+        database: Its name; sqlite_schema lists them.
+        sql: One statement. Write ? or :name for values, and give them as parameters.
+        parameters: The values for ?, in order, or for :name, by name.
+    """
+    return Databases(msgspec.convert(settings, DatabaseSettings)).execute(database, sql, parameters)
 
-    return sqlite_schema
+
+def sqlite_schema(database: str | None = None, *, settings: dict[str, Any]) -> dict[str, Any]:
+    """List the databases, or the tables and views of one of them with the SQL that made them.
+
+    Args:
+        database: Its name; without one, all databases are listed.
+    """
+    databases = Databases(msgspec.convert(settings, DatabaseSettings))
+    return databases.names() if database is None else databases.schema(database)
+
+
+class Resource:
+    """Names the file that a call reads or changes, whatever the database is called."""
+
+    def __init__(self, settings: DatabaseSettings) -> None:
+        self._files = {name: ("sqlite", os.path.realpath(path)) for name, path in settings.databases.items()}
+
+    def of(self, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+        return self._files.get(arguments.get("database") or "")
 
 
 class Databases:
     """Opens a connection for each call: none is shared, so none keeps anything."""
 
-    def __init__(self, settings: IoSettings, clock: Monotonic) -> None:
+    def __init__(self, settings: DatabaseSettings) -> None:
         self._paths = settings.databases
-        self._files = {name: ("sqlite", os.path.realpath(path)) for name, path in settings.databases.items()}
-        self._writable = settings.write_databases
-        self._limits = settings.limits
-        self._clock = clock
-
-    def resource(self, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The file that a call reads or changes, whatever it is called."""
-        return self._files.get(arguments.get("database") or "")
+        self._writable = settings.writable
+        self._limits = settings
 
     def names(self) -> dict[str, Any]:
         return {"databases": [{"name": name, "writable": name in self._writable} for name in self._paths]}
@@ -157,20 +182,20 @@ class Databases:
         path = self._paths.get(database)
         if path is None:
             raise ToolError("not_found", f"there is no database {database!r}; there are {', '.join(self._paths)}")
-        ends = self._clock() + self._limits.query_seconds
+        ends = time.monotonic() + self._limits.query_seconds
         try:
             with closing(_opened(path, self._limits.query_seconds, write=write)) as connection:
                 _limited(connection, self._limits)
-                connection.set_progress_handler(lambda: int(self._clock() > ends), _STEPS)
+                connection.set_progress_handler(lambda: int(time.monotonic() > ends), _STEPS)
                 yield connection
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
-            late = self._clock() > ends
+            late = time.monotonic() > ends
             raise _told(error, database, self._limits.query_seconds if late else None, write=write) from error
 
 
-def _opened(path: Path, seconds: float, *, write: bool) -> sqlite3.Connection:
+def _opened(path: str, seconds: float, *, write: bool) -> sqlite3.Connection:
     # The path is the owner's word, in a URI only so that the file is never made.
-    uri = f"file:{quote(str(path))}?mode={'rw' if write else 'ro'}"
+    uri = f"file:{quote(path)}?mode={'rw' if write else 'ro'}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=min(seconds, _BUSY), cached_statements=0)
     connection.text_factory = _decoded
     try:
@@ -188,7 +213,7 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _limited(connection: sqlite3.Connection, limits: IoLimits) -> None:
+def _limited(connection: sqlite3.Connection, limits: DatabaseSettings) -> None:
     for limit, most in (
         (sqlite3.SQLITE_LIMIT_LENGTH, max(_VALUE * limits.row_bytes, _SQL)),
         (sqlite3.SQLITE_LIMIT_COLUMN, _COLUMNS),
@@ -220,7 +245,7 @@ def _judged(action: int, first: str | None, second: str | None, *, allowed: bool
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def _answer(cursor: sqlite3.Cursor, limits: IoLimits) -> dict[str, Any]:
+def _answer(cursor: sqlite3.Cursor, limits: DatabaseSettings) -> dict[str, Any]:
     columns = [column[0] for column in cursor.description or ()]
     rows: list[list[Any]] = []
     size = 0

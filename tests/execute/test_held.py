@@ -1,0 +1,126 @@
+"""Tools that hold the event loop or the interpreter: no timeout can stop them there, so the answer says that it is
+late, and the log says who did it."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+import time
+
+import pytest
+
+from handrail import Executor, Policy, ToolCall, ToolError, tool
+from handrail.testing.journal import MemoryJournal
+
+WATCHDOG = "handrail.execute.isolation.watchdog"
+HOLD = 0.8
+"""Seconds: longer than a watchdog overlooks, and than a thread takes to start on a busy machine."""
+
+
+def hold_the_interpreter(seconds: float = HOLD) -> None:
+    """As a backtracking regular expression does: in C, without letting any other thread go on."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+
+
+def named(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == WATCHDOG]
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+async def test_an_async_tool_that_blocked_past_its_timeout_says_that_it_ran_and_was_late(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool(timeout=0.05)
+    async def block() -> str:
+        time.sleep(HOLD)  # noqa: ASYNC251 (this is the mistake under test)
+        return "done"
+
+    journal = MemoryJournal()
+    async with Executor([block], journal=journal) as executor:
+        result = await executor.invoke(ToolCall("1", "block"))
+
+    assert (result.outcome, result.content) == ("ok", "done")
+    (late,) = result.warnings
+    assert late.startswith("late: 'block' ran to its end") and "timeout of 0.05 s" in late
+    assert "'block' held the event loop for 0." in late
+    (entry,) = named(caplog)
+    assert "'block' held the event loop" in entry and "isolation='process'" in entry
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+async def test_a_plain_function_that_holds_the_interpreter_says_that_it_ran_and_was_late_and_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool(timeout=0.2)
+    def match() -> str:
+        hold_the_interpreter(1.5)
+        return "no match"
+
+    async with Executor([match]) as executor:
+        result = await executor.invoke(ToolCall("1", "match"))
+
+    assert (result.outcome, result.content) == ("ok", "no match")
+    assert result.warnings[0].startswith("late: 'match' ran to its end")
+    assert "'match' held the event loop" in result.warnings[0]
+    assert any("'match' held the event loop" in entry for entry in named(caplog))
+
+
+async def test_a_failure_and_a_timeout_that_come_late_say_so_too() -> None:
+    @tool(timeout=0.05)
+    async def fail() -> None:
+        time.sleep(HOLD)  # noqa: ASYNC251
+        raise ToolError("NO", "not today")
+
+    @tool(timeout=0.05)
+    async def never_end() -> None:
+        time.sleep(HOLD)  # noqa: ASYNC251
+        await asyncio.Event().wait()
+
+    async with Executor([fail, never_end]) as executor:
+        failed = await executor.invoke(ToolCall("1", "fail"))
+        timed_out = await executor.invoke(ToolCall("2", "never_end"))
+
+    assert (failed.outcome, timed_out.outcome) == ("failed", "timeout")
+    assert failed.warnings[0].startswith("late: 'fail' ran to its end")
+    assert timed_out.warnings[0].startswith("late: 'never_end' was answered")
+
+
+async def test_a_call_that_was_kept_waiting_names_the_tool_that_held_the_loop() -> None:
+    waiting = asyncio.Event()
+
+    @tool(timeout=0.05)
+    async def wait() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    @tool
+    async def block() -> None:
+        await waiting.wait()
+        time.sleep(HOLD)  # noqa: ASYNC251
+
+    async with Executor([wait, block]) as executor:
+        kept, holder = await executor.invoke_all([ToolCall("1", "wait"), ToolCall("2", "block")])
+
+    assert kept.outcome == "timeout"
+    assert "'block' held the event loop" in kept.warnings[0]
+    assert (holder.outcome, holder.warnings) == ("ok", ())
+
+
+async def test_an_answer_on_time_says_nothing_and_nobody_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    go = threading.Event()
+
+    @tool(timeout=0.01)
+    def slow() -> None:
+        go.wait(30)
+
+    @tool
+    async def quick() -> str:
+        return "here"
+
+    async with Executor([slow, quick], policy=Policy(timeout=60)) as executor:
+        first = await executor.invoke(ToolCall("1", "quick"))
+        go.set()
+
+    assert (first.outcome, first.warnings) == ("ok", ())
+    assert named(caplog) == []
