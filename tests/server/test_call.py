@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import httpx2
@@ -15,7 +16,7 @@ from handrail.bus.codes import WIRE
 from handrail.bus.tokens.signatures import as_headers, sign_call
 from handrail.core.canonical import canonical
 from handrail.core.errors import BusError
-from handrail.server.envelope import read_call
+from handrail.server.envelope import envelope_from, read_body
 from handrail.server.node import ServerLimits
 from tests.server.scene import CALL, Scene, ask, client, named, serving
 
@@ -301,11 +302,13 @@ TEXT = st.text(st.characters(max_codepoint=255), max_size=20)
 def test_whatever_comes_is_read_or_refused(raw: bytes, fields: dict[str, str]) -> None:
     headers = Headers({"x-hearthnet-capability": "a.b", **{f"x-hearthnet-{k}": v for k, v in fields.items()}})
     try:
-        envelope, signed_bytes = read_call(headers, raw, max_size=1_000)
+        stated = envelope_from(headers)
+        assert stated is not None
+        envelope = read_body(stated, raw, max_size=1_000)
     except BusError as error:
         assert error.code == "bad_request"
     else:
-        assert (envelope.capability, signed_bytes) == ("a.b", raw)
+        assert (envelope.capability, envelope.body) == ("a.b", json.loads(raw))
 
 
 @pytest.mark.parametrize("field", ["request_id", "session_id", "version"])

@@ -1,8 +1,8 @@
 """Requests whose end two programs could see in different places are refused (request smuggling, RFC 9112 section 11.2).
 
-h11 is lenient: it takes a bare line feed for the end of a line, unfolds folded headers, and lets `Transfer-Encoding` win
-over `Content-Length`. A proxy before us may read the same bytes as another request. So the raw head is looked at before
-h11 reads it, and so is the end of a body in chunks.
+h11 is lenient: it takes a bare line feed for the end of a line, unfolds folded headers, and lets `Transfer-Encoding`
+win over `Content-Length`. A proxy before us may read the same bytes as another request. So the raw head is looked at
+before h11 reads it, and so is the end of a body in chunks.
 """
 
 from __future__ import annotations

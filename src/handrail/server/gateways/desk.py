@@ -9,6 +9,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from msgspec.structs import replace
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -34,6 +35,7 @@ from handrail.server.gateways.told import ClientGone, EventStream, unless_gone
 from handrail.server.gateways.waiting import Taken, taken_up
 from handrail.server.gateways.wire import Wire
 from handrail.server.gateways.wires import ANTHROPIC, OPENAI, WIRES
+from handrail.server.negotiate import JSON, require_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,6 +78,7 @@ class _Desk:
 
     async def _answer(self, wire: Wire, request: Request, run: str) -> Response:
         bounds = self._gateway.bounds
+        _check_content_type(request)
         with _about_the_key():
             caller, token = await self._gateway.caller_of(request)
         if self._under_way >= bounds.at_once:
@@ -252,6 +255,18 @@ def _about_the_key() -> Iterator[None]:
         if error.code != "bad_request":
             raise
         raise BusError("token_invalid", error.message, outcome="forbidden") from error
+
+
+def _check_content_type(request: Request) -> None:
+    """A page of another origin can send `text/plain` without being asked for leave, and JSON it cannot.
+
+    Raises:
+        BusError: The body is not JSON, by what the request says of it (status 415).
+    """
+    try:
+        require_json(request.headers, JSON)
+    except HTTPException as error:
+        raise BusError("bad_request", error.detail, status=error.status_code) from error
 
 
 async def _outcome(talk: Talk) -> Ended:
