@@ -261,14 +261,14 @@ def _lasting(config: Config) -> tuple[NodeSettings, ServiceSettings]:
 
 
 def _link(config: Config, stack: AsyncExitStack) -> Link | None:
-    if config.node.nats is None:
+    node = config.node
+    if node.nats is None:
         return None
     from handrail.bus.nats.link import Link
     from handrail.bus.nats.tls import tls_options
 
-    node = config.node
     options = tls_options(node.nats_cert, node.nats_key, node.nats_ca)
-    link = Link(config.node.nats, name=f"handrail {node.name}", options=options)
+    link = Link(node.nats, name=f"handrail {node.name}", options=options)
     stack.push_async_callback(link.aclose)
     return link
 

@@ -35,8 +35,8 @@ def check_network(config: Config, journal: Path, environ: Mapping[str, str] = os
     yield from _tokens(journal)
     for name, peer in node.peers.items():
         yield _key(f"peer {name}", peer.url, peer.token, environ)
-    if node.nats is not None:
-        yield _nats(node.nats)
+    for url in node.nats or ():
+        yield _nats(url)
     yield from _services(config.services, environ)
 
 
