@@ -215,7 +215,11 @@ async def open_node(
             identity=identity,
             tokens=store,
             admission=admission,
-            authenticator=Authenticator(community=config.node.community),
+            authenticator=Authenticator(
+                community=config.node.community,
+                node_id=identity.node_id,
+                known=lambda node: node in config.node.trust or store.knows_holder(node),
+            ),
             models=models,
             offered=offered,
             link=link,

@@ -44,7 +44,8 @@ _HEADERS = (
     *(
         f"x-hearthnet-{name}"
         for name in (
-            *("capability", "capability-version", "request-id", "from", "community", "timestamp", "signature"),
+            *("capability", "capability-version", "request-id", "from", "community", "timestamp"),
+            *("to", "signature"),
             *("token", "timeout-ms", "depth", "within", "session-id", "schema-hash", "attempt"),
         )
     ),

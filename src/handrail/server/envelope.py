@@ -46,6 +46,8 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     sender: Text = msgspec.field(name="from", default="")
     community: Text = ""
     timestamp: Text = ""
+    to: Text = ""
+    """The id of the node that the signature is for."""
     signature: Text = ""
     token: Annotated[str, Meta(max_length=8_192)] = ""
     timeout_ms: Milliseconds | None = None
@@ -66,6 +68,7 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
             "from": self.sender,
             "community": self.community,
             "timestamp": self.timestamp,
+            **({"to": self.to} if self.to else {}),
             "signature": self.signature,
         }
 
@@ -156,6 +159,7 @@ _HEADERS = {
     "from": f"{PREFIX}From",
     "community": f"{PREFIX}Community",
     "timestamp": f"{PREFIX}Timestamp",
+    "to": f"{PREFIX}To",
     "signature": f"{PREFIX}Signature",
     "attempt": f"{PREFIX}Attempt",
     "timeout_ms": f"{PREFIX}Timeout-Ms",

@@ -90,9 +90,9 @@ class Ask(Struct, frozen=True, kw_only=True):
         that it knows by then."""
         signed: dict[str, str] = {}
         if self.signing is not None and size > SMALL:
-            identity, community, clock = self.signing
+            identity, community, clock, to = self.signing
             looked = {"capability": LOOK, "version": "1.0", "request_id": f"{self.request_id[:100]}-{clock.now()}"}
-            signed = as_headers(sign_call(identity, **looked, community=community, body=b"", clock=clock))
+            signed = as_headers(sign_call(identity, **looked, community=community, body=b"", to=to, clock=clock))
         return {**signed, **_stated("authorization", None if self.token is None else f"Bearer {self.token}")}
 
     def _fields(self, body: bytes) -> dict[str, str]:
@@ -100,8 +100,8 @@ class Ask(Struct, frozen=True, kw_only=True):
         called = {"capability": self.capability, "version": self.version, "request_id": self.request_id}
         if self.signing is None:
             return called
-        identity, community, clock = self.signing
-        return sign_call(identity, **called, community=community, body=body, clock=clock)
+        identity, community, clock, to = self.signing
+        return sign_call(identity, **called, community=community, body=body, to=to, clock=clock)
 
 
 def ask_for(
