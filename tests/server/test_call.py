@@ -201,7 +201,7 @@ async def test_a_signed_call_cannot_be_shown_to_another_node() -> None:
     scene, other = Scene(), Scene()
     other.server = replace(other.server, check=Authenticator(community="us", node_id="ed25519:other"))
     body = b'{"input": {}}'
-    facts = {"capability": "test.say", "version": "1.0", "request_id": "r", "community": "us"}
+    facts: dict[str, Any] = {"capability": "test.say", "version": "1.0", "request_id": "r", "community": "us"}
     fields = sign_call(scene.friend, **facts, body=body, to=scene.identity.node_id)
     headers = {**as_headers(fields), "content-type": "application/json"}
     async with serving(scene) as url, serving(other) as elsewhere, client(url) as http:
@@ -217,7 +217,8 @@ async def test_what_changes_something_is_signed_for_one_node() -> None:
     answers = []
     async with serving(scene) as url, client(url) as http:
         for number, to in enumerate(("", scene.identity.node_id)):
-            facts = {"capability": "test.pay", "version": "1.0", "request_id": f"r{number}", "community": "us"}
+            facts: dict[str, Any] = {"capability": "test.pay", "version": "1.0", "community": "us"}
+            facts["request_id"] = f"r{number}"
             fields = sign_call(scene.friend, **facts, body=body, to=to)
             headers = {**as_headers(fields), "content-type": "application/json"}
             answers.append(await http.post(CALL, content=body, headers=headers))

@@ -84,7 +84,7 @@ async def test_our_client_opens_its_sockets_so_that_large_calls_are_read() -> No
     scene = Scene()
     async with serving(scene) as url:
         for who in ({"token": str(scene.token)}, {"identity": scene.friend, "community": "us"}):
-            async with HttpBus(url, transport="websocket", **who) as bus:  # type: ignore[arg-type]
+            async with HttpBus(url, transport="websocket", **who) as bus:
                 frames = [frame.event async for frame in bus.stream("test.count", (1, 0), {"input": LARGE})]
             assert frames == ["item", "done"], who
 

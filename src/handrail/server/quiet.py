@@ -41,7 +41,7 @@ class QuietSockets(Taken, WebSocketsSansIOProtocol):
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if self.response.status_code == 101:
-            self.scope["extensions"][IDENTIFIED] = self.identified  # type: ignore[index, typeddict-unknown-key]
+            self.scope["extensions"][IDENTIFIED] = {"admit": self.identified}
 
     def identified(self) -> None:
         """The client said who it is, and is known: its messages may be large."""

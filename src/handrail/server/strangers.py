@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SUBPROTOCOL_TOKEN = "hntoken."
 """Begins the subprotocol in which a page, which cannot set headers on a socket, puts its token, in base64url."""
 IDENTIFIED = "handrail.identified"
-"""The extension of a socket's scope to call when its client is identified."""
+"""The extension of a socket's scope whose `admit` is called when its client is identified."""
 
 
 async def refusal_of_large_body(server: NodeServer, scope: Scope) -> App | None:
@@ -65,9 +65,9 @@ async def identify_sender(server: NodeServer, websocket: WebSocket, caller: Call
         BusError: The caller is not known here, or its token is not good.
     """
     await _identify(server, caller, token)
-    admit = websocket.scope.get("extensions", {}).get(IDENTIFIED)
-    if admit is not None:
-        admit()
+    extension = websocket.scope.get("extensions", {}).get(IDENTIFIED)
+    if extension is not None:
+        extension["admit"]()
 
 
 async def _identify(server: NodeServer, caller: Caller, token: Secret | None) -> None:
