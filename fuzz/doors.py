@@ -27,7 +27,7 @@ from handrail.core.errors import BusError
 from handrail.core.trace import trace_id, traceparent
 from handrail.server.call import asked_for
 from handrail.server.door import token_of
-from handrail.server.envelope import Envelope, envelope_from, envelope_of, read_call
+from handrail.server.envelope import Envelope, envelope_from, envelope_of, read_body, read_call
 from handrail.server.messages import BadFrame, Call, Resume, ToolAnswer, first, later
 from handrail.testing.clock import FixedClock
 
@@ -145,11 +145,15 @@ WORDS: dict[str, tuple[str, ...]] = {
 def _call(value: tuple[list[tuple[str, str]], bytes, bool]) -> None:
     said, raw, whole = value
     headers = Headers(raw=[(name.lower().encode(), text.encode(errors="replace")) for name, text in said])
-    outcome(lambda: envelope_from(headers), BusError)
-    found = outcome(lambda: read_call(headers, raw, max_size=LARGEST, whole=whole), BusError)
-    if isinstance(found[0], Envelope):
-        _usable(found[0])
-        outcome(lambda: token_of(headers, found[0]), BusError)
+    found = outcome(lambda: _read(headers, raw, whole), BusError)
+    if isinstance(found, Envelope):
+        _usable(found)
+        outcome(lambda: token_of(headers, found), BusError)
+
+
+def _read(headers: Headers, raw: bytes, whole: bool) -> Envelope:
+    stated = None if whole else envelope_from(headers)
+    return read_call(raw, max_size=LARGEST)[0] if stated is None else read_body(stated, raw, max_size=LARGEST)
 
 
 def _usable(envelope: Envelope) -> None:

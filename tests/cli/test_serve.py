@@ -197,6 +197,20 @@ def test_a_worker_shows_the_certificate_of_its_configuration_and_so_does_who_cal
     assert ended == 0
 
 
+def test_of_several_nats_servers_one_that_is_there_is_used(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        dead = f"nats://127.0.0.1:{door.getsockname()[1]}"
+    with (
+        nats_server() as server,
+        running(folder, "worker", "--nats", dead, "--nats", server.url, "--tools", "tools.py") as (process, said),
+    ):
+        listed = asked(folder, "bus", "list", "tool.add", "--nats", f"{dead},{server.url}", "--json")
+        ended = told_to_end(process)
+
+    assert said[0].endswith(json.loads(listed.stdout)["node_id"])
+    assert ended == 0
+
+
 def test_a_worker_without_a_nats_server_says_what_to_write(folder: Path) -> None:
     out = handrail(folder, "worker", "--tools", "tools.py")
     assert out.returncode == 1

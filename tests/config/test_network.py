@@ -75,7 +75,7 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
         origins=("https://app.example",),
         token_required=False,
         tools=("io:*",),
-        nats="nats://me:secret@127.0.0.1:4222",
+        nats=("nats://me:secret@127.0.0.1:4222",),
         nats_cert=tmp_path / "keys" / "nats.pem",
         nats_key=tmp_path / "keys" / "nats.key",
         nats_ca=Path("/etc/ca.pem"),
@@ -129,3 +129,26 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, said: str) 
 def test_a_token_whose_variable_is_not_set_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'ATTIC_TOKEN' is not set"):
         PeerSettings(url="http://a", token="env:ATTIC_TOKEN").secret({})
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ('"nats://a:4222"', ("nats://a:4222",)),
+        ('"nats://a:4222, tls://b:4222,c"', ("nats://a:4222", "tls://b:4222", "c")),
+        ('["nats://a:4222", "nats://b:4222"]', ("nats://a:4222", "nats://b:4222")),
+        ('"nats://me:${PASSWORD}@a:4222"', ("nats://me:pass,word@a:4222",)),
+    ],
+)
+def test_one_or_several_nats_servers_can_be_named(tmp_path: Path, written: str, read: tuple[str, ...]) -> None:
+    file = tmp_path / "handrail.toml"
+    file.write_text(f"[node]\nnats = {written}\n")
+    assert load_config(file, environ={"PASSWORD": "pass,word"}).node.nats == read
+
+
+@pytest.mark.parametrize("written", ["[]", "[1]", "1"])
+def test_what_is_no_address_of_nats_is_refused(tmp_path: Path, written: str) -> None:
+    file = tmp_path / "handrail.toml"
+    file.write_text(f"[node]\nnats = {written}\n")
+    with pytest.raises(ConfigError, match="nats"):
+        load_config(file)

@@ -41,7 +41,7 @@ TALK = {
 VIEWS = {
     *("desk.tools", "desk.tool", "desk.try", "desk.trial", "desk.trials", "desk.untry"),
     *("desk.runs", "desk.run", "desk.body", "desk.bundle", "desk.receipt"),
-    *("desk.network", "desk.settings", "desk.check", "desk.form", "desk.save", "desk.forget"),
+    *("desk.network", "settings.show", "settings.check", "settings.form", "settings.save", "settings.forget"),
 }
 
 PICTURE = b"\x89PNG\r\n\x1a\n and so on"
@@ -210,9 +210,8 @@ async def test_what_cannot_be_done_is_refused_with_the_reason(house: House) -> N
 
 async def test_there_is_what_the_page_calls_and_everything_that_goes_in_is_bounded(house: House) -> None:
     async with served(house) as here:
-        desk = {
-            each.descriptor.name: each.descriptor for each in here.node.bus.registry if "desk." in each.descriptor.name
-        }
+        described = (each.descriptor for each in here.node.bus.registry)
+        desk = {each.name: each for each in described if each.name.startswith(("desk.", "settings."))}
 
     assert desk.keys() == TALK | VIEWS
     assert {each.trust_required for each in desk.values()} == {"trusted"}
@@ -255,9 +254,9 @@ async def test_where_strangers_reach_the_node_nobody_changes_what_runs_on_this_m
     text = house.config.read_text(encoding="utf-8") + f"\n[node]\n{node}\n"
     house.config.write_text(text, encoding="utf-8")
     async with served(house) as here:
-        settings = await here.ask("desk.settings")
+        settings = await here.ask("settings.show")
         with pytest.raises(BusError, match="cannot be changed from here"):
-            await here.ask("desk.save", text="", revision=settings["revision"])
+            await here.ask("settings.save", text="", revision=settings["revision"])
 
         assert not settings.get("writable") and not (await here.ask("desk.about")).get("settings_writable")
     assert house.config.read_text(encoding="utf-8") == text
@@ -280,7 +279,7 @@ async def test_looking_writes_nothing_into_the_record_and_a_turn_is_there_as_its
             await here.ask("desk.say", id=begun, text="read the note")
             await until(frames, is_idle)
         before = entries(house)
-        for capability in ("desk.about", "desk.talks", "desk.questions", "desk.tools", "desk.runs", "desk.settings"):
+        for capability in ("desk.about", "desk.talks", "desk.questions", "desk.tools", "desk.runs", "settings.show"):
             await here.ask(capability)
         after = entries(house)
 
@@ -309,7 +308,7 @@ async def test_other_nodes_are_not_told_of_the_desk_and_cannot_reach_it_through_
                 await other.call("desk.about", "1.0", {})
 
     assert {each.descriptor.name for each in (*local, *remote)} >= {"auth.token.issue", "notes.read_note"}
-    assert not [each for each in (*local, *remote) if each.descriptor.name.startswith("desk.")]
+    assert not [each for each in (*local, *remote) if each.descriptor.name.startswith(("desk.", "settings."))]
     assert not [text for text in listed if "desk." in text]
     assert refused.value.code == "not_found"
 

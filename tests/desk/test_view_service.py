@@ -17,7 +17,7 @@ from handrail.app.network import NetworkNode
 from handrail.app.person import Person
 from handrail.bus.http.bus import HttpBus
 from handrail.bus.tokens.scope import Scope
-from handrail.bus.tokens.token import issue
+from handrail.bus.tokens.token import issue, parse
 from handrail.config.load import load_config
 from handrail.core.errors import BusError
 from handrail.desk.node import open_desk_node
@@ -40,6 +40,7 @@ class Page:
 
     def __init__(self, node: NetworkNode, url: str, token: str) -> None:
         self.node = node
+        self.url = url
         self.bus = HttpBus(url, token=token, transport="websocket")
 
     async def ask(self, capability: str, **input: Any) -> Any:
@@ -60,7 +61,9 @@ class Page:
 
 
 @asynccontextmanager
-async def page(house: House, *, trusted: bool = True) -> AsyncIterator[Page]:
+async def page(house: House, *, trusted: bool = True, issued: str | None = None) -> AsyncIterator[Page]:
+    """The page with the token of whoever started the node; or one with an issued token, as `handrail token issue` makes
+    it."""
     person = Person(by="ada", approvals=house.approvals, tell=house.told.append)
     async with AsyncExitStack() as stack:
         config = load_config(house.file)
@@ -73,6 +76,8 @@ async def page(house: House, *, trusted: bool = True) -> AsyncIterator[Page]:
         token = node.session_token()
         if not trusted:
             _, token = issue(node.identity, node.tokens, Scope.of(("*",)), audience="home")
+        if issued is not None:
+            _, token = issue(node.identity, node.tokens, Scope.of((issued,)), audience="home", trust="trusted")
         shown = Page(node, await address, str(token))
         stack.push_async_callback(shown.bus.aclose)
         yield shown
@@ -147,7 +152,7 @@ async def test_runs_entries_bodies_bundles_and_receipts(house: House) -> None:
 async def test_looking_writes_nothing_into_the_record(house: House) -> None:
     async with page(house) as here:
         await call(here.node.app, "run_1", "add", a=1, b=2)
-        for capability in ("desk.tools", "desk.runs", "desk.settings"):
+        for capability in ("desk.tools", "desk.runs", "settings.show"):
             await here.ask(capability)
         await here.frames("desk.network", upto="network")
         with Reader(house.journal) as reader:
@@ -167,18 +172,102 @@ async def test_the_network_without_the_page_itself(house: House) -> None:
 
 async def test_settings_are_checked_saved_and_refused(house: House) -> None:
     async with page(house) as here:
-        settings = msgspec.convert(await here.ask("desk.settings"), Settings)
-        problems = (await here.ask("desk.check", text="rules = 1"))["problems"]
-        form = msgspec.convert(await here.ask("desk.form", text=CONFIG, path=["node", "port"], value=1), SettingsForm)
-        saved = await here.ask("desk.save", text=CONFIG + "# more\n", revision=settings.revision)
+        settings = msgspec.convert(await here.ask("settings.show"), Settings)
+        problems = (await here.ask("settings.check", text="rules = 1"))["problems"]
+        form = msgspec.convert(
+            await here.ask("settings.form", text=CONFIG, path=["node", "port"], value=1), SettingsForm
+        )
+        saved = await here.ask("settings.save", text=CONFIG + "# more\n", revision=settings.revision)
         with pytest.raises(BusError, match="meanwhile"):
-            await here.ask("desk.save", text=CONFIG, revision=settings.revision)
+            await here.ask("settings.save", text=CONFIG, revision=settings.revision)
         with pytest.raises(BusError, match="no standing rule"):
-            await here.ask("desk.forget", rule="allow x")
+            await here.ask("settings.forget", rule="allow x")
 
     assert len(problems) == 1 and "rules" in problems[0]
     assert form.text.endswith("[node]\nport = 1\n") and not form.problems
     assert saved["text"] == house.file.read_text() == CONFIG + "# more\n"
+
+
+async def test_a_token_for_the_desk_neither_sees_nor_changes_settings(house: House) -> None:
+    async with page(house, issued="desk.*") as here:
+        assert await here.ask("desk.about")
+        for capability, input in (
+            ("settings.show", {}),
+            ("settings.check", {"text": ""}),
+            ("settings.form", {"text": ""}),
+            ("settings.save", {"text": "", "revision": "none"}),
+            ("settings.forget", {"rule": "allow x"}),
+        ):
+            with pytest.raises(BusError) as refused:
+                await here.ask(capability, **input)
+            assert refused.value.code == "token_scope_insufficient"
+        names = [each.descriptor.name for each in await here.bus.discover()]
+        for name in ("desk.save", "desk.form", "desk.check", "desk.settings", "desk.forget"):
+            assert name not in names
+
+    assert house.file.read_text() == CONFIG
+
+
+POWERFUL = {
+    "ensembles": CONFIG.replace('"desk.toml"', '"desk.toml", "./desk.toml"'),
+    "rules": CONFIG.replace('"deny desk:rm_*", ', ""),
+    "llm": CONFIG + "[llm]\ntools_require_confirmation_for_side_effects = false\n",
+    "policy": CONFIG + "[policy]\ntimeout = 1000\n",
+    "standard": CONFIG + '[standard.io]\nroots = {all = "/"}\n',
+    "models": CONFIG + '[models.m]\nprovider = "openai"\nmodel = "x"\nbase_url = "https://evil.example"\n',
+    "mcp": CONFIG + '[mcp.x]\ncommand = "sh"\nargs = ["-c", "id"]\n',
+    "node": CONFIG + '[node]\nhost = "0.0.0.0"\n',
+    "proof": CONFIG + '[proof]\njournal = "elsewhere.db"\n',
+}
+
+
+@pytest.mark.parametrize("issued", ["settings.*", "*"])
+async def test_what_widens_power_is_changed_only_with_the_token_of_whoever_started_the_node(
+    house: House, issued: str
+) -> None:
+    async with page(house, issued=issued) as here:
+        revision = (await here.ask("settings.show"))["revision"]
+        for what, text in POWERFUL.items():
+            with pytest.raises(BusError, match=rf"only at the machine itself .*: {what}"):
+                await here.ask("settings.save", text=text, revision=revision)
+        with pytest.raises(BusError, match="only at the machine itself"):
+            await here.ask("settings.forget", rule="deny x")
+        assert house.file.read_text() == CONFIG
+        changed = CONFIG + "\n# a remark\n[offering]\nmost = 7\n"
+        saved = await here.ask("settings.save", text=changed, revision=revision)
+
+    assert saved["text"] == house.file.read_text() == changed
+
+
+async def test_a_token_that_is_made_from_that_of_whoever_started_the_node_is_not_theirs(house: House) -> None:
+    async with page(house) as here:
+        revision = (await here.ask("settings.show"))["revision"]
+        owner = parse(str(here.node.session_token()))
+        _, part = issue(here.node.identity, here.node.tokens, owner.scope, parent=owner, trust="trusted")
+        other = Page(here.node, here.url, str(part))
+        try:
+            with pytest.raises(BusError, match="only at the machine itself"):
+                await other.ask("settings.save", text=CONFIG + '\n[mcp.x]\ncommand = ["id"]\n', revision=revision)
+        finally:
+            await other.bus.aclose()
+
+    assert house.file.read_text() == CONFIG
+
+
+async def test_a_rule_is_set_only_by_whoever_started_the_node(house: House) -> None:
+    async with page(house, issued="desk.*") as here:
+        trying = asyncio.create_task(here.frames("desk.try", name="note", arguments={"text": "beer"}))
+        async with asyncio.timeout(20):
+            while not (asked := (await here.ask("desk.questions"))["questions"]):
+                pass
+        word = {"request": asked[0]["request"], "rule": asked[0]["rules"][0]}
+        with pytest.raises(BusError, match="only at the machine itself"):
+            await here.ask("desk.decide", decision="always", **word)
+        await here.ask("desk.decide", decision="allow", request=word["request"])
+        await trying
+
+        assert here.node.app.person.approvals.rules(house.file) == ()
+        assert house.code.notes == ["beer"]
 
 
 @pytest.mark.parametrize(
@@ -190,11 +279,11 @@ async def test_settings_are_checked_saved_and_refused(house: House) -> None:
         ("desk.runs", {"limit": 10_000}),
         ("desk.run", {"run": "run_1", "first": -1}),
         ("desk.body", {"run": "run_1", "seq": "1"}),
-        ("desk.save", {"text": "x"}),
-        ("desk.check", {"text": None}),
-        ("desk.form", {"text": CONFIG, "path": ["x"], "value": {}}),
-        ("desk.form", {"text": CONFIG, "path": ["x"], "value": [1]}),
-        ("desk.form", {"text": "x = ", "path": ["x"], "value": 1}),
+        ("settings.save", {"text": "x"}),
+        ("settings.check", {"text": None}),
+        ("settings.form", {"text": CONFIG, "path": ["x"], "value": {}}),
+        ("settings.form", {"text": CONFIG, "path": ["x"], "value": [1]}),
+        ("settings.form", {"text": "x = ", "path": ["x"], "value": 1}),
     ],
 )
 async def test_what_is_asked_wrongly_is_refused(house: House, capability: str, input: dict[str, Any]) -> None:
@@ -207,6 +296,6 @@ async def test_what_is_asked_wrongly_is_refused(house: House, capability: str, i
 
 async def test_whoever_does_not_run_the_node_sees_nothing(house: House) -> None:
     async with page(house, trusted=False) as here:
-        for capability in ("desk.tools", "desk.runs", "desk.settings", "desk.network"):
+        for capability in ("desk.tools", "desk.runs", "settings.show", "desk.network"):
             with pytest.raises(BusError):
                 await here.frames(capability)

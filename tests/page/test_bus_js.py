@@ -66,6 +66,10 @@ def test_a_call_says_what_the_protocol_wants_and_no_more(page: Page, post: Post)
     assert said == {"type": "call", "envelope": {**envelope, "body": {"input": {"text": "x"}}}}
 
 
+def test_a_large_message_of_a_page_that_has_a_token_is_read(page: Page) -> None:
+    assert page.evaluate("ask('desk.echo', {text: 'ü'.repeat(45_000)}).then(({text}) => text.length)") == 45_000
+
+
 def test_every_eighth_of_a_hundred_frames_is_acknowledged(page: Page) -> None:
     numbers = page.evaluate(
         "(async () => { const n = []; await stream('desk.count', {to: 100}, (e, d) => n.push(d.n)); return n; })()"

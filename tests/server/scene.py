@@ -96,7 +96,7 @@ class Scene:
         self.server = NodeServer(
             bus=self.bus,
             node=NodeFacts(name="here", node_id=self.identity.node_id, community="us", version="1"),
-            check=Authenticator(community="us"),
+            check=Authenticator(community="us", node_id=self.identity.node_id),
             identify=admission.identify,
             sign=self.identity.sign,
             limits=limits or ServerLimits(grace=0.2),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -12,10 +14,10 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from handrail.bus.codes import WIRE
-from handrail.bus.tokens.signatures import as_headers, sign_call
+from handrail.bus.tokens.signatures import Authenticator, as_headers, sign_call
 from handrail.core.canonical import canonical
 from handrail.core.errors import BusError
-from handrail.server.envelope import read_call
+from handrail.server.envelope import envelope_from, read_body
 from handrail.server.node import ServerLimits
 from tests.server.scene import CALL, Scene, ask, client, named, serving
 
@@ -194,6 +196,36 @@ async def test_a_signature_is_for_this_call_here_and_now(changed: dict[str, str]
     assert (said.status_code, said.json()["error"]) == (401, "invalid_signature")
 
 
+async def test_a_signed_call_cannot_be_shown_to_another_node() -> None:
+    """As a node would that was called, within the five minutes."""
+    scene, other = Scene(), Scene()
+    other.server = replace(other.server, check=Authenticator(community="us", node_id="ed25519:other"))
+    body = b'{"input": {}}'
+    facts: dict[str, Any] = {"capability": "test.say", "version": "1.0", "request_id": "r", "community": "us"}
+    fields = sign_call(scene.friend, **facts, body=body, to=scene.identity.node_id)
+    headers = {**as_headers(fields), "content-type": "application/json"}
+    async with serving(scene) as url, serving(other) as elsewhere, client(url) as http:
+        shown = await http.post(f"{elsewhere}{CALL}", content=body, headers=headers)
+        taken = await http.post(CALL, content=body, headers=headers)
+    assert (shown.json()["error"], taken.status_code) == ("invalid_signature", 200)
+    assert "another node" in shown.json()["message"] and other.works.runs == 0
+
+
+async def test_what_changes_something_is_signed_for_one_node() -> None:
+    scene, body = Scene(), b'{"input": {}}'
+    scene.works.go_on.set()
+    answers = []
+    async with serving(scene) as url, client(url) as http:
+        for number, to in enumerate(("", scene.identity.node_id)):
+            facts: dict[str, Any] = {"capability": "test.pay", "version": "1.0", "community": "us"}
+            facts["request_id"] = f"r{number}"
+            fields = sign_call(scene.friend, **facts, body=body, to=to)
+            headers = {**as_headers(fields), "content-type": "application/json"}
+            answers.append(await http.post(CALL, content=body, headers=headers))
+    assert [answer.status_code for answer in answers] == [401, 200]
+    assert scene.identity.node_id in answers[0].json()["message"] and scene.works.runs == 1
+
+
 async def test_the_body_is_signed_too() -> None:
     scene = Scene()
     async with serving(scene) as url, client(url) as http:
@@ -301,11 +333,13 @@ TEXT = st.text(st.characters(max_codepoint=255), max_size=20)
 def test_whatever_comes_is_read_or_refused(raw: bytes, fields: dict[str, str]) -> None:
     headers = Headers({"x-hearthnet-capability": "a.b", **{f"x-hearthnet-{k}": v for k, v in fields.items()}})
     try:
-        envelope, signed_bytes = read_call(headers, raw, max_size=1_000)
+        stated = envelope_from(headers)
+        assert stated is not None
+        envelope = read_body(stated, raw, max_size=1_000)
     except BusError as error:
         assert error.code == "bad_request"
     else:
-        assert (envelope.capability, signed_bytes) == ("a.b", raw)
+        assert (envelope.capability, envelope.body) == ("a.b", json.loads(raw))
 
 
 @pytest.mark.parametrize("field", ["request_id", "session_id", "version"])

@@ -25,26 +25,39 @@ MIB = 1024 * 1024
 CROWDED = ServerLimits(reading=MIB, grace=0.2)
 
 
-async def half_sent(url: str, size: int = MIB) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A stranger that has sent most of a request."""
+async def half_sent(url: str, size: int = MIB, token: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client that has sent most of a request; without a token, a stranger."""
     reader, writer = await opened(url)
-    writer.write(b"POST /bus/v1/call HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size)
+    said = f"Authorization: Bearer {token}\r\n".encode() if token else b""
+    head = b"POST /bus/v1/call HTTP/1.1\r\nHost: localhost\r\n%bContent-Length: %d\r\n\r\n"
+    writer.write(head % (said, size))
     writer.write(b"x" * (size - 1))
     return reader, writer
 
 
-async def test_strangers_cannot_fill_the_memory_with_requests_that_do_not_end() -> None:
+async def test_of_a_stranger_no_large_request_is_read() -> None:
+    scene = Scene(limits=ServerLimits(grace=0.2))
+    forged = scene.token_for("*").replace("hntoken://v1/", "hntoken://v1/x")
+    async with serving(scene) as url:
+        for token, status in (("", b"401"), (forged, b"400")):
+            reader, writer = await half_sent(url, 900_000, token)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 " + status) and b"connection: close" in head
+            writer.close()
+
+
+async def test_clients_cannot_fill_the_memory_with_requests_that_do_not_end() -> None:
     scene = Scene(limits=CROWDED)
     large = {"text": "x" * 700_000}
     async with serving(scene) as url, client(url, scene.token) as http:
-        strangers = [await half_sent(url, 900_000) for _ in range(2)]
-        heads = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader, _ in strangers]
+        clients = [await half_sent(url, 900_000, scene.token) for _ in range(2)]
+        heads = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader, _ in clients]
         [told], _ = await asyncio.wait(heads, return_when=asyncio.FIRST_COMPLETED, timeout=20)
         assert told.result().startswith(b"HTTP/1.1 503") and b"retry-after: 1" in told.result()
         said = await ask(http, "test.say", large)
         assert (said.status_code, said.json()["error"], said.headers["retry-after"]) == (503, "capacity_exceeded", "1")
         assert (await ask(http, "test.say")).status_code == 200  # a small one always gets in
-        for head, (_, writer) in zip(heads, strangers, strict=True):
+        for head, (_, writer) in zip(heads, clients, strict=True):
             head.cancel()
             writer.close()
         async with asyncio.timeout(20):

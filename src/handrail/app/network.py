@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,14 +74,16 @@ class NetworkNode:
     """Whether it has a page for people."""
     on_drain: Callable[[], None] = lambda: None
     """Called when it takes no more calls."""
+    session_holders: set[str] = field(default_factory=set)
+    """The ids of those who hold a token of this start."""
 
     @property
     def config(self) -> Config:
         return self.app.config
 
     def session_token(self, *capabilities: str) -> Secret:
-        """A token for whoever started the node, for everything or for some of it."""
-        _, text = issue(
+        """A token for whoever started the node, for everything or for some of it. Its holder is `at_machine`."""
+        token, text = issue(
             self.identity,
             self.tokens,
             Scope.of(capabilities or ("*",)),
@@ -89,7 +91,12 @@ class NetworkNode:
             ttl=SESSION_TTL,
             trust="trusted",
         )
+        self.session_holders.add(token.holder)
         return text
+
+    def at_machine(self, caller: Caller) -> bool:
+        """Whether a caller is the person who started this node. A token that is made of theirs is another one."""
+        return caller.id in self.session_holders
 
     def server(self) -> NodeServer:
         """What is served over HTTP."""
@@ -209,7 +216,11 @@ async def open_node(
             identity=identity,
             tokens=store,
             admission=admission,
-            authenticator=Authenticator(community=config.node.community),
+            authenticator=Authenticator(
+                community=config.node.community,
+                node_id=identity.node_id,
+                known=lambda node: node in config.node.trust or store.knows_holder(node),
+            ),
             models=models,
             offered=offered,
             link=link,
@@ -255,14 +266,14 @@ def _lasting(config: Config) -> tuple[NodeSettings, ServiceSettings]:
 
 
 def _link(config: Config, stack: AsyncExitStack) -> Link | None:
-    if config.node.nats is None:
+    node = config.node
+    if node.nats is None:
         return None
     from handrail.bus.nats.link import Link
     from handrail.bus.nats.tls import tls_options
 
-    node = config.node
     options = tls_options(node.nats_cert, node.nats_key, node.nats_ca)
-    link = Link(config.node.nats, name=f"handrail {node.name}", options=options)
+    link = Link(node.nats, name=f"handrail {node.name}", options=options)
     stack.push_async_callback(link.aclose)
     return link
 

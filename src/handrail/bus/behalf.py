@@ -20,11 +20,12 @@ from handrail.core.redact import Secret
 
 
 class Signing(NamedTuple):
-    """Who signs, and for which community the call is."""
+    """Who signs, and for which community the call is; and for which node, where that is known."""
 
     identity: Identity
     community: str
     clock: Clock
+    to: str = ""
 
 
 class Behalf(NamedTuple):

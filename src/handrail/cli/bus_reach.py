@@ -15,6 +15,7 @@ import click
 
 from handrail.bus.codes import WIRE
 from handrail.bus.port import Bus
+from handrail.cli.nats_option import nats_option
 from handrail.cli.setup import Setup, configured
 from handrail.cli.token_place import key_file
 from handrail.core.errors import BusError, UsageError
@@ -26,7 +27,7 @@ VARIABLE = "HANDRAIL_TOKEN"
 class Reach:
     setup: Setup
     at: str | None
-    nats: str | None
+    nats: tuple[str, ...]
     token_file: Path | None
 
     @property
@@ -47,13 +48,13 @@ class Reach:
         UsageError: What was asked of it was refused, or failed; with what to do.
         """
         try:
-            async with self._nats(self.nats) if self.nats is not None else self._http() as bus:
+            async with self._nats() if self.nats else self._http() as bus:
                 yield bus
         except BusError as error:
             raise UsageError(f"{error}{self._advice(error)}") from error
 
     @asynccontextmanager
-    async def _nats(self, url: str) -> AsyncIterator[Bus]:
+    async def _nats(self) -> AsyncIterator[Bus]:
         from handrail.bus.nats.bus import NatsBus
         from handrail.bus.nats.tls import tls_options
         from handrail.bus.tokens.identity import Identity
@@ -63,7 +64,7 @@ class Reach:
         identity = Identity.load_or_create(key_file(self.setup))
         node = self.setup.config.node
         options = tls_options(node.nats_cert, node.nats_key, node.nats_ca)
-        nats = NatsBus(url, community=node.community, token=self.token, identity=identity, options=options)
+        nats = NatsBus(self.nats, community=node.community, token=self.token, identity=identity, options=options)
         async with aclosing(nats) as bus:
             yield bus
 
@@ -92,7 +93,7 @@ class Reach:
         if error.details.get("problems"):
             return "; handrail bus list NAME --json shows what it takes"
         if error.code == "partition":
-            who = "handrail serve" if self.nats is None else "a NATS server"
+            who = "a NATS server" if self.nats else "handrail serve"
             return f"; see whether {who} runs there, or ask again later"
         again = WIRE[error.code].again if error.code in WIRE else "no"
         return "; ask again later" if again == "later" else ""
@@ -101,8 +102,10 @@ class Reach:
 def reaching(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say where the other nodes are, as a `Reach`."""
 
-    def with_reach(setup: Setup, at: str | None, nats: str | None, token_file: Path | None, **options: Any) -> None:
-        if at is not None and nats is not None:
+    def with_reach(
+        setup: Setup, at: str | None, nats: tuple[str, ...], token_file: Path | None, **options: Any
+    ) -> None:
+        if at is not None and nats:
             raise UsageError("--at is one node and --nats is all of them; take one")
         function(Reach(setup, at, nats, token_file), **options)
 
@@ -110,7 +113,7 @@ def reaching(function: Callable[..., None]) -> Callable[..., None]:
     path = click.Path(path_type=Path)
     for option in (
         click.option("--token-file", type=path, metavar="PATH", help=f"The file with the token. Default: ${VARIABLE}."),
-        click.option("--nats", metavar="URL", help="The nodes on this NATS server."),
+        nats_option("The nodes on this NATS server."),
         click.option("--at", metavar="URL", help="The node at this address. Default: that of [node] in handrail.toml."),
     ):
         with_reach = option(with_reach)

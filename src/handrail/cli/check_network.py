@@ -36,10 +36,11 @@ def check_network(config: Config, journal: Path, environ: Mapping[str, str] = os
     yield from _tokens(journal)
     for name, peer in node.peers.items():
         yield _key(f"peer {name}", peer.url, peer.token, environ)
-    if node.nats is not None and is_approved(config):
-        yield _nats(node.nats)
-    elif node.nats is not None:
+    if node.nats and not is_approved(config):
         yield Check("warn", "nats", "not looked for, because the configuration is not approved")
+    else:
+        for url in node.nats or ():
+            yield _nats(url)
     yield from _services(config.services, environ)
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ import click
 
 from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
+from handrail.cli.nats_option import nats_option
 from handrail.cli.setup import Chosen, Setup, configured, with_tools
 from handrail.cli.view import answer_json, tell
 from handrail.config.values import Config
@@ -45,7 +47,7 @@ _AGAIN = 1.0
     "--no-token", is_flag=True, help="Ask nobody for a token. Every program on this machine may call, and allow calls."
 )
 @click.option("--no-page", is_flag=True, help="Leave the page out, and whatever only it can do.")
-@click.option("--nats", metavar="URL", help="Also serve on this NATS server, and use what other nodes offer there.")
+@nats_option("Also serve on this NATS server, and use what other nodes offer there.")
 @click.option(
     "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
 )
@@ -57,7 +59,7 @@ def command(
     token_file: Path | None,
     no_token: bool,
     no_page: bool,
-    nats: str | None,
+    nats: tuple[str, ...],
     rules: tuple[str, ...],
     tools: tuple[str, ...],
 ) -> None:
@@ -73,14 +75,14 @@ def command(
     asyncio.run(_serve(setup, Chosen(None, tools, rules), token_file))
 
 
-def node_settings(config: Config, listen: str | None, nats: str | None, *, no_token: bool = False) -> Config:
+def node_settings(config: Config, listen: str | None, nats: Sequence[str] = (), *, no_token: bool = False) -> Config:
     """The configuration with what was said on the command line."""
     node = config.node
     if listen is not None:
         host, port = address(listen)
         node = replace(node, host=host, port=port)
-    if nats is not None:
-        node = replace(node, nats=nats)
+    if nats:
+        node = replace(node, nats=tuple(nats))
     return replace(config, node=replace(node, token_required=False) if no_token else node)
 
 

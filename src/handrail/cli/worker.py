@@ -10,6 +10,7 @@ import click
 
 from handrail.cli.consent import person_here
 from handrail.cli.groups import examples
+from handrail.cli.nats_option import nats_option
 from handrail.cli.serve import node_settings
 from handrail.cli.setup import Chosen, Setup, configured, with_tools
 from handrail.cli.view import answer_json, tell
@@ -22,13 +23,13 @@ from handrail.cli.view import answer_json, tell
         "handrail worker                          what [node] and [services] of handrail.toml say",
     ),
 )
-@click.option("--nats", metavar="URL", help="The NATS server. Default: [node] nats.")
+@nats_option("The NATS server. Default: [node] nats.")
 @click.option(
     "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
 )
 @with_tools
 @configured
-def command(setup: Setup, nats: str | None, rules: tuple[str, ...], tools: tuple[str, ...]) -> None:
+def command(setup: Setup, nats: tuple[str, ...], rules: tuple[str, ...], tools: tuple[str, ...]) -> None:
     """Serve these tools to the nodes on a NATS server.
 
     The services of the configuration are served too, to the nodes of its community. Several workers that offer the

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from handrail.bus.nats.client import split_addresses
 from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kind, Kinds, stated
 from handrail.config.text import path_of, secret_variable
 from handrail.tools.files.table import Place, Table
@@ -72,8 +73,8 @@ class NodeSettings:
     token_required: bool = True
     tools: tuple[str, ...] | None = None
     """Which tools others may be given, by names or patterns; None is all."""
-    nats: str | None = None
-    """Where the NATS server is, as `nats://127.0.0.1:4222`."""
+    nats: tuple[str, ...] | None = None
+    """Where the NATS servers are, as `nats://127.0.0.1:4222`: one of them is used, and another when it is lost."""
     nats_cert: Path | None = None
     """The file of the certificate that is shown there, for a server that asks for one."""
     nats_key: Path | None = None
@@ -191,6 +192,17 @@ def _port(facts: Table, key: str) -> int | None:
     return port
 
 
+def _addresses(facts: Table, key: str) -> tuple[str, ...] | None:
+    """One address, several with commas between them, or a list."""
+    if isinstance(facts.values.get(key), list):
+        found = facts.texts(key)
+        if not found:
+            raise facts.error(key, "is empty; name a server, or leave it out")
+        return found
+    text = facts.text(key)
+    return None if text is None else split_addresses(text)
+
+
 _NAMED = Kind("text", _name)
 NODE: Kinds = {
     "name": _NAMED,
@@ -202,7 +214,7 @@ NODE: Kinds = {
     "origins": TEXTS,
     "token_required": FLAG,
     "tools": TEXTS,
-    "nats": TEXT,
+    "nats": Kind("text", _addresses),
     "nats_cert": TEXT,
     "nats_key": TEXT,
     "nats_ca": TEXT,

@@ -48,6 +48,6 @@ async def open_desk_node(
         alone = is_loopback(config.node.host) and config.node.token_required
         desk = Desk(node.app, asking, by=person.by, settings_writable=alone, node_id=node.identity.node_id)
         await stack.enter_async_context(desk)
-        service = DeskService(desk, Views(desk, node))
+        service = DeskService(desk, node.at_machine, Views(desk, node))
         node.bus.register_service(service)
         yield replace(node, page=True, on_drain=service.end)

@@ -17,13 +17,17 @@ from msgspec import Struct
 
 from handrail.core.errors import UsageError
 from handrail.core.timeouts import time_limit
-from handrail.http.room import Place, Room
+from handrail.http.room import SMALL, Place, Room
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+RefusalOfLarge = Callable[[Scope], Awaitable[App | None]]
+"""What answers a request in place of reading its large body; None lets it be read."""
 
 
 class Refuse(Protocol):
@@ -169,14 +173,25 @@ class Bounded:
     """Reads a body within its time and size, and only then passes the request on."""
 
     def __init__(
-        self, app: App, *, size: int, seconds: float, room: Room | None = None, refuse: Refuse | None = None
+        self,
+        app: App,
+        *,
+        size: int,
+        seconds: float,
+        room: Room | None = None,
+        refuse: Refuse | None = None,
+        refusal_of_large: RefusalOfLarge | None = None,
     ) -> None:
-        """`room` is for the bodies of all requests that are being read."""
+        """`room` is for the bodies of all requests that are being read.
+
+        `refusal_of_large` is asked once a body turns out to be larger than `SMALL`, before more of it is read.
+        """
         self._app = app
         self._size = size
         self._seconds = seconds
         self._room = room
         self._refuse = refuse or refuse_in_words
+        self._refusal_of_large = refusal_of_large
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -188,7 +203,7 @@ class Bounded:
         place = None if self._room is None else self._room.place()
         try:
             async with time_limit(self._seconds):
-                found = await self._read(receive, place)
+                found = await self._read(scope, receive, place)
         except TimeoutError:
             why = f"the request did not arrive within {self._seconds:g} seconds"
             return await self._refuse(send, 408, why, _CLOSE)
@@ -197,12 +212,15 @@ class Bounded:
                 place.leave()
         if isinstance(found, bytes):
             return await self._app(scope, _again(found, receive), send)
+        if isinstance(found, tuple):
+            return await self._turn_away(receive, send, *found)
         if found is not None:
-            await self._turn_away(receive, send, *found)
+            await found(scope, receive, send)
 
-    async def _read(self, receive: Receive, place: Place | None) -> bytes | _Refusal | None:
+    async def _read(self, scope: Scope, receive: Receive, place: Place | None) -> bytes | _Refusal | App | None:
         """The body, or why it is refused; None when the client went away before it had asked for anything."""
         body = bytearray()
+        small = True
         while True:
             message = await receive()
             if message["type"] != "http.request":
@@ -210,6 +228,11 @@ class Bounded:
             body += message.get("body", b"")
             if len(body) > self._size:
                 return self._too_large
+            if small and len(body) > SMALL:
+                small = False
+                refusal = await self._refusal_of_large(scope) if self._refusal_of_large is not None else None
+                if refusal is not None:
+                    return refusal
             if place is not None and not place.hold(len(body)):
                 return 503, "too many large requests are being read; ask again in a moment", _AGAIN
             if not message.get("more_body", False):

@@ -19,8 +19,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from handrail.core.timeouts import time_limit
 from handrail.http.guard import App
+from handrail.http.strict import StrictConnection
 
 _MOMENT = 0.005
+_HEAD = 64 * 1024
+"""Bytes of a request's head."""
 
 
 @contextlib.contextmanager
@@ -57,7 +60,7 @@ def config(
         "access_log": False,
         "server_header": False,
         "limit_concurrency": connections,
-        "h11_max_incomplete_event_size": 64 * 1024,
+        "h11_max_incomplete_event_size": _HEAD,
         "timeout_keep_alive": 75,
         "timeout_graceful_shutdown": grace,
         **more,
@@ -162,11 +165,17 @@ class Taken(asyncio.Protocol):
 
 
 class Patient(Taken, H11Protocol):
-    """Gives a request so long to say what it wants, and takes no more connections than it can bear."""
+    """Gives a request so long to say what it wants, and takes no more connections than it can bear. It refuses requests
+    that a proxy before it could read in another way."""
 
     seconds: float
     most: int
+    conn: StrictConnection
     _until: asyncio.TimerHandle | None = None
+
+    def __init__(self, config: uvicorn.Config, *args: Any, **options: Any) -> None:
+        super().__init__(config, *args, **options)
+        self.conn = StrictConnection(h11.SERVER, config.h11_max_incomplete_event_size or _HEAD)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -184,6 +193,11 @@ class Patient(Taken, H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._disarm()
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # an answer has begun, and stays half an answer
+            return self.transport.close()
+        return super().send_400_response(f"{msg[:-1]}: {self.conn.refusal}" if self.conn.refusal else msg)
 
     def _arm(self) -> None:
         if self._until is None:

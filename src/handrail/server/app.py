@@ -27,6 +27,7 @@ from handrail.server.looking import OPEN, look, looks
 from handrail.server.negotiate import JSON, accepted
 from handrail.server.node import NodeServer
 from handrail.server.page import Page, page_files
+from handrail.server.strangers import refusal_of_large_body
 from handrail.server.turnstile import Crowded, Turnstile
 from handrail.server.websocket import websocket_call
 
@@ -43,7 +44,8 @@ _HEADERS = (
     *(
         f"x-hearthnet-{name}"
         for name in (
-            *("capability", "capability-version", "request-id", "from", "community", "timestamp", "signature"),
+            *("capability", "capability-version", "request-id", "from", "community", "timestamp"),
+            *("to", "signature"),
             *("token", "timeout-ms", "depth", "within", "session-id", "schema-hash", "attempt"),
         )
     ),
@@ -83,7 +85,14 @@ def build(
             Middleware(cast(Any, Turnstile), life=server.life),
             *([Middleware(cast(Any, Page), files=page_files())] if server.page else ()),
             *(pages if server.origins else ()),
-            Middleware(cast(Any, Bounded), size=limits.body, seconds=limits.body_seconds, room=room, refuse=refuse),
+            Middleware(
+                cast(Any, Bounded),
+                size=limits.body,
+                seconds=limits.body_seconds,
+                room=room,
+                refuse=refuse,
+                refusal_of_large=partial(refusal_of_large_body, server),
+            ),
         ],
         exception_handlers={BusError: _bus_error, HTTPException: _http_error},
     )

@@ -8,11 +8,13 @@ import hashlib
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from handrail.bus.port import Calling
+from handrail.bus.request import Caller
 from handrail.core.canonical import canonical
 from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import new_id
@@ -20,7 +22,7 @@ from handrail.core.redact import Secret
 from handrail.server.again import may_run_again
 from handrail.server.answers import answer
 from handrail.server.door import caller_of
-from handrail.server.envelope import Envelope, read_call, single
+from handrail.server.envelope import Envelope, envelope_from, read_body, read_call, single
 from handrail.server.negotiate import ENVELOPE, JSON, SSE, accepted, require_json
 from handrail.server.replay import Key, Reader
 from handrail.server.sse import REQUEST_ID, EventStream
@@ -40,8 +42,7 @@ async def call(server: NodeServer, request: Request) -> ASGIApp:
     """
     form = accepted(request.headers, JSON, SSE)
     whole = require_json(request.headers, JSON, ENVELOPE) == ENVELOPE
-    envelope, signed = read_call(request.headers, await request.body(), max_size=server.limits.body, whole=whole)
-    caller, token = caller_of(server, request.headers, envelope, signed)
+    envelope, caller, token = _read(server, request.headers, await request.body(), whole=whole)
     same_community(server, envelope)
     call_id = envelope.request_id or new_id("call")
     how = envelope.how(caller, token, call_id, server.limits.timeout)
@@ -52,6 +53,16 @@ async def call(server: NodeServer, request: Request) -> ASGIApp:
             await still_good(server, how)
         return EventStream(_reader(server, envelope, how, key, after), keep_alive=server.limits.keep_alive)
     return await _whole(server, envelope, how, key, request)
+
+
+def _read(server: NodeServer, headers: Headers, raw: bytes, *, whole: bool) -> tuple[Envelope, Caller, Secret | None]:
+    """The call, and who makes it. Where the headers say who that is, nobody else's body is parsed."""
+    stated = None if whole else envelope_from(headers)
+    if stated is None:
+        envelope, signed = read_call(raw, max_size=server.limits.body)
+        return envelope, *caller_of(server, headers, envelope, signed)
+    caller, token = caller_of(server, headers, stated, raw)
+    return read_body(stated, raw, max_size=server.limits.body), caller, token
 
 
 async def _whole(server: NodeServer, envelope: Envelope, how: Calling, key: Key, request: Request) -> Response:

@@ -10,7 +10,8 @@ from handrail.bus.request import NOBODY, Caller
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
-from handrail.server.envelope import PREFIX, Envelope, single
+from handrail.server.again import may_run_again
+from handrail.server.envelope import LOOK, PREFIX, Envelope, single
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -76,4 +77,12 @@ def _signer(server: NodeServer, envelope: Envelope | None, signed: bytes) -> Cal
         return None
     if server.check is None:
         raise BusError("invalid_signature", "this node takes no signatures; send a token", outcome="forbidden")
-    return server.check.authenticate(envelope.fields(), signed)
+    signer = server.check.authenticate(envelope.fields(), signed)
+    if not envelope.to and envelope.capability != LOOK and not may_run_again(server.bus, envelope):
+        raise BusError(
+            "invalid_signature",
+            "a call that changes something is signed for one node, so that no other can be shown it; sign `to`,"
+            f" {server.node.node_id}",
+            outcome="forbidden",
+        )
+    return signer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from handrail.bus.port import Calling
 from handrail.bus.request import Caller
@@ -45,6 +46,8 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     sender: Text = msgspec.field(name="from", default="")
     community: Text = ""
     timestamp: Text = ""
+    to: Text = ""
+    """The id of the node that the signature is for."""
     signature: Text = ""
     token: Annotated[str, Meta(max_length=8_192)] = ""
     timeout_ms: Milliseconds | None = None
@@ -65,6 +68,7 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
             "from": self.sender,
             "community": self.community,
             "timestamp": self.timestamp,
+            **({"to": self.to} if self.to else {}),
             "signature": self.signature,
         }
 
@@ -83,22 +87,33 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         )
 
 
-def read_call(headers: Headers, raw: bytes, *, max_size: int, whole: bool = False) -> tuple[Envelope, bytes]:
-    """A call, and the bytes of its body as they were signed. `whole` says that nothing stands in headers.
+def read_call(raw: bytes, *, max_size: int) -> tuple[Envelope, bytes]:
+    """A call all of whose fields stand in one JSON object, and the bytes of its body as they are signed.
 
     Raises:
         BusError: It cannot be read (`bad_request`).
     """
+    envelope = envelope_of(_object(raw, max_size))
+    return envelope, canonical(envelope.body)
+
+
+def read_body(envelope: Envelope, raw: bytes, *, max_size: int) -> Envelope:
+    """A call whose fields stand in headers, with its body.
+
+    Raises:
+        BusError: It cannot be read (`bad_request`).
+    """
+    return replace(envelope, body=_object(raw, max_size))
+
+
+def _object(raw: bytes, max_size: int) -> dict[str, Any]:
     try:
         said = parse(raw, max_size=max_size)
     except JSONTextError as error:
         raise BusError("bad_request", f"the request is not JSON: {error}") from error
     if not isinstance(said, dict):
         raise BusError("bad_request", f"the request is a JSON object, not {kind_of(said)}")
-    if NAME in headers and not whole:
-        return envelope_of({**_from_headers(headers), "body": said}), raw
-    envelope = envelope_of(said)
-    return envelope, canonical(envelope.body)
+    return said
 
 
 def envelope_of(said: Any) -> Envelope:
@@ -112,7 +127,7 @@ def envelope_of(said: Any) -> Envelope:
 
 
 def envelope_from(headers: Headers) -> Envelope | None:
-    """The envelope of a request that has no body; None if it says nothing of itself.
+    """The envelope of a request, without its body; None if its headers say nothing of a call.
 
     Raises:
         BusError: It cannot be read (`bad_request`).
@@ -144,6 +159,7 @@ _HEADERS = {
     "from": f"{PREFIX}From",
     "community": f"{PREFIX}Community",
     "timestamp": f"{PREFIX}Timestamp",
+    "to": f"{PREFIX}To",
     "signature": f"{PREFIX}Signature",
     "attempt": f"{PREFIX}Attempt",
     "timeout_ms": f"{PREFIX}Timeout-Ms",

@@ -109,7 +109,8 @@ class NodeServer:
     check: Check | None = None
     """None takes no signatures: who brings one is refused."""
     identify: Identify | None = None
-    """None knows no tokens beside what the bus admits, so that nobody but `trusted` callers may look."""
+    """None knows no tokens beside what the bus admits, so that nobody but `trusted` callers may look, and large bodies
+    are read only where no token is required."""
     token_required: bool = True
     """False trusts everybody who can reach the socket; only for loopback."""
     hosts: tuple[str, ...] = ()

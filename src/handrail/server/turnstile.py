@@ -22,7 +22,7 @@ class Crowded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and self._crowded():
             error = BusError("capacity_exceeded", "the node has no room", retry_after_ms=AGAIN_MS)
-            return await turned_away(error, scope, receive, send)
+            return await turned_away(error, 503, scope, receive, send)
         return await self._app(scope, receive, send)
 
 
@@ -41,18 +41,19 @@ class Turnstile:
         try:
             self._life.check()
         except BusError as error:
-            return await turned_away(error, scope, receive, send)
+            return await turned_away(error, 503, scope, receive, send)
         with self._life.request():
             if scope["type"] == "http":
                 receive = or_over(receive, self._life.over)
             return await self._app(scope, receive, send)
 
 
-async def turned_away(error: BusError, scope: Scope, receive: Receive, send: Send) -> None:
-    """Say no with 503, to a socket too: before it is opened it is a request like others."""
+async def turned_away(error: BusError, status: int | None, scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a request, and a socket too: before it is opened it is a request like others. No status is that of the
+    error."""
     if scope["type"] == "websocket":
         await receive()
-        return await refused(error, 503)(scope, receive, send)
+        return await refused(error, status)(scope, receive, send)
     # Who still sends then is cut off: else it could go on, and nobody reads it.
     headers = {} if await read_off(receive) else {"connection": "close"}
-    return await refused(error, 503, headers)(scope, receive, send)
+    return await refused(error, status, headers)(scope, receive, send)

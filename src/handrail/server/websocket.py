@@ -6,6 +6,7 @@ called here. Who may come in at all (names, pages, numbers) is looked at before.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from handrail.bus.port import Calling
@@ -22,6 +23,7 @@ from handrail.server.door import caller_of
 from handrail.server.envelope import Envelope, envelope_of
 from handrail.server.messages import BadFrame, First, Resume, first
 from handrail.server.replay import Key, Reader
+from handrail.server.strangers import admit_large_messages, identify_sender
 from handrail.server.talk import POLICY, Gone, Talk, Wire
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ async def websocket_call(websocket: WebSocket, server: NodeServer) -> None:
     if SUBPROTOCOL not in websocket.scope["subprotocols"]:
         await websocket.send_denial_response(_other_protocol())
         return
+    await admit_large_messages(server, websocket)
     await websocket.accept(subprotocol=SUBPROTOCOL)
     wire = Wire(websocket)
     try:
@@ -63,7 +66,8 @@ async def _begun(websocket: WebSocket, server: NodeServer, wire: Wire) -> Reader
             after = asked.after
             return await _resumed(websocket, server, asked)
         envelope = _envelope(asked.envelope, asked.signature)
-        return _started(server, envelope, *_who(websocket, server, envelope))
+        caller, token = await _identified(websocket, server, envelope)
+        return _started(server, envelope, caller, token)
     except BadFrame as bad:
         await wire.error(bad.error, after + 1)
         await wire.close(bad.code)
@@ -87,7 +91,7 @@ async def _resumed(websocket: WebSocket, server: NodeServer, asked: Resume) -> R
     envelope = None
     if asked.envelope is not None:
         envelope = _envelope({**asked.envelope, "request_id": asked.request_id, "attempt": 2}, asked.signature)
-    caller, token = _who(websocket, server, envelope)
+    caller, token = await _identified(websocket, server, envelope)
     running = server.replay.find(Key.of(caller, token, asked.request_id))
     if running is not None:
         await still_good(server, Calling(caller=caller, token=token))
@@ -108,6 +112,16 @@ def _started(server: NodeServer, envelope: Envelope, caller: Caller, token: Secr
         key, lambda: server.bus.stream(*called, interactive=envelope.interactive, **how), asked_for(envelope)
     )
     return running.reader()
+
+
+async def _identified(
+    websocket: WebSocket, server: NodeServer, envelope: Envelope | None
+) -> tuple[Caller, Secret | None]:
+    """Who calls. Once the node knows them, the messages that follow may be large; what they may is said by the bus."""
+    caller, token = _who(websocket, server, envelope)
+    with contextlib.suppress(BusError):
+        await identify_sender(server, websocket, caller, token)
+    return caller, token
 
 
 def _who(websocket: WebSocket, server: NodeServer, envelope: Envelope | None) -> tuple[Caller, Secret | None]:

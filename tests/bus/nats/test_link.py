@@ -128,3 +128,65 @@ async def test_a_connection_is_closed_also_where_the_client_fails_to_close_it(mo
         for task in left:  # which nobody ends where the closing failed
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+@pytest.mark.parametrize("effects", [False, True])
+async def test_a_call_in_the_instant_in_which_its_server_is_lost_is_made_over_another(effects: bool) -> None:
+    one_after_the_other = {"dont_randomize": True}
+    with nats_server() as first, nats_server() as second:
+        servers = [first.url, second.url]
+        async with (
+            asyncio.timeout(PATIENCE),
+            CapabilityBus(admission=Welcome()) as bus,
+            Link(servers, pace=QUICK, options=one_after_the_other) as link,
+            NatsDoor(bus, link, community=HOME) as door,
+            Link(servers, pace=QUICK, options=one_after_the_other) as ours,
+        ):
+            bus.register(CapabilityDescriptor(name="test.echo", side_effects=effects), echo)
+            await door.refresh()
+            caller = NatsBus(ours, community=HOME)
+            assert (await caller.call("test.echo", (1, 0), {"input": {"n": 1}}))["output"] == {"n": 1}
+            first.kill()
+            while ours.is_up:  # noqa: ASYNC110  # the very step in which it is lost, before anybody is told
+                await asyncio.sleep(0)
+            answer = await caller.call("test.echo", (1, 0), {"input": {"n": 2}}, timeout_seconds=PATIENCE)
+            await caller.aclose()
+
+    assert answer["output"] == {"n": 2}
+
+
+async def test_calls_all_the_while_a_server_is_lost_are_answered_over_the_other() -> None:
+    with nats_server() as first, nats_server() as second:
+        servers = [first.url, second.url]
+        one_after_the_other = {"dont_randomize": True}
+        async with (
+            asyncio.timeout(PATIENCE),
+            CapabilityBus(admission=Welcome()) as bus,
+            Link(servers, pace=QUICK, options=one_after_the_other) as link,
+            NatsDoor(bus, link, community=HOME) as door,
+            Link(servers, pace=QUICK, options=one_after_the_other) as ours,
+        ):
+            bus.register(CapabilityDescriptor(name="test.echo", max_concurrent=64), echo)
+            await door.refresh()
+            caller = NatsBus(ours, community=HOME)
+            back = asyncio.Event()
+
+            async def ask(number: int) -> int:
+                count = 0
+                while not back.is_set():
+                    said = await caller.call("test.echo", (1, 0), {"input": {"n": number}}, timeout_seconds=PATIENCE)
+                    assert said["output"] == {"n": number}
+                    count += 1
+                return count
+
+            asking = [asyncio.create_task(ask(number)) for number in range(8)]
+            await caller.call("test.echo", (1, 0), {"input": {}})
+            first.kill()
+            await until(lambda: not ours.is_up)
+            await until(lambda: ours.is_up and link.is_up)
+            await caller.call("test.echo", (1, 0), {"input": {}}, timeout_seconds=PATIENCE)
+            back.set()
+            counts = await asyncio.gather(*asking)
+            await caller.aclose()
+
+    assert all(counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from starlette.datastructures import Headers
 
 from handrail.bus.request import NOBODY
 from handrail.bus.tokens.signatures import (
+    STRANGERS,
     WINDOW,
     Authenticator,
     ReplayMemory,
@@ -20,7 +22,7 @@ from handrail.bus.tokens.signatures import (
     written_time,
 )
 from handrail.core.errors import BusError
-from handrail.server.envelope import read_call
+from handrail.server.envelope import envelope_from
 from handrail.testing.clock import FixedClock
 from tests.bus.tokens.people import ADA, EVE
 
@@ -58,10 +60,9 @@ def test_a_call_that_is_not_signed_is_from_nobody() -> None:
 def test_the_fields_travel_as_headers_and_a_door_reads_them_as_they_were() -> None:
     fields = signed(FixedClock())
     sent = {name.lower(): value for name, value in as_headers(fields).items()}
-    envelope, body = read_call(Headers(sent), BODY, max_size=1_000)
+    envelope = envelope_from(Headers(sent))
 
-    assert envelope.fields() == fields
-    assert body == BODY
+    assert envelope is not None and envelope.fields() == fields
 
 
 @pytest.mark.parametrize(
@@ -174,3 +175,37 @@ def test_what_is_no_time_in_utc_is_none(text: str) -> None:
 
 def test_a_time_without_fractions_is_read() -> None:
     assert read_time("1970-01-01T00:00:01Z") == 1000
+
+
+# ── for which node, and strangers ────────────────────────────────────────────────────────
+
+
+def test_a_call_that_is_signed_for_one_node_is_taken_by_no_other() -> None:
+    clock = FixedClock()
+    fields = signed(clock, to=EVE.node_id)
+
+    assert "another node" in refusal(door(clock, node_id=ADA.node_id), fields)
+    assert "does not fit" in refusal(door(clock, node_id=ADA.node_id), {**fields, "to": ADA.node_id})
+    assert "does not fit" in refusal(door(clock, node_id=ADA.node_id), {**fields, "to": ""})
+    assert door(clock, node_id=EVE.node_id).authenticate(fields, BODY).id == ADA.node_id
+
+
+@pytest.mark.parametrize("to", [7, None, "x" * 300])
+def test_a_node_that_is_none_is_refused(to: Any) -> None:
+    clock = FixedClock()
+
+    refusal(door(clock, node_id=ADA.node_id), {**signed(clock), "to": to})
+
+
+def test_strangers_that_date_their_calls_ahead_keep_no_known_node_out() -> None:
+    clock, ahead = FixedClock(), FixedClock()
+    ahead.advance(WINDOW - 1)
+    at_door = Authenticator(community="home", clock=clock, known=lambda node: node == ADA.node_id)
+    at_door.authenticate(signed(clock, request_id="before"), BODY)
+    facts = {"capability": "rag.query", "version": "1.0", "community": "home", "body": BODY}
+    with suppress(BusError):  # that is how full it is
+        for number in range(STRANGERS + 10):
+            at_door.authenticate(sign_call(EVE, **facts, request_id=str(number), clock=ahead), BODY)  # type: ignore[arg-type]
+
+    assert at_door.authenticate(signed(clock), BODY).id == ADA.node_id
+    assert "seen before" in refusal(at_door, signed(clock, request_id="before"))  # and it forgets nothing

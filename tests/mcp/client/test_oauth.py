@@ -340,6 +340,57 @@ async def test_a_name_is_where_it_leads(server: str, host: str, fine: bool) -> N
         assert fine
 
 
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888"])
+async def test_a_name_that_leads_elsewhere_after_it_was_checked_is_not_asked_there(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of the outside world whose authorization server has another address at each look (DNS rebinding)."""
+    looked: list[str] = []
+
+    async def look_up(host: str, *_: Any, **__: Any) -> Any:
+        looked.append(host)
+        found = address if looked.count(host) == 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (found, 0))]
+
+    asked: list[tuple[str, str, str | None]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append((request.url.host, request.headers["host"], request.extensions.get("sni_hostname")))
+        place = 'Bearer resource_metadata="https://auth.example/meta"'
+        return httpx2.Response(401, headers={"WWW-Authenticate": place}) if len(asked) == 1 else httpx2.Response(404)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
+    endpoint = Http(url="https://192.0.78.1/mcp", oauth=OAuth())
+    transport = httpx2.MockTransport(answer)
+    async with httpx2.AsyncClient(auth=authorised(endpoint, sign_in(tmp_path)), transport=transport) as client:
+        with pytest.raises(SignInFailed):
+            await client.get(endpoint.url)
+
+    assert asked[1] == (address, "auth.example", "auth.example")
+    assert all(host in (address, "192.0.78.1") for host, _, _ in asked)
+
+
+async def test_where_a_proxy_connects_it_looks_names_up_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look_up(host: str, *_: Any, **__: Any) -> Any:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 0))]
+
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.host)
+        place = 'Bearer resource_metadata="https://auth.example/meta"'
+        return httpx2.Response(401, headers={"WWW-Authenticate": place}) if len(asked) == 1 else httpx2.Response(404)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
+    endpoint = Http(url="https://192.0.78.1/mcp", oauth=OAuth(), proxy="http://proxy.example:3128")
+    transport = httpx2.MockTransport(answer)
+    async with httpx2.AsyncClient(auth=authorised(endpoint, sign_in(tmp_path)), transport=transport) as client:
+        with pytest.raises(SignInFailed):
+            await client.get(endpoint.url)
+
+    assert asked[1] == "auth.example"
+
+
 async def test_a_server_in_the_clear_describes_itself_and_is_sent_no_secret() -> None:
     places = Places("10.0.0.1")
     await places.check("http", "10.0.0.1", secret=False)

@@ -216,11 +216,14 @@ NO_JSON = [
 ]
 
 
+AS_JSON = {"content-type": "application/json"}
+
+
 async def test_what_is_no_json_is_refused_in_the_form_of_the_api() -> None:
     async with scene(ScriptedModel()) as there, there.http() as client:
         for path in BODIES:
             for body in NO_JSON:
-                answer = await client.post(path, content=body)
+                answer = await client.post(path, content=body, headers=AS_JSON)
                 assert answer.status_code == 400, body[:20]
                 assert answer.json()["error"]["type"] == "invalid_request_error"
 
@@ -228,7 +231,7 @@ async def test_what_is_no_json_is_refused_in_the_form_of_the_api() -> None:
 @BOTH
 async def test_a_body_that_is_too_long_is_refused(path: str) -> None:
     async with scene(ScriptedModel(), bounds=GatewayLimits(body=100)) as there, there.http() as client:
-        answer = await client.post(path, content=json.dumps({**BODIES[path], "user": "x" * 200}))
+        answer = await client.post(path, json={**BODIES[path], "user": "x" * 200})
 
     assert answer.status_code == 413
 
@@ -288,6 +291,7 @@ async def test_a_client_that_takes_nothing_is_given_up() -> None:
     model = Endless()
     body = json.dumps({**CHAT, "stream": True}).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer bob\r\ncontent-length: {len(body)}"
+    head += "\r\ncontent-type: application/json"
     async with scene(model, bounds=GatewayLimits(write_seconds=0.1)) as there:
         port = int(there.url.rpartition(":")[2])
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)

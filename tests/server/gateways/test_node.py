@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from starlette.requests import Request
@@ -173,3 +174,52 @@ async def test_when_the_node_ends_an_answer_on_its_way_is_ended_and_its_client_t
                 async for _ in stream:
                     pass
             await model.dropped.wait()
+
+
+@asynccontextmanager
+async def open_node(model: Model) -> AsyncIterator[Served]:
+    """A node that asks nobody on this machine for a token, with the gateways."""
+    servers: list[NodeServer] = []
+
+    async def who(request: Request) -> tuple[Caller, Secret | None]:
+        return caller_of(servers[0], request.headers)
+
+    async with CapabilityBus() as bus, Executor([post]) as executor:
+        routes = gateway_of(model, executor, caller_of=who).routes()
+        servers.append(NodeServer(bus=bus, gateways=routes, token_required=False, limits=ServerLimits(grace=0.1)))
+        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(serve(servers[0], ready=address.set_result))
+        try:
+            yield Served(await address)
+        finally:
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+
+FORMS = ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data", None]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize("form", FORMS)
+async def test_what_a_foreign_page_can_send_without_being_asked_runs_nothing(path: str, form: str | None) -> None:
+    """A browser sends these types from any page to any address, and asks for leave only for others."""
+    model = ScriptedModel([call("post", words="hello"), finished("tool_calls")], [text("Posted."), finished()])
+    asked = json.dumps({"model": "m", "max_tokens": 10, "messages": HELLO})
+    async with open_node(model) as there, httpx2.AsyncClient(base_url=there.url) as http:
+        for origin in ({}, {"origin": "http://localhost:1"}, {"origin": "https://evil.example"}):
+            headers = {**origin, **({} if form is None else {"content-type": form})}
+            said = await http.post(path, content=asked, headers=headers)
+            assert said.status_code == (403 if "evil" in str(origin) else 415)
+        preflight = {"origin": "http://localhost:1", "access-control-request-method": "POST"}
+        leave = await http.options(path, headers={**preflight, "access-control-request-headers": "content-type"})
+    assert "access-control-allow-origin" not in leave.headers
+    assert model.requests == []
+
+
+async def test_json_by_any_spelling_of_its_type_is_taken() -> None:
+    model = ScriptedModel([text("Hello."), finished()], [text("Hello."), finished()])
+    asked = json.dumps({"model": "m", "messages": HELLO})
+    async with open_node(model) as there, httpx2.AsyncClient(base_url=there.url) as http:
+        for form in ("application/json", "Application/JSON; charset=utf-8"):
+            assert (await http.post("/v1/chat/completions", content=asked, headers={"content-type": form})).is_success

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from pathlib import Path
 
+import httpx2
 import pytest
+from starlette.requests import Request
 
+from handrail.bus.request import Caller
+from handrail.core.context import Principal
 from handrail.core.errors import JournalError
 from handrail.core.events import Recorded, RunFinished
+from handrail.core.redact import Secret
+from handrail.proof.journal import SqliteJournal
 from handrail.server.gateways.gateway import GatewayLimits
 from handrail.server.gateways.repeats import Answer, Repeats
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, text
-from tests.server.gateways.scene import finished, scene
+from tests.server.gateways.scene import Held, finished, scene
 from tests.server.gateways.test_repeats import ALLOWED, CHAT, FIRST, SECOND, Posting, Wall, Watched, abandon
 
 
@@ -106,3 +114,110 @@ async def test_an_answer_that_ended_while_nobody_waited_is_not_held_until_it_wou
         again = await client.post("/v1/chat/completions", json=CHAT, headers=key)
 
     assert "Posted." in again.text and wall.words == ["hi"]
+
+
+# ── rights, and room ─────────────────────────────────────────────────────────────────────
+
+
+RIGHTS = {"wide": None, "narrow": ("llm.chat@2.0",), "same as narrow": ("llm.chat@2.0", "llm.chat@2.0")}
+
+
+async def ada(request: Request) -> tuple[Caller, Secret | None]:
+    """Ada, with one of three tokens."""
+    said = request.headers["authorization"].removeprefix("Bearer ")
+    return Caller(principal=Principal("ada", RIGHTS[said]), trust="member"), Secret(said)
+
+
+async def test_two_tokens_of_one_principal_share_an_answer_only_if_they_are_for_the_same() -> None:
+    key, path, model = {"idempotency-key": "k-1"}, "/v1/chat/completions", ScriptedModel([text("Secret."), finished()])
+    async with (
+        scene(model, caller_of=ada) as there,
+        there.http("wide") as wide,
+        there.http("narrow") as narrow,
+    ):
+        first = await wide.post(path, json=CHAT, headers=key)
+        other = await narrow.post(path, json=CHAT, headers=key)
+
+    assert first.status_code == 200 and "Secret." in first.text
+    assert other.status_code == 422 and "Secret." not in other.text
+    assert len(model.requests) == 1  # it was not run a second time either
+
+
+async def test_a_token_that_was_renewed_finds_the_answer_of_the_one_before() -> None:
+    key, path, model = {"idempotency-key": "k-1"}, "/v1/chat/completions", ScriptedModel([text("Hello."), finished()])
+    async with (
+        scene(model, caller_of=ada) as there,
+        there.http("narrow") as before,
+        there.http("same as narrow") as after,
+    ):
+        answers = [await client.post(path, json=CHAT, headers=key) for client in (before, after)]
+
+    assert [answer.status_code for answer in answers] == [200, 200] and answers[0].content == answers[1].content
+
+
+async def test_after_a_restart_a_token_for_less_is_not_told_what_one_for_more_did(tmp_path: Path) -> None:
+    wall, key, path = Wall(), {"idempotency-key": "k-1"}, "/v1/chat/completions"
+    answers = []
+    for token, model in (("wide", Posting()), ("narrow", ScriptedModel()), ("wide", ScriptedModel())):
+        async with (
+            await SqliteJournal.open(tmp_path / "journal.db") as journal,
+            scene(model, tools=[wall.tool], policy=ALLOWED, journal=journal, caller_of=ada) as there,
+            there.http(token) as client,
+        ):
+            answers.append(await client.post(path, json=CHAT, headers=key))
+
+    assert [answer.status_code for answer in answers] == [200, 422, 200]
+    assert wall.words == ["hi"]
+
+
+async def taken(client: httpx2.AsyncClient, headers: dict[str, str]) -> httpx2.Response:
+    """The answer, asked for until there is room: that a client hung up is noticed in a moment."""
+    while (answer := await client.post("/v1/chat/completions", json=CHAT, headers=headers)).status_code == 503:
+        pass
+    return answer
+
+
+async def left(client: httpx2.AsyncClient, model: Held, key: str) -> None:
+    """Ask with a key, and hang up while the model thinks."""
+    model.reached.clear()
+    asking = asyncio.create_task(taken(client, {"idempotency-key": key}))
+    await model.reached.wait()
+    asking.cancel()
+    with suppress(asyncio.CancelledError):
+        await asking
+
+
+async def test_answers_whose_clients_left_keep_nobody_out() -> None:
+    model = Held(text("Hello."))
+    async with (
+        scene(model, bounds=GatewayLimits(at_once=2)) as there,
+        there.http() as client,
+        asyncio.timeout(20),
+    ):
+        for key in ("k-1", "k-2"):
+            await left(client, model, key)
+        model.reached.clear()
+        asking = asyncio.create_task(taken(client, {}))
+        await model.reached.wait()
+        model.go_on.set()
+        answer = await asking
+        again = await client.post("/v1/chat/completions", json=CHAT, headers={"idempotency-key": "k-1"})
+
+    assert (answer.status_code, again.status_code) == (200, 200)
+    assert "Hello." in again.text  # it went on
+
+
+async def test_only_so_many_answers_go_on_alone_and_the_one_that_was_left_first_ends() -> None:
+    model = Held(text("Hello."))
+    async with (
+        scene(model, bounds=GatewayLimits(at_once=1)) as there,
+        there.http() as client,
+        asyncio.timeout(20),
+    ):
+        await left(client, model, "k-1")
+        await left(client, model, "k-2")
+        await model.dropped.wait()
+        model.go_on.set()
+        kept = await client.post("/v1/chat/completions", json=CHAT, headers={"idempotency-key": "k-2"})
+
+    assert kept.status_code == 200

@@ -17,6 +17,11 @@ from handrail.core.canonical import canonical
 from handrail.core.ids import NewId
 from handrail.core.redact import Secret
 
+SMALL = 64 * 1024
+"""Bytes that a node reads before it knows who sends them."""
+LOOK = "node.look"
+"""What is signed where nothing is called."""
+
 
 class Ask(Struct, frozen=True, kw_only=True):
     """What is called, on whose behalf and until when. It stays the same for every attempt."""
@@ -80,13 +85,23 @@ class Ask(Struct, frozen=True, kw_only=True):
             first |= {"type": "resume", "request_id": self.request_id, "after": after}
         return encoded(first)
 
+    def opening(self, size: int) -> dict[str, str]:
+        """The headers that open a socket for a first message of so many bytes: a node reads large ones only from those
+        that it knows by then."""
+        signed: dict[str, str] = {}
+        if self.signing is not None and size > SMALL:
+            identity, community, clock, to = self.signing
+            looked = {"capability": LOOK, "version": "1.0", "request_id": f"{self.request_id[:100]}-{clock.now()}"}
+            signed = as_headers(sign_call(identity, **looked, community=community, body=b"", to=to, clock=clock))
+        return {**signed, **_stated("authorization", None if self.token is None else f"Bearer {self.token}")}
+
     def _fields(self, body: bytes) -> dict[str, str]:
         """What every envelope has, signed anew for each attempt."""
         called = {"capability": self.capability, "version": self.version, "request_id": self.request_id}
         if self.signing is None:
             return called
-        identity, community, clock = self.signing
-        return sign_call(identity, **called, community=community, body=body, clock=clock)
+        identity, community, clock, to = self.signing
+        return sign_call(identity, **called, community=community, body=body, to=to, clock=clock)
 
 
 def ask_for(

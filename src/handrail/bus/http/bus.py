@@ -193,9 +193,11 @@ class HttpBus:
         *,
         interactive: bool = False,
     ) -> Ask:
-        if self._identity is not None and not self._community:
+        if self._identity is not None and not (self._community and self._node_id):
             await self.introduce()
-        signing = None if self._identity is None else Signing(self._identity, self._community, self.clock)
+        signing = None
+        if self._identity is not None:
+            signing = Signing(self._identity, self._community, self.clock, self._node_id)
         return ask_for(
             *(capability, version_req, body, how),
             token=self._token,

@@ -26,6 +26,7 @@ from handrail.http import Address
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
+    from websockets.frames import Close
 
 SUBPROTOCOL = "hearthnet-bus.v2"
 ACK_EVERY = 8
@@ -35,6 +36,7 @@ ALIVE = 30.0
 """Seconds of silence after which the node is told that somebody still listens."""
 LARGEST = 16 * 1024 * 1024
 _CLOSE = 1.0
+_POLICY = 1008
 _BY_EVENTS = frozenset({404, 405, 426, 501, 503})
 """Answers of a node that has no sockets, or none left."""
 _JSON = msgspec.json.Encoder()
@@ -76,10 +78,10 @@ class SocketLink:
         """
         from websockets.exceptions import ConnectionClosed
 
-        message = ask.message(attempt, after).decode()
-        connection = await _connected(at, ask)
+        message = ask.message(attempt, after)
+        connection = await _connected(at, ask, len(message))
         try:
-            await connection.send(message)
+            await connection.send(message, text=True)
         except ConnectionClosed as error:
             raise Lost(f"the socket closed before the call was sent: {error}") from error
         except BaseException:
@@ -132,7 +134,7 @@ class SocketLink:
                 if upto % ACK_EVERY == 0:
                     await self._ack(upto)
         except ConnectionClosed as error:
-            await self._frames.put(Lost(f"the socket closed: {error.rcvd or 'without a word'}"))
+            await self._frames.put(_closed_by(error.rcvd, upto))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             await self._frames.put(Lost("the node sent what is no frame"))
 
@@ -146,12 +148,21 @@ class SocketLink:
             await self._connection.send(_JSON.encode(message).decode())
 
 
+def _closed_by(said: Close | None, upto: int) -> Frame | Lost:
+    """What a socket that closes without a last frame means: where the node says that it does not know us, no more."""
+    if said is not None and said.code == _POLICY and said.reason:
+        error = BusError("unauthorized", said.reason, outcome="forbidden")
+        return Frame(ERROR, error.to_dict(), upto + 1)
+    return Lost(f"the socket closed: {said or 'without a word'}")
+
+
 def _frame(message: bytes | str) -> Frame | None:
     read = _READ.decode(message)
     return Frame(read.event, read.data, read.seq) if read.event else None
 
 
-async def _connected(at: Opening, ask: Ask) -> ClientConnection:
+async def _connected(at: Opening, ask: Ask, size: int) -> ClientConnection:
+    """A socket on which a message of so many bytes will be sent first."""
     try:
         from websockets.asyncio.client import connect
         from websockets.exceptions import InvalidHandshake, InvalidStatus
@@ -161,7 +172,7 @@ async def _connected(at: Opening, ask: Ask) -> ClientConnection:
     opening = connect(
         f"{'ws' if at.tls is None else 'wss'}://{at.address.authority}{at.address.target}",
         subprotocols=[Subprotocol(SUBPROTOCOL)],
-        additional_headers={} if ask.token is None else {"authorization": f"Bearer {ask.token}"},
+        additional_headers=ask.opening(size),
         compression=None,
         logger=_SILENT,
         proxy=None,

@@ -23,6 +23,12 @@ _PATIENCE = 0.05
 """Seconds before a task that did not hear is told once more."""
 
 
+def split_addresses(text: str) -> tuple[str, ...]:
+    """The addresses in a text that separates them by commas. A password may have a comma: then it is one address."""
+    parts = tuple(part.strip() for part in text.split(","))
+    return parts if all(map(_is_usable, parts)) else (text,)
+
+
 def checked(servers: str | Sequence[str]) -> list[str]:
     """The addresses of servers.
 
@@ -30,17 +36,17 @@ def checked(servers: str | Sequence[str]) -> list[str]:
         UsageError: One of them is none. It is not shown: it may hold a password.
     """
     addresses = [servers] if isinstance(servers, str) else list(servers)
-    for address in addresses:
-        try:
-            parts = urlsplit(address if "://" in address else f"nats://{address}")
-            usable = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise UsageError(
-                "the address of the NATS server cannot be read; write nats://HOST:4222, or tls://HOST:4222"
-            )
+    if not addresses or not all(map(_is_usable, addresses)):
+        raise UsageError("the address of the NATS server cannot be read; write nats://HOST:4222, or tls://HOST:4222")
     return addresses
+
+
+def _is_usable(address: str) -> bool:
+    try:
+        parts = urlsplit(address if "://" in address else f"nats://{address}")
+        return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def trouble(error: Exception) -> str:

@@ -86,6 +86,8 @@ class Link:
         self._receivers: dict[str, Receiver] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended = False
+        self._told_of_loss = True
+        """Whether the log says that there is no connection."""
         self.came_back_at = float("-inf")
         """When the connection was made again last, on the clock of the loop."""
 
@@ -137,6 +139,7 @@ class Link:
             raise
         self._client = client
         self._troubles.clear()
+        self._told_of_loss = False
         self._signal.set()
         return client
 
@@ -187,7 +190,12 @@ class Link:
 
     @property
     def is_up(self) -> bool:
-        return self._client is not None and self._client.is_connected
+        """Whether there is a connection, and we have been told so: what was under way is then looked after.
+
+        nats-py knows a moment before it tells, both of a loss and of a new connection.
+        """
+        up = self._up is not None and self._up.is_set()
+        return up and self._client is not None and self._client.is_connected
 
     async def wait_up(self, seconds: float) -> bool:
         """Whether there is a connection, within that time.
@@ -195,10 +203,12 @@ class Link:
         Raises:
             BusError: A first one cannot be made (`partition`).
         """
-        if not self.is_up:
-            with contextlib.suppress(TimeoutError):
-                async with time_limit(max(seconds, 0.0)):
-                    await self.open()
+        with contextlib.suppress(TimeoutError):
+            async with time_limit(max(seconds, 0.0)):
+                while not self.is_up:
+                    client = await self.open()
+                    if not client.is_connected:
+                        self._signal.clear()  # it is lost, and we will be told in a moment
                     await self._signal.wait()
         return self.is_up
 
@@ -306,9 +316,9 @@ class Link:
         return chosen, wait * (0.5 + self._chance() / 2)
 
     async def _disconnected(self) -> None:
-        was_up = self._signal.is_set()
         self._signal.clear()
-        if was_up and not self._ended:
+        told, self._told_of_loss = self._told_of_loss, True
+        if not told and not self._ended:
             logger.warning("the connection to NATS is gone; connecting again")
 
     async def _closed(self) -> None:
@@ -331,9 +341,10 @@ class Link:
                 return
 
     async def _reconnected(self) -> None:
-        self._signal.set()
-        self._troubles.clear()
         self.came_back_at = asyncio.get_running_loop().time()
+        self._told_of_loss = False
+        self._troubles.clear()
+        self._signal.set()
         logger.info("connected to NATS again")
         for receiver in list(self._receivers.values()):
             receiver(RECONNECTED)

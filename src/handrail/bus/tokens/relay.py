@@ -24,8 +24,8 @@ from handrail.core.redact import Secret
 
 TTL = 600
 """Seconds that a relayed token is good for, at most."""
-_OURS = ("auth.", "desk.")
-"""Tokens, and what a person does at a node, are its own affair: nobody else is asked for ours."""
+_OURS = ("auth.", "desk.", "settings.")
+"""Tokens, settings, and what a person does at a node, are its own affair: nobody else is asked for ours."""
 _KEPT = 1024
 
 

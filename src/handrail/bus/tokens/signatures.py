@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from handrail.bus.request import NOBODY, Caller
@@ -22,6 +22,9 @@ from handrail.core.ports import Clock, SystemClock
 
 FIELDS = ("capability", "version", "request_id", "from", "community", "timestamp")
 """Of the envelope. `signature` stands beside them."""
+TO = "to"
+"""The field that names the node which is called, where the caller knows it: no other node takes that signature. On NATS
+a call goes to whoever takes it, and has none."""
 HEADERS = {
     "capability": "X-HearthNet-Capability",
     "version": "X-HearthNet-Capability-Version",
@@ -29,6 +32,7 @@ HEADERS = {
     "from": "X-HearthNet-From",
     "community": "X-HearthNet-Community",
     "timestamp": "X-HearthNet-Timestamp",
+    "to": "X-HearthNet-To",
     "signature": "X-HearthNet-Signature",
 }
 """How each field is called where the envelope is made of headers."""
@@ -46,9 +50,11 @@ def sign_call(
     request_id: str,
     community: str,
     body: bytes,
+    to: str = "",
     clock: Clock = SystemClock(),
 ) -> dict[str, str]:
-    """The fields of the envelope of a call, `signature` among them. Each attempt is signed anew."""
+    """The fields of the envelope of a call, `signature` among them. Each attempt is signed anew. `to` is the id of the
+    node that is called."""
     fields = {
         "capability": capability,
         "version": version,
@@ -56,20 +62,24 @@ def sign_call(
         "from": identity.node_id,
         "community": community,
         "timestamp": written_time(clock.now()),
+        **({TO: to} if to else {}),
     }
     return {**fields, "signature": identity.sign(signed_bytes(fields, body))}
 
 
 def signed_bytes(fields: Mapping[str, str], body: bytes) -> bytes:
     """What the signature is of."""
-    return canonical({**{name: fields[name] for name in FIELDS}, "body": digest_bytes(body)})
+    to = {TO: fields[TO]} if fields.get(TO) else {}
+    return canonical({**{name: fields[name] for name in FIELDS}, **to, "body": digest_bytes(body)})
 
 
 def as_headers(fields: Mapping[str, str]) -> dict[str, str]:
     return {HEADERS[name]: value for name, value in fields.items()}
 
 
-def check_call(fields: Mapping[str, str], body: bytes, *, community: str | None, now: int) -> str:
+def check_call(
+    fields: Mapping[str, str], body: bytes, *, community: str | None, now: int, node_id: str | None = None
+) -> str:
     """The id of whoever signed the call.
 
     Raises:
@@ -78,10 +88,14 @@ def check_call(fields: Mapping[str, str], body: bytes, *, community: str | None,
     missing = [name for name in (*FIELDS, "signature") if not _is_text(fields.get(name))]
     if missing:
         raise _invalid(f"the signed envelope lacks {', '.join(missing)}; sign with all of its fields")
-    if any(len(fields[name]) > _LONGEST for name in (*FIELDS, "signature")):
+    if not isinstance(fields.get(TO, ""), str):
+        raise _invalid("the signed envelope names no node; `to` is the id of the one that is called")
+    if any(len(fields.get(name, "")) > _LONGEST for name in (*FIELDS, TO, "signature")):
         raise _invalid(f"a field of the signed envelope is longer than {_LONGEST}; shorten it")
     if community is not None and fields["community"] != community:
         raise _invalid("the call is signed for another community; sign it for the one that is called")
+    if node_id is not None and fields.get(TO, node_id) not in ("", node_id):
+        raise _invalid("the call is signed for another node; sign it for the one that is called")
     at = read_time(fields["timestamp"])
     if at is None:
         raise _invalid("the timestamp is no time; write it as 2026-01-31T12:00:00Z")
@@ -123,14 +137,32 @@ class ReplayMemory:
         return True
 
 
+STRANGERS = 10_000
+"""Calls of signers that are not known which are remembered."""
+
+
 class Authenticator:
     """What a door asks who is there. It says who signed; what they may is said by admission."""
 
     def __init__(
-        self, *, community: str | None = None, replays: ReplayMemory | None = None, clock: Clock = SystemClock()
+        self,
+        *,
+        community: str | None = None,
+        node_id: str | None = None,
+        known: Callable[[str], bool] = lambda node: True,
+        replays: ReplayMemory | None = None,
+        clock: Clock = SystemClock(),
     ) -> None:
+        """`node_id` is that of this node: a call that is signed for another one is refused.
+
+        Anybody can make a key and sign, and fill a memory with calls that are dated ahead. So the calls of signers that
+        are not `known` are remembered apart: strangers can only keep strangers out.
+        """
         self._community = community
+        self._node_id = node_id
+        self._known = known
         self._replays = replays or ReplayMemory()
+        self._strangers = ReplayMemory(STRANGERS)
         self._clock = clock
 
     def authenticate(self, fields: Mapping[str, str], body: bytes) -> Caller:
@@ -142,8 +174,9 @@ class Authenticator:
         if not fields.get("signature"):
             return NOBODY
         now = self._clock.now()
-        signer = check_call(fields, body, community=self._community, now=now)
-        if not self._replays.first(signed_bytes(fields, body), read_time(fields["timestamp"]) or 0, now):
+        signer = check_call(fields, body, community=self._community, now=now, node_id=self._node_id)
+        seen = self._replays if self._known(signer) else self._strangers
+        if not seen.first(signed_bytes(fields, body), read_time(fields["timestamp"]) or 0, now):
             raise _invalid("this call was seen before; sign each attempt anew, and not ahead of time")
         return Caller(principal=Principal(signer))
 

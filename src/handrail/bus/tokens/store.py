@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS issued (
     claims TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS issued_parent ON issued (parent);
+CREATE INDEX IF NOT EXISTS issued_subject ON issued (subject);
 CREATE TABLE IF NOT EXISTS revoked (id TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS used (id TEXT PRIMARY KEY, calls INTEGER NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -123,6 +124,12 @@ class TokenStore:
     def is_known(self, id: str) -> bool:
         with self._reading() as file:
             return file.execute("SELECT 1 FROM issued WHERE id = ?", (id,)).fetchone() is not None
+
+    def knows_holder(self, node: str) -> bool:
+        """Whether a token that has not ended was issued to this node, by its id."""
+        asked = "SELECT 1 FROM issued WHERE subject = ? AND expires_at > ? LIMIT 1"
+        with self._reading() as file:
+            return file.execute(asked, (node, self._clock.now() // 1000)).fetchone() is not None
 
     def revoke(self, id: str) -> None:
         """Let a token be good no more, nor any that was made from it; or any of an issuer, by its id."""

@@ -14,7 +14,7 @@ import msgspec
 
 from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.port import Handler, Predicate
-from handrail.bus.request import RouteRequest
+from handrail.bus.request import Caller, RouteRequest
 from handrail.core.errors import BusError, HandrailError, UsageError
 from handrail.services.shapes import body, closed
 
@@ -22,6 +22,11 @@ ANSWER = "answer"
 Offered = tuple[CapabilityDescriptor, Handler, Predicate]
 Do = Callable[[dict[str, Any]], Awaitable[Any]]
 """Given the checked `input`: what goes back, as a value that `to_builtins` takes; None is an empty answer."""
+DoFor = Callable[[dict[str, Any], Caller], Awaitable[Any]]
+"""As `Do`, and given who asks."""
+AtMachine = Callable[[Caller], bool]
+"""Whether a caller is the person at the machine: whoever holds the token that the node made for its own start. Tokens
+that were issued are for others, whatever they allow."""
 Stream = Callable[[RouteRequest], Awaitable[None]]
 """Sends its frames itself."""
 _ANY: dict[str, Any] = {"type": "object"}
@@ -39,9 +44,24 @@ def answers(
     seconds: float = 60.0,
 ) -> Offered:
     """One answer to one question. `changes` is for what must not happen twice by itself."""
+    how: dict[str, Any] = {"changes": changes, "seconds": seconds}
+    return answers_to(name, description, lambda given, caller: do(given), fields, required, **how)
+
+
+def answers_to(
+    name: str,
+    description: str,
+    do: DoFor,
+    fields: dict[str, Any] | None = None,
+    required: Sequence[str] = (),
+    *,
+    changes: bool = False,
+    seconds: float = 60.0,
+) -> Offered:
+    """As `answers`, where it matters who asks."""
 
     async def handle(request: RouteRequest) -> dict[str, Any]:
-        found = await _done(do(request.input))
+        found = await _done(do(request.input, request.caller))
         shown = {} if found is None else msgspec.to_builtins(found)
         await request.send(ANSWER, shown if isinstance(shown, dict) else {"value": shown})
         return {"output": {}}

@@ -14,7 +14,7 @@ from handrail.bus.port import Handler
 from handrail.bus.request import RouteRequest
 from handrail.core.errors import BusError
 from handrail.desk.desk import Desk
-from handrail.desk.service.door import Offered
+from handrail.desk.service.door import AtMachine, Offered
 from handrail.desk.service.talks import Talks
 
 LISTENING = ("desk.watch", "desk.follow", "desk.trial", "desk.network")
@@ -30,8 +30,8 @@ class Group(Protocol):
 class DeskService:
     """Conversations, and whatever views there are beside them."""
 
-    def __init__(self, desk: Desk, *views: Group) -> None:
-        self._groups: tuple[Group, ...] = (Talks(desk), *views)
+    def __init__(self, desk: Desk, at_machine: AtMachine, *views: Group) -> None:
+        self._groups: tuple[Group, ...] = (Talks(desk, at_machine), *views)
         self._over = asyncio.Event()
 
     def capabilities(self) -> Iterator[Offered]:

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from handrail.bus.request import RouteRequest
+from handrail.bus.request import Caller, RouteRequest
 from handrail.core.errors import UsageError
 from handrail.desk.desk import Desk
-from handrail.desk.service.door import Offered, answers, streams
+from handrail.desk.service.door import AtMachine, Offered, answers, answers_to, streams
 from handrail.desk.values import Attached, Snapshot, Told
+from handrail.desk.views.settings import AT_MACHINE
 from handrail.services.shapes import closed
 
 WATCHED = ("talk", "gone", "alert", "settled", "question", "answered", "tools")
@@ -46,8 +47,9 @@ _DECISION = {"enum": ["allow", "always", "deny", "edit", "later"]}
 class Talks:
     """What the desk can do with conversations."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, at_machine: AtMachine) -> None:
         self._desk = desk
+        self._at_machine = at_machine
 
     def capabilities(self) -> Iterator[Offered]:
         yield from self._looking()
@@ -154,7 +156,9 @@ class Talks:
         async def questions(given: dict[str, Any]) -> Any:
             return {"questions": desk.questions}
 
-        async def decide(given: dict[str, Any]) -> Any:
+        async def decide(given: dict[str, Any], caller: Caller) -> Any:
+            if given["decision"] == "always" and not self._at_machine(caller):
+                raise UsageError(f"a rule is set only at the machine itself ({AT_MACHINE}); allow this one call")
             how = {name: given[name] for name in ("arguments", "reason", "rule") if name in given}
             await desk.decide(given["request"], given["decision"], **how)
 
@@ -164,7 +168,7 @@ class Talks:
         word = {"request": _ID, "decision": _DECISION, "arguments": _GIVEN, "reason": _SHORT}
         rule = {"type": "string", "minLength": 1, "maxLength": 10_000}
         yield answers("desk.questions", "What waits for a word.", questions)
-        yield answers(
+        yield answers_to(
             "desk.decide", "A person's word.", decide, {**word, "rule": rule}, ["request", "decision"], changes=True
         )
         yield answers("desk.dismiss", "The failure was seen.", dismiss, {"id": _ID}, ["id"])

@@ -1,4 +1,4 @@
-"""What the page calls for its views: tools, proofs, the network, settings."""
+"""What the page calls for its views: tools, proofs, the network; and settings, which are a right of their own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from handrail.app.network import NetworkNode
-from handrail.bus.request import RouteRequest
+from handrail.bus.request import Caller, RouteRequest
 from handrail.desk.desk import Desk
-from handrail.desk.service.door import Offered, answers, streams
+from handrail.desk.service.door import Offered, answers, answers_to, streams
 from handrail.desk.trials import Trial
 from handrail.desk.views.network import NetworkView
 from handrail.desk.views.proofs import ENTRIES, RUNS
@@ -35,6 +35,7 @@ def _most(count: int) -> dict[str, Any]:
 
 class Views:
     def __init__(self, desk: Desk, node: NetworkNode) -> None:
+        self._at_machine = node.at_machine
         self._views = DeskViews(desk.app, writable=desk.settings_writable)
         self._trials = desk.trials
         self._network = NetworkView(node.bus, lambda: node.config)
@@ -119,19 +120,20 @@ class Views:
         async def form(said: dict[str, Any]) -> Any:
             return await settings.form(said["text"], tuple(said.get("path", ())), said.get("value"))
 
-        async def save(said: dict[str, Any]) -> Any:
-            return await settings.save(**said)
+        async def save(said: dict[str, Any], caller: Caller) -> Any:
+            return await settings.save(**said, at_machine=self._at_machine(caller))
 
-        async def forget(said: dict[str, Any]) -> Any:
-            return await settings.forget(**said)
+        async def forget(said: dict[str, Any], caller: Caller) -> Any:
+            return await settings.forget(**said, at_machine=self._at_machine(caller))
 
-        yield answers("desk.settings", "The configuration.", now)
-        yield answers("desk.check", "What would be wrong with it.", check, {"text": _TEXT}, ["text"])
+        yield answers("settings.show", "The configuration.", now)
+        yield answers("settings.check", "What would be wrong with it.", check, {"text": _TEXT}, ["text"])
         change = {"path": _PATH, "value": _VALUE}
-        yield answers("desk.form", "It as fields, after one change.", form, {"text": _TEXT, **change}, ["text"])
+        yield answers("settings.form", "It as fields, after one change.", form, {"text": _TEXT, **change}, ["text"])
         fields = {"text": _TEXT, "revision": _ID}
-        yield answers("desk.save", "Change it.", save, fields, ["text", "revision"], changes=True)
-        yield answers("desk.forget", "Take back a standing rule.", forget, {"rule": _RULE}, ["rule"], changes=True)
+        yield answers_to("settings.save", "Change it.", save, fields, ["text", "revision"], changes=True)
+        says = "Take back a standing rule."
+        yield answers_to("settings.forget", says, forget, {"rule": _RULE}, ["rule"], changes=True)
 
     async def _watch(self, request: RouteRequest) -> None:
         async with aclosing(self._network.changes()) as found:

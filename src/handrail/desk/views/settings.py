@@ -24,11 +24,13 @@ from handrail.core.canonical import digest_bytes
 from handrail.core.errors import ConfigError, HandrailError, UsageError
 from handrail.core.redact import redact_text
 from handrail.desk.views.form import changes_of, groups_of
+from handrail.desk.views.power import powerful_changes
 from handrail.desk.views.sections import concealed, sections, variables
 from handrail.desk.views.values import Mistake, Settings, SettingsForm
 from handrail.store.content import write_whole
 from handrail.tools.files.table import LARGEST, read_data
 
+AT_MACHINE = "on the page that `handrail serve` opened with its own token, or in the file"
 _RULES = 500
 _MARK = codecs.BOM_UTF8.decode()
 """Before the first letter of a file, and no part of its text."""
@@ -75,8 +77,10 @@ class SettingsView:
         """
         return await asyncio.to_thread(self._form, text, path, value)
 
-    async def save(self, text: str, revision: str) -> Settings:
+    async def save(self, text: str, revision: str, *, at_machine: bool = True) -> Settings:
         """Let the file say this, if it still is what somebody changed, and take it up.
+
+        `at_machine` is False for whoever holds a token that was issued: they change only what is harmless.
 
         Raises:
             UsageError: It may not be changed, was changed by others, or there are mistakes: then it stays as it was.
@@ -86,7 +90,7 @@ class SettingsView:
                 raise UsageError("settings cannot be changed from here; edit the file, which is read again by itself")
             if problems := await self.check(text):
                 raise UsageError("; ".join(problems))
-            written = await asyncio.to_thread(self._write, text, revision)
+            written = await asyncio.to_thread(self._write, text, revision, at_machine)
             try:
                 await self._app.reload(written.path)
             except BaseException as error:  # a person who leaves leaves the old one, too
@@ -96,12 +100,14 @@ class SettingsView:
                 raise
             return await self.now()
 
-    async def forget(self, rule: str) -> Settings:
+    async def forget(self, rule: str, *, at_machine: bool = True) -> Settings:
         """Take back a standing word.
 
         Raises:
-            UsageError: There is none like it.
+            UsageError: There is none like it; or it denies something, and whoever takes it back is not at the machine.
         """
+        if not at_machine and not rule.startswith("allow "):
+            raise UsageError(f"a rule that denies is taken back only at the machine itself: {AT_MACHINE}")
         approvals, file = self._app.person.approvals, self._app.config.file
         if not await asyncio.to_thread(approvals.remove_rule, file, rule):
             raise UsageError(f"no standing rule {rule[:200]!r} is set; somebody may have taken it back already")
@@ -172,11 +178,16 @@ class SettingsView:
             changes=changes_of(redact_text(_shown(_read(self._path))), text),
         )
 
-    def _write(self, text: str, revision: str) -> _Written:
+    def _write(self, text: str, revision: str, at_machine: bool) -> _Written:
         path = self._path
         before = _read(path)
         if _revision(before) != revision:
             raise UsageError("the file was changed meanwhile; load it again, and make your change there")
+        if not at_machine and (powerful := powerful_changes(_shown(before), text.removeprefix(_MARK))):
+            raise UsageError(
+                f"what says what may run, be read or be reached is changed only at the machine itself ({AT_MACHINE}):"
+                f" {', '.join(powerful)}"
+            )
         written = _Written(path, before, _as_before(text, before or b""), self._approvals.config_approval(path))
         powers = self._powers(before)
         _put(path, written.ours)

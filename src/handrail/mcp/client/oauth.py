@@ -60,7 +60,7 @@ def authorised(http: Http, sign_in: SignIn) -> httpx2.Auth:
     if oauth.grant == "client_credentials" and not (oauth.client_id and oauth.client_secret):
         raise SignInFailed(http.url, "the grant 'client_credentials' needs client_id and client_secret")
     try:
-        return _Provider(http.url, oauth, sign_in)
+        return _Provider(http.url, oauth, sign_in, by_proxy=http.proxy is not None)
     except ValueError as error:
         raise SignInFailed(http.url, str(error)) from error
 
@@ -111,7 +111,8 @@ class _Keeper:
 
 
 class _Provider(OAuthClientProvider):
-    def __init__(self, url: str, oauth: OAuth, sign_in: SignIn) -> None:
+    def __init__(self, url: str, oauth: OAuth, sign_in: SignIn, *, by_proxy: bool) -> None:
+        self._by_proxy = by_proxy
         self._keeper = _Keeper(sign_in.file(url))
         self._keeper.given_secret = oauth.client_id is not None
         self._url, self._oauth, self._sign_in = url, oauth, sign_in
@@ -139,15 +140,23 @@ class _Provider(OAuthClientProvider):
                 while True:
                     outgoing = await _step(flow, response)
                     if outgoing is not request:
-                        await self._places.check(
-                            outgoing.url.scheme, outgoing.url.host, secret=outgoing.method != "GET"
-                        )
+                        await self._check(outgoing)
                     response = yield outgoing
             except StopAsyncIteration:
                 return
             except (OAuthFlowError, ValidationError) as error:
                 self._refused = (str(error), self._sign_in.clock.monotonic() + self._sign_in.pause)
                 raise self._failed(str(error)) from error
+
+    async def _check(self, outgoing: httpx2.Request) -> None:
+        """Check where a step of the sign-in goes, and let the connection go to the address that was checked. A proxy
+        looks names up by itself, in its own network."""
+        host = outgoing.url.host
+        at = await self._places.check(outgoing.url.scheme, host, secret=outgoing.method != "GET")
+        if at is None or self._by_proxy:
+            return
+        outgoing.extensions = {**outgoing.extensions, "sni_hostname": host}  # whose certificate it has to be
+        outgoing.url = outgoing.url.copy_with(host=f"[{at}]" if ":" in at else at)  # the header Host keeps the name
 
     async def _initialize(self) -> None:
         """Take up what an earlier run left: with when the token ends, and where it can be renewed."""

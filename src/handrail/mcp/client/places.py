@@ -2,8 +2,9 @@
 
 What a server says about its sign-in names addresses, and we fetch them. One in the outside
 world must not reach into this machine or the network around it that way, nor have
-secrets sent in the clear. One that is inside may name others that are. A name is looked up
-here and again by whoever connects, so one that changes in between is not caught.
+secrets sent in the clear. One that is inside may name others that are. A name is looked up once:
+the connection goes to the address that was checked, so a name that changes its address in between
+(DNS rebinding) leads nowhere else.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ class Places:
         """Its host."""
         self._resolve = resolve or look_up
 
-    async def check(self, scheme: str, host: str, *, secret: bool) -> None:
-        """May we ask there, and with something `secret`? Of the server itself its user has decided what is not.
+    async def check(self, scheme: str, host: str, *, secret: bool) -> str | None:
+        """The address to connect to; None if the host is to be looked up by whoever connects: it is the server's own,
+        an address already, or cannot be looked up here.
+
+        May we ask there, and with something `secret`? Of the server itself its user has decided what is not.
 
         Raises:
             OAuthFlowError: It would be asked in the clear, or it is inside and the server is not.
@@ -39,19 +43,30 @@ class Places:
         own = host == self._server
         if scheme != "https" and not on_this_machine(host) and (secret or not own):
             raise OAuthFlowError(f"its authorization server would be spoken to without encryption, at {host}")
-        if not own and await self._is_inside(host) and not await self._is_inside(self._server):
+        if own or on_this_machine(host) or _ip(host) is not None:
+            found: list[str] = []
+        else:
+            found = await self._addresses(host)
+        if not own and _are_inside(host, found) and not await self._is_inside(self._server):
             raise OAuthFlowError(f"it sends us to {host}, on this machine or in a private network, and is in neither")
+        return found[0] if found else None
 
     async def _is_inside(self, host: str) -> bool:
-        if on_this_machine(host):
-            return True
-        if (literal := _ip(host)) is not None:
-            return not is_public(literal)
+        return _are_inside(host, [] if on_this_machine(host) or _ip(host) else await self._addresses(host))
+
+    async def _addresses(self, host: str) -> list[str]:
         try:
-            found = await self._resolve(host)
+            return await self._resolve(host)
         except (OSError, UnicodeError):
-            return False  # it cannot be reached, or only through a proxy, whose network is not ours
-        return any((ip := _ip(each)) is None or not is_public(ip) for each in found)
+            return []  # it cannot be reached, or only through a proxy, whose network is not ours
+
+
+def _are_inside(host: str, found: list[str]) -> bool:
+    if on_this_machine(host):
+        return True
+    if (literal := _ip(host)) is not None:
+        return not is_public(literal)
+    return any((ip := _ip(each)) is None or not is_public(ip) for each in found)
 
 
 def on_this_machine(host: str) -> bool:

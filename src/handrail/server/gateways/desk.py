@@ -9,6 +9,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from msgspec.structs import replace
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,7 +26,7 @@ from handrail.server.gateways.gateway import Gateway, GatewayModel
 from handrail.server.gateways.listing import listed
 from handrail.server.gateways.memory import Memory
 from handrail.server.gateways.pipe import Pipe, Tape
-from handrail.server.gateways.plan import Plan, runner_for, with_tools
+from handrail.server.gateways.plan import Plan, covers_calls, runner_for, with_tools
 from handrail.server.gateways.repeats import Answer, Kept, Repeats, cut_off, other_request
 from handrail.server.gateways.responses import headers_of, refusal, to_keep, whole
 from handrail.server.gateways.sent import Sent
@@ -34,6 +35,7 @@ from handrail.server.gateways.told import ClientGone, EventStream, unless_gone
 from handrail.server.gateways.waiting import Taken, taken_up
 from handrail.server.gateways.wire import Wire
 from handrail.server.gateways.wires import ANTHROPIC, OPENAI, WIRES
+from handrail.server.negotiate import JSON, require_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,7 +60,9 @@ class _Desk:
         self._gateway = gateway
         self._memory = Memory(gateway.bounds.kept, gateway.bounds.kept_characters)
         self._repeats = Repeats(gateway.bounds, gateway.now)
-        self._under_way = 0
+        self._reading = 0
+        """Requests that are not answers yet."""
+        self._answers: set[Answer] = set()
         self._taken: set[str] = set()
         """Runs that were taken up and are worked on."""
 
@@ -76,17 +80,19 @@ class _Desk:
 
     async def _answer(self, wire: Wire, request: Request, run: str) -> Response:
         bounds = self._gateway.bounds
+        _check_content_type(request)
         with _about_the_key():
             caller, token = await self._gateway.caller_of(request)
-        if self._under_way >= bounds.at_once:
-            why = f"{self._under_way} answers are under way; ask again"
+        if self._busy >= bounds.at_once:
+            why = f"{self._busy} answers are under way; ask again"
             raise BusError("capacity_exceeded", why, retry_after_ms=1_000)
         with self._one_more():
             body = await _body(request, bounds.body)
             asked = await _soon(len(body), wire.read, body, request.headers, bounds.body)
             model = self._model(asked.model)
-            caller = with_tools(await self._admitted(caller, token, model.name), self._gateway.executor)
-            sent = await _soon(len(body), Sent.of, wire.name, caller.id, request.headers, body)
+            admitted = await self._admitted(caller, token, model.name)
+            sent = await _soon(len(body), Sent.of, wire.name, admitted.principal, request.headers, body)
+            caller = with_tools(admitted, self._gateway.executor)
             async with self._repeats.finding(sent):
                 found = self._repeats.find(sent)
                 if found is None:
@@ -100,25 +106,31 @@ class _Desk:
                 pipe = self._repeats.begin(found, sent)
         return await self._told(request, found, pipe)
 
+    @property
+    def _busy(self) -> int:
+        """Requests and answers that somebody waits for. Answers whose clients left have a bound of their own."""
+        return self._reading + sum(1 for answer in self._answers if answer.waiting)
+
     @contextmanager
     def _one_more(self) -> Iterator[None]:
-        self._under_way += 1
+        self._reading += 1
         try:
             yield
         finally:
-            self._under_way -= 1
+            self._reading -= 1
 
     def _begin(self, plan: Plan, sent: Sent) -> Answer:
         pipe = Pipe(self._gateway.bounds.ahead) if sent.key is None else Tape()
         answer = Answer(plan, Talk(plan, pipe, self._memory), pipe, sent)
-        self._under_way += 1
+        self._answers.add(answer)
         self._gateway.life.begin(answer.talk)
         answer.talk.task.add_done_callback(lambda task: self._over(answer))
         return answer
 
     def _over(self, answer: Answer) -> None:
-        self._under_way -= 1
+        self._answers.discard(answer)
         self._taken.discard(answer.talk.run)
+        self._repeats.ended(answer)
         if answer.sent.key is not None:
             self._repeats.keep(answer, to_keep(answer))
         self._gateway.life.ended(answer.talk)
@@ -160,6 +172,8 @@ class _Desk:
             if error.details.get("param") != "messages":
                 raise
             raise other_request() from error
+        if not covers_calls(caller, self._gateway.executor, taken.conversation):
+            raise other_request()
         return replace(taken, told=taken.asked)
 
     def _model(self, name: str | None) -> GatewayModel:
@@ -252,6 +266,18 @@ def _about_the_key() -> Iterator[None]:
         if error.code != "bad_request":
             raise
         raise BusError("token_invalid", error.message, outcome="forbidden") from error
+
+
+def _check_content_type(request: Request) -> None:
+    """A page of another origin can send `text/plain` without being asked for leave, and JSON it cannot.
+
+    Raises:
+        BusError: The body is not JSON, by what the request says of it (status 415).
+    """
+    try:
+        require_json(request.headers, JSON)
+    except HTTPException as error:
+        raise BusError("bad_request", error.detail, status=error.status_code) from error
 
 
 async def _outcome(talk: Talk) -> Ended:

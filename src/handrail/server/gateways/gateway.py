@@ -64,7 +64,7 @@ class GatewayLimits(Struct, frozen=True, kw_only=True):
     body: int = 10 * 1024 * 1024
     """Bytes of a request; images are in it."""
     at_once: int = 64
-    """Answers on their way; who comes then is told to come back."""
+    """Answers on their way; who comes then is told to come back. As many more go on for clients that left."""
     keep_alive: float = 10.0
     """Seconds of silence after which a stream says that somebody is there."""
     write_seconds: float = 30.0

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from handrail.bus.request import Caller
 from handrail.core.context import Context
+from handrail.core.messages import Conversation, InvocationMessage
 from handrail.core.model import ModelRequest, NamedTool
 from handrail.execute.executor import Executor
 from handrail.faces.capability import capability_name
@@ -66,6 +67,14 @@ def with_tools(caller: Caller, executor: Executor) -> Caller:
     covered = (tool.scoped_name for tool in own if token.allows(f"{capability_name(tool)}@1.0"))
     principal = replace(caller.principal, scopes=(*scopes, *covered, *ALWAYS_VALID))
     return replace(caller, principal=principal)
+
+
+def covers_calls(caller: Caller, executor: Executor, conversation: Conversation) -> bool:
+    """Whether a caller may call every tool of the node that a conversation has calls of, and so may see what came of
+    them."""
+    called = {message.call.name for message in conversation.messages if isinstance(message, InvocationMessage)}
+    rights = Context(principal=caller.principal)
+    return all(rights.allows(*tool.names) for tool in executor.tools if called & {tool.name, tool.scoped_name})
 
 
 def _settings(defaults: ModelRequest, asked: ModelRequest) -> ModelRequest:

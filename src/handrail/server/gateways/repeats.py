@@ -91,6 +91,8 @@ class Repeats:
         self._live: dict[Name, list[Answer]] = {}
         self._kept: OrderedDict[Name, Kept] = OrderedDict()
         self._weight = 0
+        self._alone: dict[Answer, None] = {}
+        """Answers that nobody waits for, those that were left first at the beginning."""
         self._finding: WeakValueDictionary[Name, asyncio.Lock] = WeakValueDictionary()
 
     def finding(self, sent: Sent) -> AbstractAsyncContextManager[None]:
@@ -124,6 +126,7 @@ class Repeats:
     def begin(self, answer: Answer, sent: Sent) -> Pipe:
         """A connection waits for it from here on, until it is `left` or `told`."""
         pipe = answer.join(sent)
+        self._alone.pop(answer, None)
         if sent.key is None and sent.attempt is not None:
             self._live.setdefault(_name(sent), []).append(answer)
         elif sent.key is not None:
@@ -153,6 +156,23 @@ class Repeats:
             self._drop_in(seconds or self._bounds.linger, answer)
         else:
             self._forget_attempt(answer)
+        if seconds:
+            self._go_on_alone(answer)
+
+    def _go_on_alone(self, answer: Answer) -> None:
+        """As many answers go on without a client as with one. Beyond, the one that was left first ends, and rather one
+        that has changed nothing: of that a retry begins anew, of another it takes up the record of its run."""
+        self._alone[answer] = None
+        if len(self._alone) > self._bounds.at_once:
+            first = next(iter(self._alone))
+            dropped = next((each for each in self._alone if not each.talk.changed), first)
+            del self._alone[dropped]
+            dropped.stay()
+            self._drop(dropped)
+
+    def ended(self, answer: Answer) -> None:
+        """Its run is over."""
+        self._alone.pop(answer, None)
 
     def _patience(self, answer: Answer) -> float:
         if answer.sent.key is not None:
@@ -208,7 +228,7 @@ class Repeats:
 
 
 def other_request() -> BusError:
-    why = "this Idempotency-Key belongs to another request; give each its own"
+    why = "this Idempotency-Key belongs to another request, or came with a token for other rights; give each its own"
     return BusError("bad_request", why, status=422, param="Idempotency-Key")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from handrail.core.context import Principal
 from handrail.server.gateways.reading import bad
 
 _KEY = re.compile(r"[!-~]{1,255}")
@@ -30,16 +31,18 @@ class Sent(Struct, frozen=True, kw_only=True):
     patience: float | None = None
 
     @classmethod
-    def of(cls, wire: str, whose: str, headers: Mapping[str, str], body: bytes) -> Sent:
-        """
+    def of(cls, wire: str, whose: Principal, headers: Mapping[str, str], body: bytes) -> Sent:
+        """A request of a principal, with the rights of the token that it came with: what somebody was told who may do
+        more is not told to others of the same name.
+
         Raises:
             BusError: The key cannot be one.
         """
         key, attempt = _key(headers.get("idempotency-key")), _count(headers.get(_RETRY))
         return cls(
-            whose=whose,
+            whose=whose.id,
             wire=wire,
-            same=b"" if key is None and attempt is None else _same(headers, body),
+            same=b"" if key is None and attempt is None else _same(whose.scopes, headers, body),
             key=key,
             attempt=attempt,
             patience=next((_seconds(headers[name]) for name in _PATIENCE if name in headers), None),
@@ -54,9 +57,9 @@ class Sent(Struct, frozen=True, kw_only=True):
         return f"run_{hashlib.sha256(named).hexdigest()[:32]}"
 
 
-def _same(headers: Mapping[str, str], body: bytes) -> bytes:
+def _same(rights: tuple[str, ...] | None, headers: Mapping[str, str], body: bytes) -> bytes:
     ours = sorted((name, value) for name, value in headers.items() if name.startswith(_OURS))
-    found = hashlib.sha256(repr(ours).encode() + b"\0")
+    found = hashlib.sha256(repr((ours, rights and sorted(set(rights)))).encode() + b"\0")
     found.update(body)
     return found.digest()
 

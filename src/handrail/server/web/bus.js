@@ -14,6 +14,10 @@ import { t } from "./words.js";
 
 const PATH = "/bus/v1/call";
 const PROTOCOL = "hearthnet-bus.v2";
+/** A subprotocol that begins so is the token: a page cannot set headers on a socket. */
+const TOKEN_PROTOCOL = "hntoken.";
+/** Characters of a first message that a node reads before it knows who sends it. */
+const SMALL = 16 * 1024;
 /** Frames between acks; and how long a silent stream waits before it repeats one. */
 const EVERY = 8;
 const IDLE = 60_000;
@@ -33,6 +37,14 @@ const LATER = new Set(["timeout", "rate_limited", "capacity_exceeded", "partitio
 /** A mistake of the node is no lost connection: so often in a row, and it is said. */
 const BROKEN = "internal_error";
 const MOST_BROKEN = 3;
+
+/** What a socket says that was closed without a last frame, and need not be opened again.
+ * @type {Record<number, (reason: string) => CallError | null>}
+ */
+const CLOSED = {
+  1008: (reason) => (reason ? new CallError("unauthorized", reason, "forbidden") : null),
+  1009: () => new CallError("bad_request", t("shell.lost.too_large")),
+};
 
 /** A call that gave no answer. `in_doubt` is that it may have had its effect, and nobody knows. */
 export class CallError extends Error {
@@ -192,7 +204,9 @@ class Attempts {
    */
   onSocket(used) {
     return new Promise((resolve, reject) => {
-      const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}${PATH}`, [PROTOCOL]);
+      const first = JSON.stringify(this.first(used));
+      const protocols = used && first.length > SMALL ? [PROTOCOL, TOKEN_PROTOCOL + base64url(used)] : [PROTOCOL];
+      const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}${PATH}`, protocols);
       let opened = false;
       let ended = false;
       const ack = () => socket.readyState === WebSocket.OPEN && say(socket, { type: "ack", upto: this.seq });
@@ -217,7 +231,7 @@ class Attempts {
       socket.addEventListener("open", () => {
         if (ended) return socket.close();
         opened = true;
-        say(socket, this.first(used));
+        socket.send(first);
         this.onOpen();
       });
       /** @param {any} frame */
@@ -237,8 +251,8 @@ class Attempts {
           end(() => reject(error));
         }
       });
-      socket.addEventListener("close", ({ code }) => {
-        end(() => reject(code === 1009 ? new CallError("bad_request", t("shell.lost.too_large")) : new Lost(opened)));
+      socket.addEventListener("close", ({ code, reason }) => {
+        end(() => reject(CLOSED[code]?.(reason) ?? new Lost(opened)));
       });
     });
   }
@@ -250,6 +264,12 @@ class Attempts {
  */
 function aboutToken(error) {
   return TOKEN.has(error.code) || (error.code === "bad_request" && error.outcome === "forbidden");
+}
+
+/** @param {string} text */
+function base64url(text) {
+  const bytes = Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
+  return btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 /**

@@ -81,7 +81,7 @@ export function file(first, kept, signal, saved) {
       for (;;) {
         const base = text.read();
         // Who leaves the view meanwhile finds it there again.
-        const now = /** @type {SettingsForm} */ (await ask("desk.form", { text: base, path, value }));
+        const now = /** @type {SettingsForm} */ (await ask("settings.form", { text: base, path, value }));
         if (text.read() !== base) continue;
         typed.cancel();
         asked++;
@@ -104,7 +104,7 @@ export function file(first, kept, signal, saved) {
     const mine = ++asked;
     if (changed()) replace(state, t("settings.checking"));
     try {
-      const now = /** @type {SettingsForm} */ (await ask("desk.form", { text: text.read() }, { signal }));
+      const now = /** @type {SettingsForm} */ (await ask("settings.form", { text: text.read() }, { signal }));
       if (mine !== asked) return null;
       show(now, all);
       return now;
@@ -165,7 +165,7 @@ export function file(first, kept, signal, saved) {
     const written = text.read();
     lock(true);
     try {
-      done(/** @type {Settings} */ (await ask("desk.save", { text: written, revision }, { signal })));
+      done(/** @type {Settings} */ (await ask("settings.save", { text: written, revision }, { signal })));
     } catch (error) {
       const theirs = error instanceof CallError ? await elsewhere(revision) : null;
       // Only the answer was lost.
@@ -196,7 +196,7 @@ export function file(first, kept, signal, saved) {
    * @returns {Promise<Settings | null>}
    */
   async function elsewhere(seen) {
-    const now = /** @type {Settings | null} */ (await ask("desk.settings", {}, { signal }).catch(() => null));
+    const now = /** @type {Settings | null} */ (await ask("settings.show", {}, { signal }).catch(() => null));
     return now === null || now.revision === seen ? null : now;
   }
 

@@ -33,7 +33,7 @@ export async function show(main, _params, ctx) {
   ctx.title(t("settings.title"));
   replace(main, h("div", { class: "page settings" }, h("header", { class: "view-head" }, h("h1", { tabindex: "-1" }, t("settings.title"))), here(), node));
   void loading(node, left.signal, async () => {
-    const settings = /** @type {Settings} */ (await ask("desk.settings", {}, { signal: left.signal }));
+    const settings = /** @type {Settings} */ (await ask("settings.show", {}, { signal: left.signal }));
     await kept.changing;
     if (!left.signal.aborted) ofNode(node, settings, kept, left.signal);
   });
@@ -119,7 +119,7 @@ function standingRule(rule, shown) {
   const line = h("li", {}, h("code", {}, visible(rule)), button);
   async function removed() {
     try {
-      shown(await ask("desk.forget", { rule }));
+      shown(await ask("settings.forget", { rule }));
       say(t("settings.rules.removed"));
     } catch (error) {
       line.append(failed(error));
