@@ -15,8 +15,12 @@ from msgspec import Struct
 
 logger = logging.getLogger(__name__)
 
-HELD = 0.25
-"""Seconds for which the loop may be held before somebody is named; also how often a timer looks, while threads work."""
+HELD = 0.1
+"""Seconds for which one step may hold the loop before that is noted, for answers that come late because of it."""
+_LOOKS = 0.25
+"""Seconds between two looks of the timer, while threads work; it notes being as late as that."""
+_LOGGED = 1.0
+"""Seconds for which the loop may be held before the log is told: on a busy machine every tool takes longer."""
 
 
 class Hold(Struct, frozen=True):
@@ -64,19 +68,20 @@ class LoopWatch:
         return str(self._last) if self._last is not None and self._last.end > since else ""
 
     def held(self, by: str, seconds: float) -> None:
-        """Note that the loop was held until now, and tell the log."""
+        """Note that the loop was held until now, and tell the log if it was for long."""
         now = asyncio.get_running_loop().time()
         self._last = Hold(by, now - seconds, now)
-        logger.warning("%s, and no other call could go on; give it isolation='process'", self._last)
+        if seconds >= _LOGGED:
+            logger.warning("%s, and no other call could go on; give it isolation='process'", self._last)
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         self._armed = True
-        loop.call_later(HELD, self._look, loop, loop.time() + HELD)
+        loop.call_later(_LOOKS, self._look, loop, loop.time() + _LOOKS)
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self._armed = False
         late = loop.time() - due
-        if late > HELD and not self.cause(due) and self._seen:
+        if late > _LOOKS and not self.cause(due) and self._seen:
             names = sorted(map(repr, self._seen))
             self.held(names[0] if len(names) == 1 else f"one of {', '.join(names)}", late)
         self._seen = set(self._threads.values())
