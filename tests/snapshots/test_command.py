@@ -72,6 +72,7 @@ def test_a_configured_node_is_written_in_three_languages(folder: Path) -> None:
 @pytest.mark.requirement("nrv.model-tools")
 def test_a_model_of_the_configuration_declares_its_tools(folder: Path) -> None:
     (folder / "handrail.toml").write_text(CONFIG.replace('"probability:*"', '"probability:roll_*"'))
+    approve(folder / "handrail.toml")
     run("sync-capabilities", "--python", "made.py")
     module: dict[str, Any] = {}
     exec((folder / "made.py").read_text(), module)
