@@ -13,6 +13,7 @@
         JournalError
             BrokenProof
             LeaseHeld
+            OutcomeUnrecorded
         LimitExceeded
         ToolFailed
         ModelError
