@@ -11,9 +11,9 @@
             MissingExtra
             SandboxUnavailable
         JournalError
+            OutcomeUnrecorded
             BrokenProof
             LeaseHeld
-            OutcomeUnrecorded
         LimitExceeded
         ToolFailed
         ModelError
