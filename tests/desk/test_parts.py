@@ -32,9 +32,9 @@ from handrail.core.events import (
     ReplyFinished,
     TextDelta,
 )
+from handrail.core.exact import exact
 from handrail.core.visible import visible
 from handrail.desk.asking import Asking
-from handrail.desk.exact import exact
 from handrail.desk.feed import Feed, News
 from handrail.desk.live import Turn
 from handrail.desk.shown import Shown, shortened, tellable
@@ -401,8 +401,8 @@ async def test_a_question_ends_with_whoever_asked() -> None:
 
 @given(st.dictionaries(st.text(max_size=8), json_values, max_size=4))
 def test_every_suggested_rule_covers_the_call_and_is_bound_to_the_tool(arguments: dict[str, Any]) -> None:
-    asked = question(arguments=arguments)
-    rules = suggested(asked, frozenset({"key"}))
+    asked = question(arguments=arguments, secrets=("key",))
+    rules = suggested(asked)
     assert rules and rules[-1] == f"allow pay@{pay.digest[:31]}"
     for text in rules:
         rule = Rule.parse(text)
@@ -411,7 +411,7 @@ def test_every_suggested_rule_covers_the_call_and_is_bound_to_the_tool(arguments
 
 
 def test_a_suggested_rule_names_no_secret() -> None:
-    asked = question(arguments={"to": "/home/ada", "key": "s3cret"})
-    assert suggested(asked, frozenset({"key"})) == tuple(
+    asked = question(arguments={"to": "/home/ada", "key": "s3cret"}, secrets=("key",))
+    assert suggested(asked) == tuple(
         f"allow pay@{pay.digest[:31]}{rest}" for rest in (" to=/home/ada", " to=/home/**", "")
     )

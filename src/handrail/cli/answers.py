@@ -14,10 +14,13 @@ from handrail.cli.view import View, tell
 from handrail.core.confirmation import binding
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.exact import exact
 from handrail.core.ports import Clock, SystemClock
-from handrail.core.redact import MASK
+from handrail.core.redact import has_masked
+from handrail.core.unmask import holds_mask
 
-Shown = Literal["whole", "masked", "erased", "changed"]
+Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
+"""How much of the arguments can be shown: `masked` hides only fields that are declared as secret, `hidden` more."""
 
 
 def find(view: View, request: str) -> ConfirmationRequested:
@@ -43,19 +46,23 @@ def shown(question: ConfirmationRequested) -> Shown:
     binds = binding(asked.nonce, question.run, question.call_id, question.tool, asked.arguments, asked.definition)
     if binds == question.binds:
         return "whole"
-    return "masked" if _holds_mask(asked.arguments) else "changed"
+    secrets = frozenset(asked.secrets)
+    if holds_mask(_without(asked.arguments, secrets)):
+        return "hidden"
+    return "masked" if has_masked(asked.arguments, secrets) else "changed"
 
 
 def describe(view: View, question: ConfirmationRequested) -> None:
     """Say exactly what will run, beside the answer."""
     tell(f"{text.visible(question.tool)} asks to run with these arguments:")
-    arguments = ERASED if question.arguments is None else text.spread(question.arguments)
+    arguments = ERASED if question.arguments is None else exact(question.arguments)
     for line in arguments.split("\n"):
         tell(f"  {line}")
-    if question.asked is not None and question.asked.why:
-        tell(f"You are asked because {text.visible(question.asked.why)}.")
-    if shown(question) == "masked":
-        tell("Masked parts are secrets that the record does not hold; they cannot be shown here.")
+    asked = question.asked
+    if asked is not None and asked.why:
+        tell(f"You are asked because {text.visible(asked.why)}.")
+    if asked is not None and shown(question) == "masked":
+        tell(f"Masked fields are declared as secret ({text.visible(', '.join(asked.secrets))}).")
     tell(f"call {text.visible(question.call_id)} of run {text.visible(question.run)}, asked {view.when(question.at)}")
 
 
@@ -83,12 +90,11 @@ def give(
     return asyncio.run(answer(path, question, decision, by=by, reason=reason, clock=clock))
 
 
-def _holds_mask(value: Any) -> bool:
+def _without(value: Any, names: frozenset[str]) -> Any:
+    """The same JSON value without the fields of these names."""
     match value:
-        case str():
-            return MASK in value
         case dict():
-            return any(MASK in key or _holds_mask(item) for key, item in value.items())
+            return {key: _without(item, names) for key, item in value.items() if key not in names}
         case list():
-            return any(map(_holds_mask, value))
-    return False
+            return [_without(item, names) for item in value]
+    return value

@@ -51,5 +51,11 @@ def _refuse_unseen(question: ConfirmationRequested) -> None:
                 f"what is shown for {question.request!r} is not what would run: the record was changed;"
                 " run: handrail proof verify"
             )
+        case "hidden":
+            raise UsageError(
+                f"a part of the arguments of {question.request!r} looks like a secret and is hidden here, and what"
+                " cannot be shown in full cannot be allowed; run this as the user who has the journal's key,"
+                " answer where the question was asked, or deny it"
+            )
         case "whole" | "masked":
             return

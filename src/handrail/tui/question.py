@@ -16,8 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Footer, Static
 from textual.widgets.button import ButtonVariant
 
+from handrail.core.exact import exact
 from handrail.desk.desk import Decision, Desk
-from handrail.desk.exact import exact
 from handrail.desk.values import Question
 from handrail.tui.asking import done
 from handrail.tui.dialogs import Line, Pick

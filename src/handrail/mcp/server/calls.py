@@ -94,8 +94,9 @@ class Calls:
         question = talk.asked.get(place[1]) if isinstance(talk, NextRound) else None
         waits = None
         if result.outcome == "needs_confirmation":
-            if question is not None and is_modern(request) and asks_by_form(request) and not dismissed:
-                return _input(place, question.request, elicitation(question))
+            can_ask = is_modern(request) and asks_by_form(request) and not dismissed
+            if question is not None and can_ask and (form := elicitation(question)) is not None:
+                return _input(place, question.request, form)
             self.runs.waits(same, place)
             waits = None if question is None else question.request
         else:
