@@ -157,7 +157,7 @@ def test_an_audit_notices_exact_arguments_that_were_removed_or_changed(tmp_path:
     assert "exact arguments" in report.problems[0].why
 
 
-PIECES = ["://", "a:b", "@", "sk-", "A" * 20, "-----BEGIN PRIVATE KEY-----", "\ud800", "$", "null", " ", "é"]
+PIECES = ["://", "a:b", "@", "sk-", "A" * 20, "-----BEGIN PRIVATE KEY-----", "$", "null", " ", "é"]
 any_command = st.sampled_from(HIDDEN) | st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
@@ -182,4 +182,4 @@ def test_whatever_the_arguments_are_the_record_gives_them_back_exactly(
     kept = [each.arguments for each in events if isinstance(each, CallIntended | ConfirmationRequested)]
 
     assert shell.ran == [command]
-    assert kept == [{"command": command, "token": "[redacted]"}] * 2
+    assert kept == [{"command": command}] * 2

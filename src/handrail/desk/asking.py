@@ -22,6 +22,7 @@ from handrail.core.exact import exact, read_object
 from handrail.core.ports import Approver
 from handrail.core.unmask import unmasked
 from handrail.desk.feed import News
+from handrail.desk.offers import offers
 from handrail.desk.shown import tellable
 from handrail.desk.suggested import suggested
 from handrail.desk.values import Question
@@ -224,6 +225,7 @@ def _opened(asked: Confirmation, tools: RegisteredTools, attended: dict[str, _At
             input_schema=schema,
             why=asked.why + _others(asked, attended, run),
             rules=rules,
+            offers=offers(rules, asked),
             form=asked.form,
         )
         for run, each in attended.items()

@@ -139,6 +139,11 @@ class Reader:
 
     def pending(self, run: str | None = None) -> list[ConfirmationRequested]:
         """The questions to a person that nobody has answered, with exact arguments if this user has the key."""
+        events = map(self.exact_event, self.unanswered(run).values())
+        return [event for event in events if isinstance(event, ConfirmationRequested)]
+
+    def unanswered(self, run: str | None = None) -> dict[str, Entry]:
+        """The entries of those questions, by request."""
         asked: dict[str, Entry] = {}
         for entry in self.entries(run):
             if entry.type not in ("confirmation.requested", "confirmation.answered"):
@@ -148,8 +153,11 @@ class Reader:
                     asked[request] = entry
                 case ConfirmationAnswered(request=request):
                     asked.pop(request, None)
-        events = map(self.exact_event, asked.values())
-        return [event for event in events if isinstance(event, ConfirmationRequested)]
+        return asked
+
+    def hides(self, entry: Entry) -> bool:
+        """Whether a part of the body cannot be shown: a mask stands for it, and the key that opens it is not there."""
+        return place(entry.leaf).exact is not None and entry.salt is not None and self.sealing is None
 
     def version(self) -> int:
         """A number that changes whenever somebody else has written to the journal."""

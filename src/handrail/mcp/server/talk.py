@@ -40,10 +40,13 @@ class MidCall:
     def __init__(self, request: Request, by: str) -> None:
         self._request = request
         self._by = by
+        self.asked: dict[str, Confirmation] = {}
+        """By call: the questions that are too long for a form."""
 
     async def decide(self, question: Confirmation) -> Decision:
         form = elicitation(question)
         if form is None:
+            self.asked[question.call_id] = question
             return Defer()
         try:
             answer = await self._request.session.elicit_form(
