@@ -163,9 +163,11 @@ def test_a_rule_that_was_set_in_the_dialog_holds_for_the_next_call(served: House
     dialog.get_by_role("button", name="Always for this rule").click()
     narrowest = dialog.get_by_role("radio").first
     expect(narrowest).to_be_checked()
-    sentence = "Allow notes:write_note whenever path is “plan.txt” and text is “bread”."
+    sentence = "Allow notes:write_note whenever path is “plan.txt” and text is “rest”."
     expect(dialog.get_by_label(sentence)).to_be_checked()
-    expect(dialog).to_contain_text("Allow notes:write_note whenever path is “plan.txt”. Any value is allowed for: text.")
+    expect(dialog).to_contain_text(
+        "Allow notes:write_note whenever path is “plan.txt”. Any value is allowed for: text."
+    )
     expect(dialog).to_contain_text("Allow notes:write_note with any arguments.")
     expect(dialog).to_contain_text("until you take it back in Settings, and only while the tool stays as it is now")
     written = dialog.locator(".rule-text code").first

@@ -24,7 +24,8 @@ from handrail.core.errors import UsageError
 def command(view: View, request: str, by: str | None, yes: bool) -> None:
     """Let the call of this REQUEST run: once, with exactly the arguments that are shown.
 
-    On a terminal you are asked after you have seen them. The call runs when its program asks for it again.
+    On a terminal you are asked after you have seen them. The call runs at once if its program waits for the answer,
+    else when the program asks for it again.
     """
     question = answers.find(view, request)
     answers.describe(view, question)
