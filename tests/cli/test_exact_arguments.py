@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from handrail import Context, Executor, Secret, ToolCall, tool
 from handrail.core.events import CallIntended, ConfirmationRequested
 from handrail.core.redact import redact_text
-from handrail.proof.audit import audit
+from handrail.proof.audit import audit, export_run
 from handrail.proof.journal import SqliteJournal
 from handrail.proof.read import Reader, erase
 from tests.cli.scene import lines, run
@@ -155,6 +157,18 @@ def test_an_audit_notices_exact_arguments_that_were_removed_or_changed(tmp_path:
 
     assert not report.ok
     assert "exact arguments" in report.problems[0].why
+
+
+def test_a_bundle_verifies_and_shows_the_mask_only(tmp_path: Path) -> None:
+    shell, path = Shell(), tmp_path / "journal.db"
+    shell.ask(path, HIDDEN[0])
+
+    bundle = export_run(path, "run_1", tmp_path / "bundle")
+
+    checked = subprocess.run([sys.executable, "verify.py"], cwd=bundle, capture_output=True, text=True)
+    assert (checked.returncode, "VERIFIED" in checked.stdout) == (0, True)
+    assert "rm -rf" not in (bundle / "bundle.jsonl").read_text()
+    assert '\\"exact\\":{\\"digest\\"' in (bundle / "bundle.jsonl").read_text()
 
 
 PIECES = ["://", "a:b", "@", "sk-", "A" * 20, "-----BEGIN PRIVATE KEY-----", "$", "null", " ", "é"]

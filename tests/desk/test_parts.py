@@ -37,6 +37,7 @@ from handrail.core.visible import visible
 from handrail.desk.asking import Asking
 from handrail.desk.feed import Feed, News
 from handrail.desk.live import Turn
+from handrail.desk.offers import offers, sentence
 from handrail.desk.shown import Shown, shortened, tellable
 from handrail.desk.suggested import suggested
 from handrail.desk.values import Live, Question, Snapshot, Told
@@ -415,3 +416,21 @@ def test_a_suggested_rule_names_no_secret() -> None:
     assert suggested(asked) == tuple(
         f"allow pay@{pay.digest[:31]}{rest}" for rest in (" to=/home/ada", " to=/home/**", "")
     )
+
+
+def test_a_rule_is_offered_as_a_sentence_with_its_tool_its_values_and_what_it_leaves_open() -> None:
+    asked = question(tool="io:write", arguments={"path": "docs/p\u0430ypal.md", "text": "two words"})
+    rules = (
+        "allow io:write@sha256:0123456789ab path=docs/p\u0430ypal.md",
+        "allow io:write@sha256:0123456789ab path=docs/**",
+        "allow io:write@sha256:0123456789ab",
+    )
+
+    offered = offers(rules, asked)
+
+    assert [each.rule for each in offered] == list(rules)
+    assert [sentence(each) for each in offered] == [
+        'Allow io:write without asking whenever path is "docs/p\\u0430ypal.md"; text may be anything.',
+        'Allow io:write without asking whenever path is anything in the folder "docs"; text may be anything.',
+        "Allow io:write without asking with any arguments.",
+    ]

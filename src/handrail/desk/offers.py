@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from handrail.core.confirmation import Confirmation
 from handrail.core.exact import exact
-from handrail.desk.shown import tellable_text
 from handrail.desk.values import RuleOffer, RuleValue
 from handrail.execute.rules import Rule
 
@@ -23,7 +22,7 @@ def sentence(offer: RuleOffer) -> str:
     """For a terminal. The page has words of its own, in the person's language."""
     values = " and ".join(_value(each) for each in offer.values)
     when = f"whenever {values}" if values else "with any arguments"
-    free = f"; {', '.join(map(_name, offer.free))} may be anything" if values and offer.free else ""
+    free = f"; {', '.join(offer.free)} may be anything" if values and offer.free else ""
     return f"Allow {offer.tool} without asking {when}{free}."
 
 
@@ -31,9 +30,9 @@ def _offer(rule: Rule, text: str, question: Confirmation) -> RuleOffer:
     named = {name for name, _ in rule.arguments}
     return RuleOffer(
         rule=text,
-        tool=tellable_text(rule.tool),
+        tool=_readable(rule.tool),
         values=tuple(_values(rule)),
-        free=tuple(tellable_text(name) for name in question.arguments if name not in named),
+        free=tuple(_readable(name) for name in question.arguments if name not in named),
     )
 
 
@@ -41,13 +40,13 @@ def _values(rule: Rule) -> Iterator[RuleValue]:
     for name, pattern in rule.arguments:
         inside = pattern.endswith(_BELOW)
         value = pattern.removesuffix(_BELOW) if inside else pattern
-        yield RuleValue(name=tellable_text(name), value=tellable_text(value), inside=inside)
+        yield RuleValue(name=_readable(name), value=_readable(value), inside=inside)
 
 
 def _value(each: RuleValue) -> str:
-    held = f"is anything in the folder {exact(each.value)}" if each.inside else f"is {exact(each.value)}"
-    return f"{_name(each.name)} {held}"
+    return f'{each.name} is {"anything in the folder " if each.inside else ""}"{each.value}"'
 
 
-def _name(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else exact(name)
+def _readable(text: str) -> str:
+    """Text in which no letter hides, or looks like one that it is not."""
+    return exact(text)[1:-1]

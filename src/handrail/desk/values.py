@@ -81,7 +81,7 @@ class Item(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RuleValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a rule holds one argument to."""
+    """What a rule holds one argument to, with every letter that could deceive written as an escape."""
 
     name: str
     value: str

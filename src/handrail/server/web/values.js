@@ -63,7 +63,7 @@
  */
 
 /**
- * What a rule holds one argument to.
+ * What a rule holds one argument to, with every letter that could deceive written as an escape.
  * @typedef {object} RuleValue
  * @property {string} name
  * @property {string} value
