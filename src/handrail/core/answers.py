@@ -21,17 +21,63 @@ async def decided(
     """What the approver decides; or the answer that `elsewhere` waits for, if that comes first.
 
     In the second case the approver is cancelled, so that nobody goes on answering a question that is closed.
+    The approver runs in the task of its caller and is interrupted as `asyncio.timeout` interrupts a block. Nothing
+    is watched, and no task is made, for an approver that answers at once, as a rule does.
     """
-    asking = asyncio.ensure_future(approver.decide(question))
-    heard: asyncio.Future[ConfirmationAnswered] | None = None
+    interruption = _Interruption(elsewhere)
     try:
-        await asyncio.sleep(0)  # a rule has answered by now, and nothing has to be watched for it
-        if not asking.done():
-            heard = asyncio.ensure_future(elsewhere())
-            await asyncio.wait((asking, heard), return_when=asyncio.FIRST_COMPLETED)
-        return heard.result() if heard is not None and heard.done() else asking.result()
+        decision: Decision | ConfirmationAnswered = await approver.decide(question)
+    except asyncio.CancelledError:
+        if not interruption.ends_here():
+            raise
+        decision = interruption.answer()
+    else:
+        if interruption.ends_here():  # the approver did not let itself be cancelled
+            decision = interruption.answer()
     finally:
-        await _end(asking, *(() if heard is None else (heard,)))
+        await interruption.close()
+    return decision
+
+
+class _Interruption:
+    """Waits for an answer from elsewhere, and cancels the task that made this when it comes."""
+
+    def __init__(self, elsewhere: Callable[[], Coroutine[Any, Any, ConfirmationAnswered]]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancelling = task.cancelling()
+        """How often somebody else had asked for the end of the task before."""
+        self._elsewhere = elsewhere
+        self._heard: asyncio.Future[ConfirmationAnswered] | None = None
+        self._came = False
+        self._start = asyncio.get_running_loop().call_soon(self._watch)
+
+    def _watch(self) -> None:
+        self._heard = asyncio.ensure_future(self._elsewhere())
+        self._heard.add_done_callback(self._interrupt)
+
+    def _interrupt(self, heard: asyncio.Future[ConfirmationAnswered]) -> None:
+        if not heard.cancelled() and heard.exception() is None:
+            self._came = True
+            self._task.cancel()
+
+    def ends_here(self) -> bool:
+        """Whether the task was cancelled for the answer, and by nobody else besides."""
+        return self._came and self._task.uncancel() <= self._cancelling
+
+    def answer(self) -> ConfirmationAnswered:
+        assert self._heard is not None
+        return self._heard.result()
+
+    async def close(self) -> None:
+        self._start.cancel()
+        if self._heard is None:
+            return
+        self._heard.remove_done_callback(self._interrupt)
+        if not self._heard.done():
+            self._heard.cancel()
+            await asyncio.wait((self._heard,))
 
 
 async def record_answer(
@@ -61,15 +107,3 @@ async def never() -> ConfirmationAnswered:
     """Where nobody else can answer: whoever waits for this is cancelled in the end."""
     nothing: asyncio.Future[ConfirmationAnswered] = asyncio.get_running_loop().create_future()
     return await nothing
-
-
-async def _end(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel what is still under way, and wait until it has ended."""
-    left = {task for task in tasks if not task.done()}
-    for task in left:
-        task.cancel()
-    if left:
-        await asyncio.wait(left)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # an approver that fails while it is cancelled has nobody to tell
