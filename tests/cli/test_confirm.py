@@ -154,7 +154,7 @@ def test_a_secret_is_masked_and_the_call_can_still_be_allowed(journal: Journal) 
 
     assert result.exit_code == 0
     assert "hunter2" not in result.output
-    assert "cannot be shown here" in result.stderr
+    assert "Masked fields are declared as secret (password)." in result.stderr
 
 
 def test_of_two_who_answer_at_once_one_is_told_that_it_came_too_late(journal: Journal) -> None:

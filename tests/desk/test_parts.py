@@ -32,11 +32,12 @@ from handrail.core.events import (
     ReplyFinished,
     TextDelta,
 )
+from handrail.core.exact import exact
 from handrail.core.visible import visible
 from handrail.desk.asking import Asking
-from handrail.desk.exact import exact
 from handrail.desk.feed import Feed, News
 from handrail.desk.live import Turn
+from handrail.desk.offers import offers, sentence
 from handrail.desk.shown import Shown, shortened, tellable
 from handrail.desk.suggested import suggested
 from handrail.desk.values import Live, Question, Snapshot, Told
@@ -401,8 +402,8 @@ async def test_a_question_ends_with_whoever_asked() -> None:
 
 @given(st.dictionaries(st.text(max_size=8), json_values, max_size=4))
 def test_every_suggested_rule_covers_the_call_and_is_bound_to_the_tool(arguments: dict[str, Any]) -> None:
-    asked = question(arguments=arguments)
-    rules = suggested(asked, frozenset({"key"}))
+    asked = question(arguments=arguments, secrets=("key",))
+    rules = suggested(asked)
     assert rules and rules[-1] == f"allow pay@{pay.digest[:31]}"
     for text in rules:
         rule = Rule.parse(text)
@@ -411,7 +412,25 @@ def test_every_suggested_rule_covers_the_call_and_is_bound_to_the_tool(arguments
 
 
 def test_a_suggested_rule_names_no_secret() -> None:
-    asked = question(arguments={"to": "/home/ada", "key": "s3cret"})
-    assert suggested(asked, frozenset({"key"})) == tuple(
+    asked = question(arguments={"to": "/home/ada", "key": "s3cret"}, secrets=("key",))
+    assert suggested(asked) == tuple(
         f"allow pay@{pay.digest[:31]}{rest}" for rest in (" to=/home/ada", " to=/home/**", "")
     )
+
+
+def test_a_rule_is_offered_as_a_sentence_with_its_tool_its_values_and_what_it_leaves_open() -> None:
+    asked = question(tool="io:write", arguments={"path": "docs/p\u0430ypal.md", "text": "two words"})
+    rules = (
+        "allow io:write@sha256:0123456789ab path=docs/p\u0430ypal.md",
+        "allow io:write@sha256:0123456789ab path=docs/**",
+        "allow io:write@sha256:0123456789ab",
+    )
+
+    offered = offers(rules, asked)
+
+    assert [each.rule for each in offered] == list(rules)
+    assert [sentence(each) for each in offered] == [
+        'Allow io:write without asking whenever path is "docs/p\\u0430ypal.md"; text may be anything.',
+        'Allow io:write without asking whenever path is anything in the folder "docs"; text may be anything.',
+        "Allow io:write without asking with any arguments.",
+    ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handrail import Context, Executor, Invocation, Policy, ToolCall, tool
+from handrail import Context, Executor, Invocation, Policy, Secret, ToolCall, tool
 from handrail.core.confirmation import Allow, Confirmation, Deny, Edit
 from handrail.core.errors import UsageError
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested
@@ -264,3 +264,22 @@ async def test_an_answer_to_a_question_nobody_asked_is_refused() -> None:
     async with Bank().executor() as executor:
         with pytest.raises(UsageError):
             await executor.answer(executor.run, "confirm_9", allow=True, by="ada")
+
+
+async def test_a_mask_in_arguments_is_refused_after_an_edit_as_it_is_before() -> None:
+    ran: list[str] = []
+
+    @tool(side_effects=True)
+    async def log_in(user: str, password: Secret) -> str:
+        """Log in."""
+        ran.append(password)
+        return "in"
+
+    journal = MemoryJournal()
+    masked = {"user": "bob", "password": "[redacted]"}
+    async with Executor([log_in], approver=Says(Edit("ada", masked)), journal=journal) as executor:
+        edited = await executor.invoke(ToolCall("1", "log_in", {"user": "ada", "password": "s3cret"}))
+        written = await executor.invoke(ToolCall("2", "log_in", masked))
+
+    assert (edited.outcome, written.outcome, ran) == ("invalid_arguments", "invalid_arguments", [])
+    assert not [event for event in journal.events if isinstance(event, ConfirmationAnswered)]

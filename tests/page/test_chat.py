@@ -161,8 +161,19 @@ def test_a_rule_that_was_set_in_the_dialog_holds_for_the_next_call(served: House
     say(page, "write the note")
     dialog = question(page)
     dialog.get_by_role("button", name="Always for this rule").click()
-    expect(dialog.get_by_role("radio").first).to_be_checked()
-    expect(dialog.locator(".rule").first).to_contain_text("path=plan.txt")
+    narrowest = dialog.get_by_role("radio").first
+    expect(narrowest).to_be_checked()
+    sentence = "Allow notes:write_note whenever path is “plan.txt” and text is “rest”."
+    expect(dialog.get_by_label(sentence)).to_be_checked()
+    expect(dialog).to_contain_text(
+        "Allow notes:write_note whenever path is “plan.txt”. Any value is allowed for: text."
+    )
+    expect(dialog).to_contain_text("Allow notes:write_note with any arguments.")
+    expect(dialog).to_contain_text("until you take it back in Settings, and only while the tool stays as it is now")
+    written = dialog.locator(".rule-text code").first
+    expect(written).to_be_hidden()
+    dialog.get_by_text("The rule as it is written").first.click()
+    expect(written).to_have_text(re.compile(r"^allow notes:write_note@sha256:\w+ path=plan.txt"))
     dialog.get_by_role("button", name="Set this rule and allow").click()
     answered(page, "It is written.")
     say(page, "write the note once more")

@@ -221,7 +221,10 @@ class _Through:
     async def decide(self, question: Confirmation) -> Decision:
         if self._client is None or not self._client.can("elicitation") or question.form is not None:
             return Defer()
-        answer = await self._client.elicit(words(question), FORM, key=f"confirm-{question.request}")
+        message = words(question)
+        if message is None:
+            return Defer()
+        answer = await self._client.elicit(message, FORM, key=f"confirm-{question.request}")
         return meant(answer.action, answer.values, question, f"{self._by} by an MCP client")
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from handrail.core.answers import record_answer, wait_for_answer
 from handrail.core.calls import ToolResult
-from handrail.core.events import CallAmended, CallAsked, CallIntended, CallSettled, Recorded
+from handrail.core.events import CallAmended, CallAsked, CallIntended, CallSettled, ConfirmationAnswered, Recorded
 from handrail.core.ports import Journal, Lease
 
 LARGE = 256 * 1024
@@ -29,6 +30,12 @@ class ThinJournal:
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         await self._journal.append(self._thin(event), durable=durable)
+
+    async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
+        return await record_answer(self._journal, event, durable=durable)
+
+    async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
+        return await wait_for_answer(self._journal, run, request)
 
     async def history(self, run: str) -> list[Recorded]:
         return await self._journal.history(run)

@@ -5,57 +5,79 @@ from __future__ import annotations
 import asyncio
 import getpass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+from msgspec import Struct
 
 from handrail.cli import text
 from handrail.cli.detail import ERASED
 from handrail.cli.ids import resolve
 from handrail.cli.view import View, tell
 from handrail.core.confirmation import binding
-from handrail.core.errors import UsageError
+from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.exact import exact
 from handrail.core.ports import Clock, SystemClock
-from handrail.core.redact import MASK
+from handrail.core.redact import has_masked
+from handrail.core.unmask import holds_mask
 
-Shown = Literal["whole", "masked", "erased", "changed"]
+Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
+"""How much of the arguments can be shown: `masked` hides only fields that are declared as secret, `hidden` more."""
 
 
-def find(view: View, request: str) -> ConfirmationRequested:
+class WaitingQuestion(Struct, frozen=True):
+    """A question that nobody has answered."""
+
+    asked: ConfirmationRequested
+    hides: bool
+    """Whether the record hides a part of the arguments from this user."""
+
+    @property
+    def shown(self) -> Shown:
+        """How far what the record shows is what will run. The grant is bound to a hash of the real arguments."""
+        body, asked = self.asked.asked, self.asked
+        if body is None:
+            return "erased"
+        if self.hides:
+            return "hidden"
+        if asked.binds == binding(body.nonce, asked.run, asked.call_id, asked.tool, body.arguments, body.definition):
+            return "whole"
+        if has_masked(body.arguments, frozenset(body.secrets)):
+            return "masked"
+        return "hidden" if holds_mask(body.arguments) else "changed"
+
+
+def find(view: View, request: str) -> WaitingQuestion:
     """The question that is meant.
 
     Raises:
         UsageError: It does not wait; the error lists what does.
     """
     with view.reader() as reader:
-        waiting = {question.request: question for question in reader.pending()}
-    fits = [each for each in waiting if request and each.startswith(request)]
-    if not fits:
-        others = f"these do: {', '.join(map(repr, waiting))}" if waiting else "nothing does"
-        raise UsageError(f"no request {request!r} waits for an answer; {others}")
-    return waiting[resolve(request, fits, "request")]
+        waiting = reader.unanswered()
+        fits = [each for each in waiting if request and each.startswith(request)]
+        if not fits:
+            others = f"these do: {', '.join(map(repr, waiting))}" if waiting else "nothing does"
+            raise UsageError(f"no request {request!r} waits for an answer; {others}")
+        entry = waiting[resolve(request, fits, "request")]
+        asked = reader.exact_event(entry)
+        if not isinstance(asked, ConfirmationRequested):
+            raise JournalError(f"the question {request!r} cannot be read; run: handrail proof verify")
+        return WaitingQuestion(asked, reader.hides(entry))
 
 
-def shown(question: ConfirmationRequested) -> Shown:
-    """How far what the record shows is what will run. The grant is bound to a hash of the real arguments."""
-    asked = question.asked
-    if asked is None:
-        return "erased"
-    binds = binding(asked.nonce, question.run, question.call_id, question.tool, asked.arguments, asked.definition)
-    if binds == question.binds:
-        return "whole"
-    return "masked" if _holds_mask(asked.arguments) else "changed"
-
-
-def describe(view: View, question: ConfirmationRequested) -> None:
+def describe(view: View, waiting: WaitingQuestion) -> None:
     """Say exactly what will run, beside the answer."""
+    question = waiting.asked
     tell(f"{text.visible(question.tool)} asks to run with these arguments:")
-    arguments = ERASED if question.arguments is None else text.spread(question.arguments)
+    arguments = ERASED if question.arguments is None else exact(question.arguments)
     for line in arguments.split("\n"):
         tell(f"  {line}")
-    if question.asked is not None and question.asked.why:
-        tell(f"You are asked because {text.visible(question.asked.why)}.")
-    if shown(question) == "masked":
-        tell("Masked parts are secrets that the record does not hold; they cannot be shown here.")
+    asked = question.asked
+    if asked is not None and asked.why:
+        tell(f"You are asked because {text.visible(asked.why)}.")
+    if asked is not None and waiting.shown == "masked":
+        tell(f"Masked fields are declared as secret ({text.visible(', '.join(asked.secrets))}).")
     tell(f"call {text.visible(question.call_id)} of run {text.visible(question.run)}, asked {view.when(question.at)}")
 
 
@@ -81,14 +103,3 @@ def give(
     from handrail.proof.answer import answer  # it loads the journal, which other commands do not need
 
     return asyncio.run(answer(path, question, decision, by=by, reason=reason, clock=clock))
-
-
-def _holds_mask(value: Any) -> bool:
-    match value:
-        case str():
-            return MASK in value
-        case dict():
-            return any(MASK in key or _holds_mask(item) for key, item in value.items())
-        case list():
-            return any(map(_holds_mask, value))
-    return False

@@ -13,13 +13,14 @@ from handrail.cli.forms import fill_form
 from handrail.cli.lines import read_line, read_word
 from handrail.cli.view import tell
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
-from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.redact import MASK, mask_fields
+from handrail.core.errors import UsageError
+from handrail.core.exact import exact, read_object
+from handrail.core.unmask import unmasked
 from handrail.tools.registry import RegisteredTools
 
 
 class TerminalApprover:
-    """An `Approver`. It shows exactly what will run; secrets are masked."""
+    """An `Approver`. It shows exactly what will run; fields that are declared as secret are masked."""
 
     def __init__(self, tools: RegisteredTools, by: str) -> None:
         self._tools = tools
@@ -32,10 +33,9 @@ class TerminalApprover:
                 return await fill_form(question, self._by)
             if question.tool not in self._tools:
                 return await _of_server(question, self._by)
-            shown = mask_fields(question.arguments, self._tools.find(question.tool).secrets)
             tell()
             tell(f"{text.visible(question.tool)} asks to run with these arguments:")
-            _show(shown)
+            _show(question.shown)
             if question.why:
                 tell(f"You are asked because {text.visible(question.why)}.")
             while True:
@@ -43,7 +43,7 @@ class TerminalApprover:
                     case "y" | "yes":
                         return Allow(self._by)
                     case "e" | "edit":
-                        edited = await self._edit(question, shown)
+                        edited = await self._edit(question)
                         if edited is not None:
                             return Edit(self._by, edited)
                     case "l" | "later":
@@ -51,21 +51,17 @@ class TerminalApprover:
                     case _:
                         return Deny(self._by, await read_line("Why? (the model reads it; may be empty) "))
 
-    async def _edit(self, question: Confirmation, shown: dict[str, Any]) -> dict[str, Any] | None:
+    async def _edit(self, question: Confirmation) -> dict[str, Any] | None:
         """Other arguments that fit the tool, or None to ask again."""
-        written = await _written(shown)
+        written = await _written(question.shown)
         if not written:
             return None
         try:
-            edited = parse_object(written)
-        except JSONTextError as error:
-            tell(f"That is no JSON object: {text.visible(str(error))}")
+            # A secret was not shown, so it cannot have been changed where its mask still stands.
+            edited: dict[str, Any] = unmasked(read_object(written), question.shown, question.arguments)
+        except UsageError as error:
+            tell(f"  {text.visible(str(error))}")
             return None
-        # A secret was not shown, so it cannot have been changed where its mask still stands.
-        edited = {
-            key: question.arguments[key] if value == MASK and key in question.arguments else value
-            for key, value in edited.items()
-        }
         problems = self._tools.find(question.tool).validator.problems(edited)
         for problem in problems:
             tell(f"  {text.visible(problem)}")
@@ -76,7 +72,7 @@ async def _of_server(question: Confirmation, by: str) -> Decision:
     """A question that is about no tool: a server asks for a word."""
     tell()
     tell(text.block(question.description))
-    _show(question.arguments)
+    _show(question.shown)
     if question.why:
         tell(f"You are asked because {text.visible(question.why)}.")
     match await read_word("Allow it? [y/N/l(ater)] "):
@@ -88,13 +84,13 @@ async def _of_server(question: Confirmation, by: str) -> Decision:
 
 
 def _show(arguments: dict[str, Any]) -> None:
-    for line in text.spread(arguments).split("\n"):
+    for line in exact(arguments).split("\n"):
         tell(f"  {line}")
 
 
 async def _written(shown: dict[str, Any]) -> str:
     """What a person makes of the arguments, in their editor or on one line."""
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-        written = await asyncio.to_thread(click.edit, text.spread(shown), extension=".json")
+        written = await asyncio.to_thread(click.edit, exact(shown), extension=".json")
         return (written or "").strip()
     return await read_line("Other arguments, as JSON on one line: ")

@@ -28,5 +28,6 @@ def command() -> None:
     """Answer the calls that wait for a person's word.
 
     The program that asked may be at work in another process, or have ended: the answer is
-    written to its journal and used when the call is asked for again.
+    written to its journal. A program that waits for it continues at once; any other uses it when
+    the call is asked for again. The first answer counts.
     """

@@ -11,7 +11,6 @@ from handrail.cli.complete import requests
 from handrail.cli.groups import examples
 from handrail.cli.view import View, answer, answer_json, ask, common, tell
 from handrail.core.errors import UsageError
-from handrail.core.events import ConfirmationRequested
 
 
 @click.command(
@@ -25,7 +24,8 @@ from handrail.core.events import ConfirmationRequested
 def command(view: View, request: str, by: str | None, yes: bool) -> None:
     """Let the call of this REQUEST run: once, with exactly the arguments that are shown.
 
-    On a terminal you are asked after you have seen them. The call runs when its program asks for it again.
+    On a terminal you are asked after you have seen them. The call runs at once if its program waits for the answer,
+    else when the program asks for it again.
     """
     question = answers.find(view, request)
     answers.describe(view, question)
@@ -33,23 +33,28 @@ def command(view: View, request: str, by: str | None, yes: bool) -> None:
     if not yes and sys.stdin.isatty() and not ask("Allow it?"):
         tell("Nothing was answered; the request still waits.")
         raise click.exceptions.Exit(1)
-    said = answers.give(view.path, question, "allow", by or answers.login_name())
+    said = answers.give(view.path, question.asked, "allow", by or answers.login_name())
     if view.as_json:
         answer_json(said)
         return
     answer(f"allowed by {text.visible(said.by)}; it runs when its program asks for it again")
 
 
-def _refuse_unseen(question: ConfirmationRequested) -> None:
-    match answers.shown(question):
+def _refuse_unseen(question: answers.WaitingQuestion) -> None:
+    request = question.asked.request
+    match question.shown:
         case "erased":
-            raise UsageError(
-                f"the arguments of {question.request!r} were erased, so nobody can see what would run; deny it"
-            )
+            raise UsageError(f"the arguments of {request!r} were erased, so nobody can see what would run; deny it")
         case "changed":
             raise UsageError(
-                f"what is shown for {question.request!r} is not what would run: the record was changed;"
+                f"what is shown for {request!r} is not what would run: the record was changed;"
                 " run: handrail proof verify"
+            )
+        case "hidden":
+            raise UsageError(
+                f"a part of the arguments of {request!r} looks like a secret and is hidden here, and what"
+                " cannot be shown in full cannot be allowed; run this as the user who has the journal's key,"
+                " answer where the question was asked, or deny it"
             )
         case "whole" | "masked":
             return

@@ -25,7 +25,7 @@ def command(view: View, request: str, by: str | None, reason: str) -> None:
     """Refuse the call of this REQUEST. It will not run, and the model is told not to repeat it."""
     question = answers.find(view, request)
     answers.describe(view, question)
-    said = answers.give(view.path, question, "deny", by or answers.login_name(), reason)
+    said = answers.give(view.path, question.asked, "deny", by or answers.login_name(), reason)
     if view.as_json:
         answer_json(said)
         return

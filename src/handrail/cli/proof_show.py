@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+from msgspec.structs import replace
 
 from handrail.cli import complete, text
 from handrail.cli.detail import print_call, print_entry
@@ -13,8 +14,11 @@ from handrail.cli.ids import resolve
 from handrail.cli.proof_list import state
 from handrail.cli.timeline import UNKNOWN, Line, timeline
 from handrail.cli.view import Column, View, answer, answer_json, common, table
+from handrail.core.errors import UsageError
 from handrail.core.events import ReplyFailed, RunStarted
-from handrail.proof.read import Entry
+from handrail.proof.database import key_file
+from handrail.proof.entry import place
+from handrail.proof.read import Entry, Reader
 from handrail.proof.views import RunSummary
 
 _COLUMNS = (
@@ -33,15 +37,25 @@ _COLUMNS = (
     epilog=examples(
         "handrail proof show run_0193",
         "handrail proof show run_0193 call_4f",
+        "handrail proof show run_0193 call_4f --exact",
         "handrail proof show run_0193 --json | jq .type",
     ),
 )
 @click.argument("run", shell_complete=complete.runs)
 @click.argument("call", required=False, shell_complete=complete.calls)
 @click.option("--full", is_flag=True, help="Every entry, with arguments and results as they were recorded.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Arguments exactly as they were, also what looks like a secret. Needs the journal's key.",
+)
 @common
-def command(view: View, run: str, call: str | None, full: bool) -> None:
-    """Show a run as a timeline, or one CALL of it in detail."""
+def command(view: View, run: str, call: str | None, full: bool, exact: bool) -> None:
+    """Show a run as a timeline, or one CALL of it in detail.
+
+    What looks like a secret is masked. Of the arguments that a person decided about and of those that ran, the journal
+    also has the exact ones, encrypted; --exact shows them. Fields that are declared as secret are in no record.
+    """
     with view.reader() as reader:
         runs = {each.run: each for each in reader.runs()}
         run = resolve(run, runs, "run")
@@ -49,6 +63,8 @@ def command(view: View, run: str, call: str | None, full: bool) -> None:
         if call is not None:
             call = resolve(call, (each.call for each in entries if each.call is not None), "call")
             entries = [each for each in entries if each.call == call]
+        if exact:
+            entries = [_exactly(reader, entry) for entry in entries]
         if view.as_json:
             for entry in entries:
                 answer_json({"seq": entry.seq, "n": entry.n, **text.builtins(entry.event)})
@@ -59,6 +75,20 @@ def command(view: View, run: str, call: str | None, full: bool) -> None:
             print_call(view, entries)
         else:
             _print_run(view, runs[run], entries)
+
+
+def _exactly(reader: Reader, entry: Entry) -> Entry:
+    """The entry with its exact body in place of the masked one.
+
+    Raises:
+        UsageError: The key is not there.
+    """
+    if place(entry.leaf).exact is None:
+        return entry
+    if reader.sealing is None:
+        key = key_file(reader.path)
+        raise UsageError(f"exact arguments are shown only to who can read the journal's key, {str(key)!r}")
+    return replace(entry, data=reader.exact(entry, reader.sealing))
 
 
 def _print_run(view: View, summary: RunSummary, entries: Sequence[Entry]) -> None:

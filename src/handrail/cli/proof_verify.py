@@ -41,7 +41,8 @@ _SHOWN = 50
 def command(view: View, notes: tuple[Path, ...], key: str | None) -> None:
     """Check every entry, every body and every checkpoint, and say what that proves.
 
-    Exit code 0 means that no problem was found, 1 that there is one.
+    It also reports every side effect that ran after a person had denied it. Exit code 0 means that no problem was
+    found, 1 that there is one.
     """
     verifiers = None if key is None else [Verifier.parse(key)]
     known = [_read(path) for path in notes]
@@ -81,14 +82,18 @@ def _waiting(size: int) -> Iterator[Callable[[int], None] | None]:
 
 
 def _print(report: Report, key: str, proven: list[str], not_proven: list[str]) -> None:
-    for problem in report.problems[:_SHOWN]:
+    found = (*report.problems, *report.violations)
+    for problem in found[:_SHOWN]:
         where = "journal" if problem.index is None else f"entry {problem.index}"
         answer(f"{where}: {text.visible(problem.why)}")
-    if len(report.problems) > _SHOWN:
-        answer(f"… and {len(report.problems) - _SHOWN} more; --json shows all")
+    if len(found) > _SHOWN:
+        answer(f"… and {len(found) - _SHOWN} more; --json shows all")
     what = f"{text.count(report.entries, 'entry')}, {text.count(report.checkpoints, 'checkpoint')}"
     if report.ok:
         answer(f"VERIFIED: {what}", "good")
+    elif not report.problems:
+        ran = text.count(len(report.violations), "side effect")
+        answer(f"INTACT, but {ran} ran after a denial: {what}", "bad")
     else:
         answer(f"NOT VERIFIED: {text.count(len(report.problems), 'problem')} in {what}", "bad")
     answer(f"signed by {text.visible(key)}", "dim")
@@ -100,7 +105,7 @@ def _print(report: Report, key: str, proven: list[str], not_proven: list[str]) -
 
 
 def _proven(report: Report, kept: bool) -> list[str]:
-    if not report.ok:
+    if report.problems:
         return []
     signed = report.entries - report.unsigned_tail
     found = []

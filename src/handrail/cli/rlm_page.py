@@ -25,7 +25,7 @@ def page_of_run(view: View, run: str) -> str:
             raise UsageError(f"run {run!r} is none of handrail rlm; look at it with: handrail proof show {run}")
     found = audit(view.path)
     with view.reader() as reader:
-        proof = Proof(root(reader.hashes()).hex(), found.entries, found.ok)
+        proof = Proof(root(reader.hashes()).hex(), found.entries, not found.problems)
         return render(from_journal(reader.events, run, proof))
 
 

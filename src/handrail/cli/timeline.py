@@ -36,8 +36,8 @@ class Words(Struct, frozen=True):
     @classmethod
     def of(cls, events: Sequence[Recorded]) -> Words:
         asked = {event.request: event for event in events if isinstance(event, ConfirmationRequested)}
-        answered = {event.request: event for event in events if isinstance(event, ConfirmationAnswered)}
-        return cls(asked, answered)
+        answers = [event for event in events if isinstance(event, ConfirmationAnswered)]
+        return cls(asked, {event.request: event for event in reversed(answers)})  # the first answer is the answer
 
     def about(self, call: CallRecord) -> ConfirmationRequested | None:
         """The question that decided a call."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from handrail.core.canonical import digest
 from handrail.core.location import Locations
+from handrail.core.redact import mask_fields
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -31,6 +32,17 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     None where that cannot be told."""
     meant: tuple[str, ...] | None = None
     """Where somebody outside asks in mid-call: the runs that they may ask for, several if they do not say for which."""
+    secrets: tuple[str, ...] = ()
+    """The names of the fields that the schema declares as secret."""
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The arguments as a person is shown them: complete, except for the fields that are declared as secret.
+
+        Text is never masked by its form here. What a pattern hides would run unseen.
+        """
+        masked: dict[str, Any] = mask_fields(self.arguments, frozenset(self.secrets))
+        return masked
 
 
 class Allow(Struct, frozen=True):
@@ -67,6 +79,8 @@ class Asked(Struct, frozen=True, omit_defaults=True):
     words: dict[str, Any] | None = None
     """That definition, in the first question of a run about it."""
     why: str = ""
+    secrets: tuple[str, ...] = ()
+    """The names of the fields that are masked in `arguments` because the schema declares them as secret."""
 
 
 def binding(nonce: str, run: str, call_id: str, tool: str, arguments: dict[str, Any], definition: str = "") -> str:

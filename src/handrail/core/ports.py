@@ -10,7 +10,8 @@ Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
-`SearchesTools`, `Provided` and `WritesCode` are what a `Model` may be besides.
+`SearchesTools`, `Provided` and `WritesCode` are what a `Model` may be besides, and `SharedAnswers` what a `Journal` may
+be.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Protocol, runtime_checkable
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.context import Context
-from handrail.core.events import Emit, ModelEvent, Recorded, ignore
+from handrail.core.events import ConfirmationAnswered, Emit, ModelEvent, Recorded, ignore
 from handrail.core.messages import AssistantMessage
 from handrail.core.model import ModelRequest
 
@@ -97,7 +98,13 @@ class Invoker(Protocol):
 
 
 class Approver(Protocol):
-    async def decide(self, question: Confirmation) -> Decision: ...
+    async def decide(self, question: Confirmation) -> Decision:
+        """What a person, or whoever stands for one, says of a call.
+
+        It shows `question.shown` in full, or does not allow the call. It is cancelled when
+        somebody else answers first; then it takes its question back.
+        """
+        ...
 
 
 class Authoriser(Protocol):
@@ -136,6 +143,23 @@ class Journal(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class SharedAnswers(Protocol):
+    """What a journal may be beside a `Journal`: one in which several processes answer questions."""
+
+    async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
+        """Append an answer, unless the question has one; return the answer that counts, which is the first.
+
+        Raises:
+            JournalError: It is not written.
+        """
+        ...
+
+    async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
+        """Return the first answer to a question, once anybody has given it."""
+        ...
 
 
 class Spill(Protocol):

@@ -18,10 +18,11 @@ from msgspec import Struct
 from handrail.core.confirmation import Allow, Confirmation, Defer, Deny, Edit
 from handrail.core.confirmation import Decision as Word
 from handrail.core.errors import UsageError
+from handrail.core.exact import exact, read_object
 from handrail.core.ports import Approver
-from handrail.core.redact import MASK, mask_fields, redact, secret_fields
-from handrail.desk.exact import exact, read_object
+from handrail.core.unmask import unmasked
 from handrail.desk.feed import News
+from handrail.desk.offers import offers
 from handrail.desk.shown import tellable
 from handrail.desk.suggested import suggested
 from handrail.desk.values import Question
@@ -51,7 +52,6 @@ class _Open(Struct, frozen=True):
     """As it is put in each run that it may be about."""
     rules: tuple[str, ...]
     asked: Confirmation
-    secrets: frozenset[str]
     validator: Validator | None
     word: asyncio.Future[tuple[Word, str]]
     """With what the decision is called."""
@@ -206,13 +206,12 @@ def _opened(asked: Confirmation, tools: RegisteredTools, attended: dict[str, _At
     tool = tools.find(asked.tool) if asked.tool in tools else None
     schema: dict[str, Any] = {}
     validator: Validator | None = None
-    secrets, rules = frozenset[str](), tuple[str, ...]()
+    rules: tuple[str, ...] = ()
     if asked.form is not None:
-        secrets, validator = secret_fields(asked.form), Validator(asked.form, "the form", root="(answer)")
+        validator = Validator(asked.form, "the form", root="(answer)")
     elif tool is not None:
-        schema, secrets, validator = tool.definition.input_schema, tool.secrets, tool.validator
-        rules = suggested(asked, secrets)
-    masked = _masked(asked.arguments, secrets)
+        schema, validator = tool.definition.input_schema, tool.validator
+        rules = suggested(asked)
     shown = {
         run: Question(
             request=asked.request,
@@ -221,16 +220,17 @@ def _opened(asked: Confirmation, tools: RegisteredTools, attended: dict[str, _At
             call_id=asked.call_id,
             tool=asked.tool,
             description=asked.description,
-            arguments=tellable(masked),
-            written=exact(masked),
+            arguments=tellable(asked.shown),
+            written=exact(asked.shown),
             input_schema=schema,
             why=asked.why + _others(asked, attended, run),
             rules=rules,
+            offers=offers(rules, asked),
             form=asked.form,
         )
         for run, each in attended.items()
     }
-    return _Open(shown, rules, asked, secrets, validator, asyncio.get_running_loop().create_future())
+    return _Open(shown, rules, asked, validator, asyncio.get_running_loop().create_future())
 
 
 def _others(asked: Confirmation, attended: dict[str, _Attended], run: str) -> str:
@@ -246,7 +246,7 @@ def _edited(waiting: _Open, arguments: dict[str, Any] | str | None) -> dict[str,
         raise UsageError("an edit needs the arguments that are to be used")
     if waiting.validator is None:
         raise UsageError("this question takes a yes or a no; nothing in it can be changed")
-    shown, edited = _masked(waiting.asked.arguments, waiting.secrets), arguments
+    shown, edited = waiting.asked.shown, arguments
     if isinstance(edited, str):
         edited = read_object(edited)
     else:
@@ -255,32 +255,3 @@ def _edited(waiting: _Open, arguments: dict[str, Any] | str | None) -> dict[str,
     if problems := waiting.validator.problems(meant):
         raise UsageError(f"these arguments do not fit: {'; '.join(problems)}")
     return meant
-
-
-def unmasked(edited: Any, shown: Any, before: Any) -> Any:
-    """What a person made of arguments as they were shown: what still stands as it was shown is what it was.
-
-    Raises:
-        UsageError: A mask stands where nobody can tell what it hides.
-    """
-    match edited, shown, before:
-        case dict(), dict(), dict():
-            both = shown.keys() & before.keys()
-            return {
-                key: unmasked(value, shown[key], before[key]) if key in both else _anew(value, key)
-                for key, value in edited.items()
-            }
-        case list(), list(), list() | tuple() if len(edited) == len(shown):
-            return [unmasked(*each) for each in zip(edited, shown, before, strict=True)]
-    return before if type(edited) is type(shown) and edited == shown else _anew(edited)
-
-
-def _anew(value: Any, key: str = "") -> Any:
-    """What a person wrote in place of something, or added."""
-    if MASK in f"{key} {exact(value)}":
-        raise UsageError(f"{MASK} stands for what is hidden; leave that value as it was shown, or write it out")
-    return value
-
-
-def _masked(arguments: Any, secrets: frozenset[str]) -> Any:
-    return redact(mask_fields(arguments, secrets))

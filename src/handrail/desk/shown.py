@@ -9,6 +9,7 @@ from typing import Any, assert_never
 import msgspec
 
 from handrail.core.calls import Attachment, ToolResult
+from handrail.core.exact import exact
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import (
     AssistantMessage,
@@ -21,7 +22,6 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.core.redact import redact, redact_text
-from handrail.desk.exact import exact
 from handrail.desk.values import Clipped, Item, Part
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool

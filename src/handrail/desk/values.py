@@ -80,6 +80,27 @@ class Item(Struct, frozen=True, kw_only=True, omit_defaults=True):
     side_effects: bool = False
 
 
+class RuleValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a rule holds one argument to, with every letter that could deceive written as an escape."""
+
+    name: str
+    value: str
+    inside: bool = False
+    """Whether it is a folder, and anything in it fits; else only the value itself does."""
+
+
+class RuleOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rule that `always` may set, as facts for a sentence. It holds until a person takes it back, and only while the
+    tool stays as it is."""
+
+    rule: str
+    """As it is written, with the digest of the tool's definition."""
+    tool: str
+    values: tuple[RuleValue, ...] = ()
+    free: tuple[str, ...] = ()
+    """The arguments of the call that may be anything."""
+
+
 class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something waits for a person's word. This is exactly what will run."""
 
@@ -100,6 +121,8 @@ class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a person is asked although a standing rule may cover the call."""
     rules: tuple[str, ...] = ()
     """Rules that `always` may set, the narrowest first, as `allow io:write_file@sha256:… path=docs/x.md`."""
+    offers: tuple[RuleOffer, ...] = ()
+    """The same rules, as what a person reads before they choose one."""
     form: dict[str, Any] | None = None
     """A schema where values are asked for and no word (an MCP server's elicitation)."""
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from handrail.core.answers import decided
 from handrail.core.calls import ToolCall
 from handrail.core.canonical import canonical
 from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Defer, Deny, Edit, binding
 from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, UsageError
-from handrail.core.events import ConfirmationRequested
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Notice
 from handrail.core.location import Locations
 from handrail.core.ports import Approver
 from handrail.core.redact import mask_fields
+from handrail.execute.arguments import check_secrets
 from handrail.execute.changes import changes
 from handrail.execute.ledger import Ledger
 from handrail.execute.recorder import Recorder
@@ -65,32 +68,46 @@ class Confirmer:
         request = ledger.request_for(call.id, tool.scoped_name, arguments, definition)
         if request is not None and request.request not in ledger.answers:
             await recorder.refresh()  # it was asked before: the answer may have come from another process
-        if request is not None and (given := ledger.unused_answer(request)) is not None:
-            if given.decision == "deny":
-                raise _denied(tool.name, given.by, given.reason)
-            return Granted(given.request, arguments)
+        if request is not None and request.request in ledger.answers:
+            if (given := ledger.unused_answer(request)) is not None:
+                return _granted(tool, given, arguments)
+            request = None  # its answer is used up, or was for other arguments: this is a new question
         known = None if request is None else request.asked
         nonce = recorder.new_id("nonce") if known is None else known.nonce
         why = "; ".join(filter(None, (_changed(tool, call, definition, ledger), why)))
         question = _question(tool, call, arguments, request, nonce, recorder, definition, why)
         question = msgspec.structs.replace(question, locations=locations or {})
         if request is None:
-            request = await self._ask(question, tool, nonce, recorder)
-        match await self._approver.decide(question):
+            request = await self._record_question(question, tool, nonce, recorder)
+        decision = await decided(self._approver, question, partial(recorder.wait_for_answer, question.request))
+        match decision:
             case Allow(by=by):
-                await recorder.record(request.answered("allow", at=recorder.now(), by=by))
-                return Granted(question.request, arguments)
+                answer = request.answered("allow", at=recorder.now(), by=by)
             case Edit(by=by, arguments=edited):
-                return await self._edited(tool, request, by, edited, nonce, recorder)
+                arguments = _edited(tool, by, edited)
+                binds = binding(nonce, request.run, request.call_id, request.tool, arguments, tool.digest)
+                answer = request.answered("allow", at=recorder.now(), by=by)
+                answer = msgspec.structs.replace(answer, binds=binds, edited=True)
             case Deny(by=by, reason=reason):
-                await recorder.record(request.answered("deny", at=recorder.now(), by=by, reason=reason))
-                raise _denied(tool.name, by, reason)
+                answer = request.answered("deny", at=recorder.now(), by=by, reason=reason)
             case Defer():
                 raise NeedsConfirmation(tool.name, question.request)
+            case ConfirmationAnswered():
+                await recorder.take_answer(decision)
+                await recorder.emit(Notice(text=_elsewhere(tool.name, decision)))
+                return _granted(tool, decision, question.arguments)
             case other:
                 raise UsageError(f"an approver answers with Allow, Deny, Edit or Defer, not with {other!r}")
+        first = await recorder.answer(answer)
+        if first != answer:
+            late = f"; the answer of {answer.by} came later and does not count"
+            await recorder.emit(Notice(text=_elsewhere(tool.name, first) + late))
+            return _granted(tool, first, question.arguments)
+        return _granted(tool, answer, arguments)
 
-    async def _ask(self, question: Confirmation, tool: Tool, nonce: str, recorder: Recorder) -> ConfirmationRequested:
+    async def _record_question(
+        self, question: Confirmation, tool: Tool, nonce: str, recorder: Recorder
+    ) -> ConfirmationRequested:
         known = recorder.ledger.words_of(question.definition) is not None
         request = ConfirmationRequested(
             run=question.run,
@@ -100,32 +117,46 @@ class Confirmer:
             tool=question.tool,
             binds=question.binds,
             asked=Asked(
-                mask_fields(question.arguments, tool.secrets),
+                question.shown,
                 nonce,
                 question.definition,
                 None if known else tool.described(),
                 question.why,
+                question.secrets,
             ),
         )
         await recorder.record(request)
         return request
 
-    async def _edited(
-        self,
-        tool: Tool,
-        request: ConfirmationRequested,
-        by: str,
-        edited: dict[str, Any],
-        nonce: str,
-        recorder: Recorder,
-    ) -> Granted:
-        if problems := tool.validator.problems(edited):
-            raise InvalidArguments(f"{problem} (as edited by {by})" for problem in problems)
-        arguments = tool.complete(edited)
-        binds = binding(nonce, request.run, request.call_id, request.tool, arguments, tool.digest)
-        answer = request.answered("allow", at=recorder.now(), by=by)
-        await recorder.record(msgspec.structs.replace(answer, binds=binds, edited=True))
-        return Granted(request.request, arguments, (_changed_by(by, mask_fields(arguments, tool.secrets)),))
+
+def _edited(tool: Tool, by: str, edited: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a person wrote, with the schema's defaults.
+
+    Raises:
+        InvalidArguments: They do not fit the tool, or the mask of a secret stands in them.
+    """
+    if problems := tool.validator.problems(edited):
+        raise InvalidArguments(f"{problem} (as edited by {by})" for problem in problems)
+    arguments = tool.complete(edited)
+    check_secrets(arguments, tool)
+    return arguments
+
+
+def _granted(tool: Tool, answer: ConfirmationAnswered, arguments: dict[str, Any]) -> Granted:
+    """
+    Raises:
+        Denied: The answer is no.
+    """
+    if answer.decision == "deny":
+        because = f": {answer.reason}" if answer.reason else ""
+        raise Denied(f"{answer.by} denied the call to {tool.name!r}{because}; do not repeat it")
+    warnings = (_changed_by(answer.by, mask_fields(arguments, tool.secrets)),) if answer.edited else ()
+    return Granted(answer.request, arguments, warnings)
+
+
+def _elsewhere(tool: str, answer: ConfirmationAnswered) -> str:
+    word = "allowed" if answer.decision == "allow" else "denied"
+    return f"the call to {tool!r} was {word} elsewhere, by {answer.by}{f': {answer.reason}' if answer.reason else ''}"
 
 
 def _changed_by(by: str, arguments: dict[str, Any]) -> str:
@@ -157,6 +188,7 @@ def _question(
         binds=binds,
         definition=definition,
         why=why,
+        secrets=tuple(sorted(tool.secrets)),
     )
 
 
@@ -168,7 +200,3 @@ def _changed(tool: Tool, call: ToolCall, definition: str, ledger: Ledger) -> str
     words = ledger.words_of(earlier)
     told = "; ".join(changes(words, tool.described())) if words else "how is not known, its old words were erased"
     return f"the definition of {tool.scoped_name!r} has changed since it was last asked about ({told})"
-
-
-def _denied(tool: str, by: str, reason: str) -> Denied:
-    return Denied(f"{by} denied the call to {tool!r}{f': {reason}' if reason else ''}; do not repeat it")

@@ -87,7 +87,9 @@ class Keeper:
         if asked is None or request in recorder.ledger.answers:
             raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
         decision: Literal["allow", "deny"] = "allow" if allow else "deny"
-        await recorder.record(asked.answered(decision, at=self._clock.now(), by=by, reason=reason))
+        answer = asked.answered(decision, at=self._clock.now(), by=by, reason=reason)
+        if await recorder.answer(answer) != answer:
+            raise UsageError(f"no request {request!r} waits for an answer in run {run!r}: somebody was quicker")
 
     async def amend(self, run: str, result: ToolResult) -> None:
         """Say what became of a call that was in doubt, on a person's word."""

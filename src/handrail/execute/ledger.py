@@ -48,6 +48,8 @@ class Ledger:
         self._requests_of: dict[str, list[ConfirmationRequested]] = {}
         self.answers: dict[str, ConfirmationAnswered] = {}
         """By request. The first answer to a question is the answer."""
+        self._awaited: dict[str, asyncio.Future[ConfirmationAnswered]] = {}
+        """The questions whose answer somebody waits for, by request."""
         self._used: set[str] = set()
         self.unwritten: dict[str, tuple[ToolResult, Callable[[], Awaitable[None]]]] = {}
         """Answers that are known and could not be written, and what writes them."""
@@ -126,7 +128,12 @@ class Ledger:
             self.untrusted.add(result.name)
 
     def _answered(self, answer: ConfirmationAnswered) -> None:
-        if self.answers.setdefault(answer.request, answer) is not answer or answer.decision != "allow":
+        if self.answers.setdefault(answer.request, answer) is not answer:
+            return
+        waits = self._awaited.pop(answer.request, None)
+        if waits is not None and not waits.done():
+            waits.set_result(answer)
+        if answer.decision != "allow":
             return
         request = self.requests.get(answer.request)
         if request is not None and request.asked is not None:
@@ -135,8 +142,8 @@ class Ledger:
     def request_for(
         self, call_id: str, tool: str, arguments: dict[str, Any], definition: str
     ) -> ConfirmationRequested | None:
-        """The question that was asked about exactly this call of the tool as it is defined now."""
-        for request in self._requests_of.get(call_id, ()):
+        """The question that was last asked about exactly this call of the tool as it is defined now."""
+        for request in reversed(self._requests_of.get(call_id, ())):
             if request.asked is not None:
                 binds = binding(request.asked.nonce, self.run, call_id, tool, arguments, definition)
                 if binds == request.binds:
@@ -162,6 +169,13 @@ class Ledger:
         """The person's word on it, if it was given and not yet used."""
         answer = self.answers.get(request.request)
         return None if answer is None or answer.request in self._used or answer.binds != request.binds else answer
+
+    async def wait_for_answer(self, request: str) -> ConfirmationAnswered:
+        """The answer to a question, once it is known in this run."""
+        if request in self.answers:
+            return self.answers[request]
+        waits = self._awaited.setdefault(request, asyncio.get_running_loop().create_future())
+        return await asyncio.shield(waits)
 
     def was_edited(self, intent: CallIntended) -> bool:
         """Whether a person changed its arguments before it ran."""

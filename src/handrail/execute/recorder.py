@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from handrail.core.answers import record_answer, wait_for_answer
 from handrail.core.events import ConfirmationAnswered, Emit, Event, Recorded, ignore
 from handrail.core.ids import NewId
 from handrail.core.ports import Clock, Journal
@@ -40,6 +43,38 @@ class Recorder:
             await self._journal.append(event, durable=durable)
         self.ledger.note(event)
         await self.emit(event)
+
+    async def answer(self, event: ConfirmationAnswered) -> ConfirmationAnswered:
+        """Write an answer down unless the question has one; return the one that counts, which is the first.
+
+        Raises:
+            JournalError: It is not written, so what depends on it must not happen.
+        """
+        first = self.ledger.answers.get(event.request)
+        if first is None and self._journal is not None:
+            first = await record_answer(self._journal, event)
+        await self.take_answer(first := first or event)
+        return first
+
+    async def take_answer(self, answer: ConfirmationAnswered) -> None:
+        """Take in an answer that is on record, whoever wrote it."""
+        self.ledger.note(answer)
+        await self.emit(answer)
+
+    async def wait_for_answer(self, request: str) -> ConfirmationAnswered:
+        """The answer to a question, once somebody has given it: in this process, or in another by the journal."""
+        if self._journal is None:
+            return await self.ledger.wait_for_answer(request)
+        watching = asyncio.ensure_future(wait_for_answer(self._journal, self.run, request))
+        watching.add_done_callback(self._note_answer)
+        try:
+            return await self.ledger.wait_for_answer(request)
+        finally:
+            watching.cancel()
+
+    def _note_answer(self, watching: asyncio.Future[ConfirmationAnswered]) -> None:
+        if not watching.cancelled() and watching.exception() is None:
+            self.ledger.note(watching.result())
 
     async def emit(self, event: Event) -> None:
         if self._emit is not ignore:

@@ -34,7 +34,8 @@ class Question:
     used: bool = False
 
     def is_about(self, arguments: dict[str, Any]) -> bool:
-        return canonical(self.asked.arguments) == canonical(arguments)
+        """Whether these are the arguments that were asked about, or those that its frame showed."""
+        return canonical(arguments) in (canonical(self.asked.arguments), canonical(self.asked.shown))
 
 
 @dataclass(slots=True)
@@ -93,12 +94,21 @@ class Confirmations:
             self._questions.popitem(last=False)
 
     async def decide(self, question: Confirmation) -> Decision:
+        asked = Question(question)
+        try:
+            return await self._decide(asked)
+        except asyncio.CancelledError:  # somebody else answered it, or its caller is gone: no word helps it
+            asked.used = True
+            raise
+
+    async def _decide(self, asked: Question) -> Decision:
+        question = asked.asked
         chat = self._chats.get(question.run)
         if chat is None or chat.send is None:
-            self._remember(asked := Question(question))
+            self._remember(asked)
             return Defer() if self._approver is None else await _decided(asked, self._approver)
-        waits: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        self._remember(asked := Question(question, waits))
+        waits = asked.waits = asyncio.get_running_loop().create_future()
+        self._remember(asked)
         # Whoever reads the frame may answer before it is done reading.
         sent = asyncio.create_task(_told(chat.send, question))
         chat.sending.add(sent)
@@ -133,7 +143,7 @@ async def _told(send: Send, question: Confirmation) -> None:
         {
             "id": question.call_id,
             "name": question.tool,
-            "arguments": question.arguments,
+            "arguments": question.shown,
             "description": question.description,
             "side_effects": True,
         },

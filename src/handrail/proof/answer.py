@@ -22,7 +22,7 @@ async def answer(
     reason: str = "",
     clock: Clock = SystemClock(),
 ) -> ConfirmationAnswered:
-    """Write the word down; it is on disk when this returns. The program that asked finds it when it asks again.
+    """Write the word down; it is on disk when this returns. A program that waits for it goes on with it.
 
     Raises:
         UsageError: Somebody has answered meanwhile.
@@ -30,15 +30,12 @@ async def answer(
     """
     said = question.answered(decision, at=clock.now(), by=by, reason=reason)
     async with await SqliteJournal.open(path) as journal:
-        # Two people who answer at once must not both be told that theirs counts.
-        lease = await journal.lease(f"answer to {question.request}")
-        try:
-            with Reader(path) as reader:
-                if question.request not in {each.request for each in reader.pending(question.run)}:
-                    raise UsageError(f"somebody else has just answered {question.request!r}; see: handrail proof show")
-            await journal.append(said, durable=True)
-        finally:
-            lease.release()
+        first = await journal.answer(said, durable=True)
+    if first != said:
+        word = "allowed" if first.decision == "allow" else "denied"
+        raise UsageError(
+            f"somebody else has answered {question.request!r} first, and that answer counts: {first.by!r} {word} it"
+        )
     return said
 
 

@@ -36,6 +36,7 @@ _STRIDE = 1000
 
 class Report(Struct, frozen=True, kw_only=True):
     ok: bool
+    """Whether there is neither a problem nor a violation."""
     entries: int
     bodies: int
     """Bodies that are there and are the right ones."""
@@ -45,6 +46,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """Entries after the last checkpoint: in order, but not signed."""
     problems: tuple[ProofProblem, ...]
     """The first bad entry first."""
+    violations: tuple[ProofProblem, ...] = ()
+    """Intact entries that tell of a side effect which began although a person had denied it."""
 
 
 def audit(
@@ -83,18 +86,20 @@ def _audited(
     walk.expect_spans(reader.spans(), signed)
     for entry in reader.entries():
         walk.take(entry)
+        walk.check_exact(entry, reader)
         if progress is not None and walk.count % _STRIDE == 0:
             progress(walk.count)
     walk.finish()
     problems = sorted(walk.problems, key=lambda problem: (problem.index is None, problem.index or 0))
     return Report(
-        ok=not problems,
+        ok=not problems and not walk.violations,
         entries=walk.count,
         bodies=walk.bodies,
         erased=walk.erased,
         checkpoints=len(stored),
         unsigned_tail=max(0, walk.count - signed),
         problems=tuple(problems),
+        violations=tuple(walk.violations),
     )
 
 

@@ -38,6 +38,8 @@ CREATE TABLE span (
 ) WITHOUT ROWID;
 CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL, frontier BLOB NOT NULL);
 """
+_EXACT = "CREATE TABLE IF NOT EXISTS exact (seq INTEGER PRIMARY KEY, data BLOB NOT NULL)"
+"""Encrypted bodies, by entry: see `sealed.py`. A journal of an earlier handrail gets the table when it is opened."""
 
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -226,6 +228,11 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
     return {key: value for key, value in rows if isinstance(key, str) and isinstance(value, str)}
 
 
+def has_exact(connection: sqlite3.Connection) -> bool:
+    """Whether the journal has a table of encrypted bodies; one that was only read by a new handrail has none."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'exact'").fetchone() is not None
+
+
 def _configure(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         _check_tables(connection, path)
@@ -249,6 +256,7 @@ def _create(connection: sqlite3.Connection, origin: str, signer: Signer) -> None
             connection.execute(statement)
         meta = {"format": str(FORMAT), "origin": origin, "key": signer.verifier_key}
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+    connection.execute(_EXACT)
     connection.execute("COMMIT")
 
 

@@ -3,7 +3,9 @@
 An entry is a **leaf**, canonical JSON that is kept for ever, and for most kinds of
 event a **body**, the one field that may hold private data. The leaf has only the
 salted digest of the body, so a body can be erased and the leaf still be proven.
-What looks like a secret is masked before either is made.
+What looks like a secret is masked before either is made. Where that changed the arguments
+of a question or of an intent, the exact ones are encrypted (`sealed.py`), and the leaf has
+their digest too.
 
 A `Draft` is all of an entry but its place, which `seal` adds.
 """
@@ -17,9 +19,10 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.errors import JournalError
-from handrail.core.events import VERSION, Recorded
+from handrail.core.events import VERSION, CallIntended, ConfirmationRequested, Recorded
 from handrail.core.redact import may_hold_secret, redact, redact_text
 from handrail.proof import escape
+from handrail.proof.sealed import Sealing
 
 NO_PREVIOUS = "0" * 64
 SALT_SIZE = 16
@@ -30,6 +33,9 @@ _plain = msgspec.json.Encoder()
 _SHA256 = hashlib.sha256()
 _CLASSES: dict[str, type[Recorded]] = {kind.__struct_config__.tag: kind for kind in get_args(Recorded)}
 _HEADS: dict[type, tuple[str, str | None]] = {kind: (tag, kind.body) for tag, kind in _CLASSES.items()}
+
+_EXACT = (CallIntended, ConfirmationRequested)
+"""The events whose arguments are kept exactly: what a person decided about, and what ran."""
 
 
 class BodyRef(Struct, frozen=True):
@@ -50,6 +56,10 @@ class Draft(Struct, frozen=True, gc=False):
     head: dict[str, Any]
     salt: bytes | None
     data: bytes | None
+    exact: bytes | None = None
+    """The exact body, encrypted, where `data` hides a part of it."""
+    request: str = ""
+    """The question that this entry answers, if it is written only while nobody else has answered it."""
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -64,25 +74,35 @@ class Place(Struct, frozen=True, gc=False):
     at: int
     call_id: Any = None
     body: BodyRef | None = None
+    exact: BodyRef | None = None
+    """Of the exact body, where `body` hides a part of it. Its digest is made with the journal's key."""
 
 
 _places = msgspec.json.Decoder(Place)
 
 
-def draft(event: Recorded, salt: bytes) -> Draft:
-    """Everything about an entry that does not depend on the entries before it."""
+def draft(event: Recorded, salt: bytes, sealing: Sealing | None = None) -> Draft:
+    """Everything about an entry that does not depend on the entries before it.
+
+    With `sealing`, arguments that the mask changes are kept exactly, encrypted.
+    """
     tag, body = _HEADS[type(event)]
     head = msgspec.structs.asdict(event)
     head["v"], head["type"] = VERSION, tag
     call = head.get("call_id")
-    column = _column(call) if call else None
+    column = column_of(call) if call else None
     if head.get("reason"):
         head["reason"] = redact_text(head["reason"])
     if body is None:
-        return Draft(tag, _column(event.run), column, event.at, head, None, None)
-    data = body_data(head.pop(body))
+        return Draft(tag, column_of(event.run), column, event.at, head, None, None)
+    data, unmasked = _bodies(head.pop(body))
     head["body"] = {"digest": body_digest(salt, data), "size": len(data)}
-    return Draft(tag, _column(event.run), column, event.at, head, salt, data)
+    exact = None
+    if unmasked is not None and sealing is not None and isinstance(event, _EXACT):
+        sealed = sealing.seal(salt, unmasked)
+        head["exact"] = {"digest": sealed.digest, "size": sealed.size}
+        exact = sealed.data
+    return Draft(tag, column_of(event.run), column, event.at, head, salt, data, exact)
 
 
 def seal(draft: Draft, seq: int, n: int, prev: str) -> bytes:
@@ -101,13 +121,20 @@ def seal(draft: Draft, seq: int, n: int, prev: str) -> bytes:
 
 def body_data(value: Any) -> bytes:
     """A body as JSON, with secrets masked and what JSON cannot say escaped."""
+    return _bodies(value)[0]
+
+
+def _bodies(value: Any) -> tuple[bytes, bytes | None]:
+    """A body as it is recorded; and as it is, if the mask changed it."""
     try:
         data = _encoded(value)
         if data is not None and _is_harmless(data.decode()):
-            return data
-        return _plain.encode(escape.escape(redact(escape.plain(value))))
+            return data, None
+        plain = escape.plain(value)
+        unmasked, data = _plain.encode(escape.escape(plain)), _plain.encode(escape.escape(redact(plain)))
+        return data, None if unmasked == data else unmasked
     except RecursionError:
-        return LOST
+        return LOST, None
 
 
 def body_digest(salt: bytes, data: bytes) -> str:
@@ -171,5 +198,6 @@ def _check_version(version: object, kind: object) -> None:
         )
 
 
-def _column(text: str) -> str:
+def column_of(text: str) -> str:
+    """A run or a call id as its column in the table has it."""
     return text if text.isascii() and not text.startswith("$") else escape.column(text)

@@ -29,13 +29,14 @@ from types import TracebackType
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.errors import JournalError, describe
-from handrail.core.events import Recorded
+from handrail.core.events import ConfirmationAnswered, Recorded
 from handrail.core.ports import Clock, SystemClock
-from handrail.proof import lease, read
+from handrail.proof import lease, read, watch
 from handrail.proof.database import Busy
-from handrail.proof.entry import SALT_SIZE, Draft, draft, seal
+from handrail.proof.entry import SALT_SIZE, Draft, column_of, draft, seal
 from handrail.proof.keys import Signer
 from handrail.proof.writer import Writer
 
@@ -57,6 +58,8 @@ class Timing(Struct, frozen=True, kw_only=True):
     """For which commits may hold the event loop at a stretch; with 0 they all go through the thread."""
     patience: float = 10.0
     """For another process that is writing."""
+    answers: float = 0.2
+    """Between two looks for an answer that another process may have given to a question."""
 
 
 class _Waiting(Struct, frozen=True, eq=False):
@@ -89,6 +92,7 @@ class SqliteJournal:
         self._timing = timing
         self._publish = publish
         self._random = random
+        self._sealing = writer.signer.sealing
         self._waiting: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         """Held by whoever uses the writer or takes from the queue; so entries keep their order."""
@@ -143,7 +147,36 @@ class SqliteJournal:
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         if self._closing:
             raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
-        entry = draft(event, self._random(SALT_SIZE))
+        await self._append(draft(event, self._random(SALT_SIZE), self._sealing), durable)
+
+    async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
+        """Append an answer, unless the question has one; the answer that counts is returned.
+
+        Raises:
+            JournalError: It is not written.
+        """
+        if self._closing:
+            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        entry = replace(draft(event, self._random(SALT_SIZE)), request=event.request)
+        await self._append(entry, durable)
+        return self._writer.known_answer(entry.run, event.request) or event
+
+    async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
+        """The first answer to a question, once somebody has given it, in this process or in another.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        known, size = await asyncio.to_thread(self._known_answer, run, request)
+        if known is not None:
+            return known
+        return await watch.first_answer(self.path, run, request, size, self._timing.answers)
+
+    def _known_answer(self, run: str, request: str) -> tuple[ConfirmationAnswered | None, int]:
+        with self._lock:
+            return self._writer.answer(column_of(run), request), self._writer.size
+
+    async def _append(self, entry: Draft, durable: bool) -> None:
         if self._held + self._cost < self._timing.stall and not self._waiting and self._commit_at_once(entry, durable):
             return
         seal(entry, 0, 0, "")  # an event that cannot be written must not fail those it would share a commit with

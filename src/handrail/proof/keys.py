@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from handrail.core.ed25519 import is_small_order
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.keyfile import CarelessFile, create_key, read_key
+from handrail.proof.sealed import Sealing
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -115,6 +116,11 @@ class Signer:
     def verifier_key(self) -> str:
         """The public half as text: publish it, or give it to whoever shall verify."""
         return self.verifier.text
+
+    @property
+    def sealing(self) -> Sealing:
+        """Encrypts what only the owner of this key may read."""
+        return Sealing(self._key.private_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
         return self._key.sign(message)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,9 +17,10 @@ from msgspec import Struct
 
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
-from handrail.proof.database import connect_existing, explained, read_meta
-from handrail.proof.entry import decode
+from handrail.proof.database import connect_existing, explained, has_exact, own_signer, read_meta
+from handrail.proof.entry import decode, place
 from handrail.proof.escape import column, uncolumn
+from handrail.proof.sealed import Sealing
 from handrail.proof.telemetry import RING
 from handrail.proof.views import CallRecord, RunSummary, Tally, records
 
@@ -136,17 +138,76 @@ class Reader:
         return found[-1] if found else None
 
     def pending(self, run: str | None = None) -> list[ConfirmationRequested]:
-        """The questions to a person that nobody has answered."""
-        asked: dict[str, ConfirmationRequested] = {}
+        """The questions to a person that nobody has answered, with exact arguments if this user has the key."""
+        events = map(self.exact_event, self.unanswered(run).values())
+        return [event for event in events if isinstance(event, ConfirmationRequested)]
+
+    def unanswered(self, run: str | None = None) -> dict[str, Entry]:
+        """The entries of those questions, by request."""
+        asked: dict[str, Entry] = {}
         for entry in self.entries(run):
             if entry.type not in ("confirmation.requested", "confirmation.answered"):
                 continue
             match entry.event:
-                case ConfirmationRequested() as question:
-                    asked[question.request] = question
+                case ConfirmationRequested(request=request):
+                    asked[request] = entry
                 case ConfirmationAnswered(request=request):
                     asked.pop(request, None)
-        return list(asked.values())
+        return asked
+
+    def hides(self, entry: Entry) -> bool:
+        """Whether a part of the body cannot be shown: a mask stands for it, and the key that opens it is not there."""
+        return place(entry.leaf).exact is not None and entry.salt is not None and self.sealing is None
+
+    def version(self) -> int:
+        """A number that changes whenever somebody else has written to the journal."""
+        return int(next(self._each("PRAGMA data_version"))[0])
+
+    def answers(self, first: int) -> Iterator[Entry]:
+        """The answers to questions from this entry on."""
+        return self._entries(f"{_ENTRIES} WHERE seq >= :first AND type = 'confirmation.answered'", first=first)
+
+    def exact(self, entry: Entry, sealing: Sealing) -> bytes | None:
+        """The body of an entry exactly as it was, if the entry hides a part of it and it was not erased.
+
+        Raises:
+            JournalError: It was changed, or another key encrypted it.
+        """
+        ref = place(entry.leaf).exact
+        if ref is None or entry.salt is None:
+            return None
+        rows = self._each("SELECT data FROM exact WHERE seq = :seq", seq=entry.seq) if self._has_exact else iter(())
+        for (data,) in rows:
+            found = sealing.open(entry.salt, data)
+            if sealing.digest(entry.salt, found) != ref.digest:
+                raise JournalError("its exact arguments were changed: the digest does not fit")
+            return found
+        raise JournalError("its exact arguments are missing")
+
+    def exact_event(self, entry: Entry) -> Recorded:
+        """The event of an entry with its exact arguments, if this user has the key of the journal; else as it is
+        recorded, with a mask over what looks like a secret.
+
+        Raises:
+            JournalError: The exact arguments were changed.
+        """
+        if place(entry.leaf).exact is None or (sealing := self.sealing) is None:
+            return entry.event
+        data = self.exact(entry, sealing)
+        return entry.event if data is None else decode(entry.leaf, data)
+
+    @cached_property
+    def sealing(self) -> Sealing | None:
+        """Opens exact arguments; None if the key of the journal is not there, or this user may not read it."""
+        try:
+            signer = own_signer(self.path, self.origin)
+        except (JournalError, UsageError):
+            return None
+        return signer.sealing if signer.verifier_key == self.verifier_key else None
+
+    @cached_property
+    def _has_exact(self) -> bool:
+        return has_exact(self._connection)
 
     def body(self, seq: int) -> bytes | None:
         """The body of an entry as it is kept; None if it has none or it was erased."""
@@ -228,7 +289,11 @@ def erase(path: str | Path, *, run: str | None = None, call_id: str | None = Non
 def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[str | int]) -> int:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("BEGIN IMMEDIATE")
+    if has_exact(connection):
+        connection.execute(f"DELETE FROM exact WHERE seq IN (SELECT seq FROM entry WHERE {condition})", values)
     count = connection.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
+    connection.execute("COMMIT")
     # The old pages are in the write-ahead log too, until it is emptied.
     (in_the_way, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if in_the_way:

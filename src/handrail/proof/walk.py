@@ -6,12 +6,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import BrokenProof, JournalError, UsageError
+from handrail.proof.denials import Denials
 from handrail.proof.entry import NO_PREVIOUS, Place, body_digest, place
 from handrail.proof.escape import unescape
 from handrail.proof.keys import Verifier
 from handrail.proof.merkle import SIZE, Frontier, leaf_hash
 from handrail.proof.note import Checkpoint, open_note
-from handrail.proof.read import Entry
+from handrail.proof.read import Entry, Reader
 
 
 class ProofProblem(Struct, frozen=True):
@@ -28,6 +29,9 @@ class Walk:
 
     def __init__(self) -> None:
         self.problems: list[ProofProblem] = []
+        self.violations: list[ProofProblem] = []
+        """What is recorded as it happened, and should not have happened."""
+        self._denials = Denials()
         self.count = self.bodies = self.erased = 0
         self._expected: dict[int, list[tuple[Checkpoint, bytes | None]]] = {}
         self._tree = Frontier()
@@ -117,6 +121,8 @@ class Walk:
         self._heads = (entry.hash.hex(), hashed.hex())
         self._compare(entry, said)
         self._check_body(entry, said)
+        if (violation := self._denials.violation(said.type, entry.leaf)) is not None:
+            self.violations.append(ProofProblem(entry.seq, violation))
 
     def _link(self, seq: int, said: Place) -> None:
         """Of two entries that do not fit, the first is bad if the one after them vouches for the second."""
@@ -157,6 +163,15 @@ class Walk:
                 self.bodies += 1
             case _:
                 self._bad(entry.seq, "its body was changed: the digest does not fit")
+
+    def check_exact(self, entry: Entry, reader: Reader) -> None:
+        """Hold the exact arguments of an entry, if it keeps them, to the digest in its leaf. That takes the key."""
+        if not isinstance(entry.leaf, bytes) or b'"exact":' not in entry.leaf or (sealing := reader.sealing) is None:
+            return
+        try:
+            reader.exact(entry, sealing)
+        except (JournalError, TypeError, ValueError, AttributeError) as error:
+            self._bad(entry.seq, str(error))
 
     def _meet(self, size: int) -> None:
         for signed, frontier in self._expected.pop(size, ()):

@@ -15,16 +15,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from handrail.core.errors import BrokenProof, JournalError
+from handrail.core.events import ConfirmationAnswered
 from handrail.proof.database import FATAL, Busy, connect, explained, primary_code, read_meta
 from handrail.proof.entry import NO_PREVIOUS, Draft, place, seal
 from handrail.proof.keys import Signer
 from handrail.proof.merkle import Frontier, leaf_hash
 from handrail.proof.note import Checkpoint, open_note, sign
 from handrail.proof.presence import FileWatch
+from handrail.proof.questions import NOTED, Questions
 
 logger = logging.getLogger(__name__)
 
 _INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_EXACT = "INSERT INTO exact VALUES (?, ?)"
 _LAST_POSITION = """
 SELECT max(n) FROM (
     SELECT n FROM span WHERE run = :run
@@ -40,6 +43,8 @@ ON CONFLICT (run) DO UPDATE SET last = excluded.last, n = excluded.n
 
 Row = tuple[int, str, int, str | None, str, int, bytes, bytes, bytes | None, bytes | None]
 """As in the table: seq, run, n, call, type, at, leaf, hash, salt, data."""
+Exact = tuple[int, bytes]
+"""An encrypted body: seq, data."""
 
 
 class Writer:
@@ -65,6 +70,7 @@ class Writer:
         self._unfolded: list[bytes] = []
         self._head = NO_PREVIOUS
         self._positions: dict[str, int] = {}
+        self._questions = Questions()
 
     @classmethod
     def open(
@@ -92,6 +98,8 @@ class Writer:
     def commit(self, drafts: Sequence[Draft], durable: bool) -> None:
         """Write these entries, all or none. With `durable` they have reached the disk.
 
+        An answer to a question that has one by now, from whatever process, is left out.
+
         Raises:
             Busy: Another process is writing; nothing was written.
             JournalError: They are not written.
@@ -102,9 +110,9 @@ class Writer:
             if durable is not self._durable:
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
-            rows = self._rows(drafts)
+            rows, exact = self._rows(drafts)
             try:
-                self._insert(rows)
+                self._insert(rows, exact)
             except sqlite3.IntegrityError:
                 rows = self._insert_behind_others(drafts)
         except sqlite3.Error as error:
@@ -132,6 +140,23 @@ class Writer:
         except sqlite3.Error as error:
             raise self._explained(error) from error
         self.pages += 1
+
+    def answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        """The first answer to a question among the entries up to `size`; the run as its column has it.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self._check()
+        try:
+            self._questions.learn(self._connection, run, request, self.size)
+        except sqlite3.Error as error:
+            raise explained(self.path, error) from error
+        return self._questions.answer(run, request)
+
+    def known_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        """The same of a question that was looked up before; nothing is read."""
+        return self._questions.answer(run, request)
 
     def checkpoint(self) -> str | None:
         """Sign the journal as it stands and return the note; None if it is signed already.
@@ -207,31 +232,45 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _insert(self, rows: list[Row]) -> None:
-        if len(rows) == 1:
+    def _insert(self, rows: list[Row], exact: list[Exact]) -> None:
+        if len(rows) == 1 and not exact:
             self._connection.execute(_INSERT, rows[0])  # a transaction by itself, without two more statements
             return
         with self._transaction():
-            self._connection.executemany(_INSERT, rows)
+            self._insert_all(rows, exact)
 
     def _insert_behind_others(self, drafts: Sequence[Draft]) -> list[Row]:
         with self._transaction():
             self._fold()
-            rows = self._rows(drafts)
-            self._connection.executemany(_INSERT, rows)
+            rows, exact = self._rows(drafts)
+            self._insert_all(rows, exact)
         return rows
 
-    def _rows(self, drafts: Sequence[Draft]) -> list[Row]:
+    def _insert_all(self, rows: list[Row], exact: list[Exact]) -> None:
+        self._connection.executemany(_INSERT, rows)
+        if exact:
+            self._connection.executemany(_INSERT_EXACT, exact)
+
+    def _rows(self, drafts: Sequence[Draft]) -> tuple[list[Row], list[Exact]]:
         seq, prev = self.size, self._head
         positions: dict[str, int] = {}
         rows: list[Row] = []
+        exact: list[Exact] = []
+        answered: set[tuple[str, str]] = set()
         for each in drafts:
+            if each.request:
+                answers = (each.run, each.request)
+                if answers in answered or self.answer(*answers) is not None:
+                    continue
+                answered.add(answers)
             n = positions[each.run] if each.run in positions else self._position(each.run)
             leaf = seal(each, seq, n, prev)
             hashed = leaf_hash(leaf)
             rows.append((seq, each.run, n, each.call, each.type, each.at, leaf, hashed, each.salt, each.data))
+            if each.exact is not None:
+                exact.append((seq, each.exact))
             seq, prev, positions[each.run] = seq + 1, hashed.hex(), n + 1
-        return rows
+        return rows, exact
 
     def _position(self, run: str) -> int:
         if run in self._positions:
@@ -240,15 +279,17 @@ class Writer:
         return 0 if found is None else int(found) + 1
 
     def _advance(self, rows: list[Row]) -> None:
-        for _, run, n, _, kind, _, _, hashed, _, data in rows:
+        for _, run, n, _, kind, _, leaf, hashed, _, data in rows:
             self._unfolded.append(hashed)
             self._positions[run] = n + 1
             if kind == "run.finished":
                 del self._positions[run]
                 self.run_ended = True
+            if kind in NOTED:
+                self._questions.take(kind, run, leaf)
             if data is not None and len(data) > 4096:
                 self.pages += len(data) // 4096
-        self._head = hashed.hex()
+            self._head = hashed.hex()
         self.size += len(rows)
         self.unsigned += len(rows)
         self.pages += 1 + len(rows) // 4
@@ -267,6 +308,8 @@ class Writer:
             self.unsigned += 1
             if run in self._positions:
                 self._positions[run] = n + 1
+            if said.type in NOTED:
+                self._questions.take(said.type, run, leaf)
 
     def _sign(self) -> str | None:
         for hashed in self._unfolded:

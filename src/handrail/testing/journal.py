@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from handrail.core.errors import JournalError, LeaseHeld
-from handrail.core.events import Recorded
+from handrail.core.events import ConfirmationAnswered, Recorded
 
 
 class MemoryJournal:
@@ -20,6 +22,7 @@ class MemoryJournal:
         self.fail_at = fail_at
         self.closed = False
         self._leases: set[str] = set()
+        self._answered = asyncio.Event()
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         if self.closed:
@@ -28,6 +31,24 @@ class MemoryJournal:
             raise JournalError(f"the journal was told to fail at append {self.fail_at}")
         self.events.append(event)
         self.durable.append(durable)
+        if isinstance(event, ConfirmationAnswered):
+            self._answered.set()
+
+    async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
+        if (first := self._answer(event.run, event.request)) is not None:
+            return first
+        await self.append(event, durable=durable)
+        return event
+
+    async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
+        while (first := self._answer(run, request)) is None:
+            self._answered.clear()
+            await self._answered.wait()
+        return first
+
+    def _answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        answers = (event for event in self.events if isinstance(event, ConfirmationAnswered))
+        return next((each for each in answers if (each.run, each.request) == (run, request)), None)
 
     async def history(self, run: str) -> list[Recorded]:
         return [event for event in self.events if event.run == run]

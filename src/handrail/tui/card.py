@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import ProgressBar, Static
 
-from handrail.desk.exact import exact
+from handrail.core.exact import exact
 from handrail.desk.values import Clipped, Item, LiveCall
 from handrail.tui.words import MUTED, duration, inline, line, plain, sign_of
 

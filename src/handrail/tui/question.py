@@ -16,8 +16,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Footer, Static
 from textual.widgets.button import ButtonVariant
 
+from handrail.core.exact import exact
 from handrail.desk.desk import Decision, Desk
-from handrail.desk.exact import exact
+from handrail.desk.offers import HOW_LONG, sentence
 from handrail.desk.values import Question
 from handrail.tui.asking import done
 from handrail.tui.dialogs import Line, Pick
@@ -100,9 +101,9 @@ class Ask(ModalScreen[None]):
     async def _always(self) -> None:
         rule = await self.app.push_screen_wait(
             Pick(
-                "Always, by which rule?",
-                [(rule, rule) for rule in self.question.rules],
-                note="It is kept in your own file, and holds while the tool is defined as it is now.",
+                "From now on, without asking:",
+                [(each.rule, f"{sentence(each)}\n  {each.rule}") for each in self.question.offers],
+                note=f"{HOW_LONG} It is kept in your own file.",
             )
         )
         if rule is not None:

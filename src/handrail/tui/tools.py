@@ -15,8 +15,8 @@ from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from handrail.core.errors import UsageError
+from handrail.core.exact import exact, read_object
 from handrail.desk.desk import Desk
-from handrail.desk.exact import exact, read_object
 from handrail.desk.views.tools import ToolViews
 from handrail.desk.views.values import ToolPage, ToolRow
 from handrail.tui.asking import got

@@ -14,8 +14,8 @@ from textual.content import Content
 
 from handrail.core.amounts import count as count
 from handrail.core.amounts import duration as duration
+from handrail.core.exact import exact
 from handrail.core.visible import block, visible
-from handrail.desk.exact import exact
 
 OUTCOMES = {
     # outcome                sign, style

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +85,7 @@ async def test_a_side_effect_runs_on_the_word_of_the_person_at_the_client(era: s
     assert (result.is_error, text(result), drawer.things) == (False, "1 things", ["pen"])
     assert len(person.forms) == 1
     asked = person.forms[0].message
-    assert "'put'" in asked and "Put a thing" in asked and '{"thing":"pen"}' in asked
+    assert "'put'" in asked and "Put a thing" in asked and '"thing": "pen"' in asked
     assert [event.decision for event in served.recorded(ConfirmationAnswered)] == ["allow"]
     assert "MCP client" in served.recorded(ConfirmationAnswered)[0].by
     assert served.recorded(CallIntended)[0].grant == served.recorded(ConfirmationRequested)[0].request
@@ -280,3 +281,47 @@ async def test_a_question_outside_of_any_call_is_deferred() -> None:
 
     result = await served.executor.invoke(ToolCall("c1", "put", {"thing": "pen"}))
     assert result.outcome == "needs_confirmation" and drawer.things == []
+
+
+@era
+async def test_a_form_shows_short_arguments_first_and_every_one_in_full(era: str) -> None:
+    ran: list[str] = []
+
+    @tool(side_effects=True)
+    def send(body: str, to: str) -> str:
+        """Send something."""
+        ran.append(body)
+        return "sent"
+
+    body, person = "b" * 9_000 + " the end", Person("accept", {"allow": True})
+    async with scene(send).client(era, elicitation_callback=person) as client:
+        await client.call_tool("send", {"body": body, "to": "eve"})
+
+    (form,) = person.forms
+    assert form.message.index('"to": "eve"') < form.message.index('"body": "bbb')
+    assert f'"body": "{body}"' in form.message
+    assert ran == [body]
+
+
+@era
+async def test_a_call_that_is_too_long_for_a_form_cannot_be_allowed_by_one_and_says_how_to_go_on(era: str) -> None:
+    drawer, person = Drawer(), Person("accept", {"allow": True})
+    served = drawer.scene()
+    async with served.client(era, elicitation_callback=person) as client:
+        result = await client.call_tool("put", {"thing": "x" * 30_000})
+
+    assert (person.forms, drawer.things) == ([], [])
+    (asked,) = served.recorded(ConfirmationRequested)
+    assert f"handrail confirm allow {asked.request}" in text(result)
+
+
+@pytest.mark.parametrize("thing", ["\x1b[2J", "\u202egpj.exe", "a\u200bb", "p\u0430ypal", "\u2028x"], ids=ascii)
+@era
+async def test_a_form_writes_out_every_letter_that_could_deceive(era: str, thing: str) -> None:
+    person = Person("decline")
+    async with Drawer().scene().client(era, elicitation_callback=person) as client:
+        await client.call_tool("put", {"thing": thing})
+
+    (form,) = person.forms
+    assert form.message.isascii()
+    assert json.dumps(thing) in form.message

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from handrail.core.answers import decided, never, record_answer, wait_for_answer
 from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Deny, Edit, binding
 from handrail.core.errors import Denied, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, ReplyFinished, TextDelta
@@ -24,7 +26,7 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.messages import Media, StopReason, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Approver, Clock, Journal, Model, SystemClock
-from handrail.core.redact import mask_fields, secret_fields
+from handrail.core.redact import secret_fields
 from handrail.tools.schema.validator import Validator
 
 Kind = Literal["elicitation", "sampling", "roots"]
@@ -106,7 +108,7 @@ class PortAsking:
         self._max_tokens = max_tokens
         self._clock = clock or SystemClock()
         self._new_id = new_id
-        self._withdrawing: set[asyncio.Task[None]] = set()
+        self._withdrawing: set[asyncio.Future[ConfirmationAnswered]] = set()
 
     @property
     def answers(self) -> frozenset[Kind]:
@@ -206,7 +208,7 @@ class PortAsking:
             raise UsageError("nobody is there to be asked")
         nonce = self._new_id("nonce")
         binds = binding(nonce, question.run, question.call_id, question.tool, question.arguments)
-        question = replace(question, binds=binds)
+        question = replace(question, binds=binds, secrets=tuple(sorted(secrets)))
         asked = ConfirmationRequested(
             run=question.run,
             at=self._clock.now(),
@@ -214,19 +216,27 @@ class PortAsking:
             call_id=question.call_id,
             tool=question.tool,
             binds=binds,
-            asked=Asked(mask_fields(question.arguments, secrets), nonce, why=question.why),
+            asked=Asked(question.shown, nonce, why=question.why, secrets=question.secrets),
         )
         await self._record(asked)
         try:
-            decision = await self._approver.decide(question)
+            decision = await decided(self._approver, question, partial(self._elsewhere, question))
         except BaseException as error:
             # Who asked may be gone, and with it this task: the record must not wait for an answer for ever.
-            task = asyncio.ensure_future(self._record(self._answered(asked, None, nonce, type(error).__name__)))
+            task = asyncio.ensure_future(self._record_answer(self._answered(asked, None, nonce, type(error).__name__)))
             self._withdrawing.add(task)
             task.add_done_callback(self._withdrawing.discard)
             raise
-        await self._record(self._answered(asked, decision, nonce))
-        return decision
+        if isinstance(decision, ConfirmationAnswered):
+            return _meant(decision)
+        answer = self._answered(asked, decision, nonce)
+        first = await self._record_answer(answer)
+        return decision if first == answer else _meant(first)
+
+    async def _elsewhere(self, question: Confirmation) -> ConfirmationAnswered:
+        if self._journal is None:
+            return await never()
+        return await wait_for_answer(self._journal, question.run, question.request)
 
     def _answered(
         self, asked: ConfirmationRequested, decision: Decision | None, nonce: str, why: str = "nobody answered"
@@ -242,12 +252,20 @@ class PortAsking:
                 return asked.answered("deny", at=at, by=by, reason=reason)
         return asked.answered("deny", at=at, by="handrail", reason=f"the question was withdrawn: {why}")
 
-    async def _record(self, event: ConfirmationRequested | ConfirmationAnswered) -> None:
+    async def _record(self, event: ConfirmationRequested) -> None:
         if self._journal is not None:
             await self._journal.append(event)
 
+    async def _record_answer(self, event: ConfirmationAnswered) -> ConfirmationAnswered:
+        return event if self._journal is None else await record_answer(self._journal, event)
+
 
 _REFUSED: Mapping[type, Action] = {Deny: "decline"}
+
+
+def _meant(answer: ConfirmationAnswered) -> Decision:
+    """What somebody answered elsewhere. Nobody can fill in a form there, so an `allow` takes the values as they are."""
+    return Allow(answer.by) if answer.decision == "allow" else Deny(answer.by, answer.reason)
 
 
 def _why(server: str, meant: tuple[str, ...]) -> str:

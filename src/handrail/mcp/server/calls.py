@@ -34,7 +34,7 @@ from handrail.mcp.server.runs import Place, Runs
 from handrail.mcp.server.sayable import sayable
 from handrail.mcp.server.served import Caller, Served
 from handrail.mcp.server.state import Round
-from handrail.mcp.server.talk import KEY, NextRound, elicitation, speaker, talk_with
+from handrail.mcp.server.talk import KEY, MidCall, NextRound, elicitation, speaker, talk_with
 from handrail.mcp.server.tasks.store import Tasks
 from handrail.mcp.server.under_way import UnderWay
 from handrail.tools.tool import Tool
@@ -91,11 +91,12 @@ class Calls:
         tools = self._served.tools()
         if result.outcome == "unknown_tool" and result.name not in tools:
             raise MCPError(types.INVALID_PARAMS, sayable(f"Unknown tool: {result.text}"))
-        question = talk.asked.get(place[1]) if isinstance(talk, NextRound) else None
+        question = talk.asked.get(place[1]) if isinstance(talk, MidCall | NextRound) else None
         waits = None
         if result.outcome == "needs_confirmation":
-            if question is not None and is_modern(request) and asks_by_form(request) and not dismissed:
-                return _input(place, question.request, elicitation(question))
+            can_ask = is_modern(request) and asks_by_form(request) and not dismissed
+            if question is not None and can_ask and (form := elicitation(question)) is not None:
+                return _input(place, question.request, form)
             self.runs.waits(same, place)
             waits = None if question is None else question.request
         else:

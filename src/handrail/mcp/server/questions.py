@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import msgspec
-
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
+from handrail.core.exact import exact
+from handrail.core.visible import block, visible
 from handrail.mcp.server.sayable import sayable
 
 FORM = {
@@ -15,20 +15,26 @@ FORM = {
     "properties": {"allow": {"type": "boolean", "title": "Allow this call", "default": True}},
 }
 """Accepting it is the word; the one field is for clients that want one to show."""
-_LONGEST = 2_000
-"""Characters of arguments in a question; who wants to know them all asks their client."""
+LONGEST = 20_000
+"""Characters of a question. What is longer cannot be shown in a form, so it cannot be allowed by one."""
 
 
-def words(question: Confirmation) -> str:
+def words(question: Confirmation) -> str | None:
+    """The question as text for a person: every argument in full, short ones first, nothing in it that could deceive.
+
+    None if it is too long for a form. The question then waits for `handrail confirm`.
+    """
     if question.form is not None:
-        return sayable(question.description)
+        return sayable(block(question.description))
     lines = (
-        f"Allow the call of {question.tool!r}?",
-        question.description.split("\n", 1)[0],
-        f"Arguments: {_shown(question.arguments)}",
-        f"You are asked because {question.why}." if question.why else "",
+        f"Allow the call of {visible(question.tool)!r}?",
+        visible(question.description.split("\n", 1)[0]),
+        f"You are asked because {visible(question.why)}." if question.why else "",
+        "It runs with exactly these arguments:" if question.arguments else "It has no arguments.",
+        *sorted((f"  {exact(name)}: {exact(value)}" for name, value in question.shown.items()), key=len),
     )
-    return sayable("\n".join(filter(None, lines)))
+    text = sayable("\n".join(filter(None, lines)))
+    return text if len(text) <= LONGEST else None
 
 
 def meant(
@@ -43,8 +49,3 @@ def meant(
         case "cancel":
             return Defer()
     return Deny(by, "declined when asked")
-
-
-def _shown(arguments: dict[str, Any]) -> str:
-    text = msgspec.json.encode(arguments).decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters in all)"

@@ -68,9 +68,11 @@ class InTask:
         self._by = by
 
     async def decide(self, question: Confirmation) -> Decision:
-        key = f"confirm-{question.request}"
+        key, message = f"confirm-{question.request}", words(question)
+        if message is None:
+            return Defer()
         try:
-            answers = await self._line.put({key: Elicit(message=words(question), form=question.form or FORM)})
+            answers = await self._line.put({key: Elicit(message=message, form=question.form or FORM)})
         except UsageError:  # it was asked in this task before, and dismissed
             return Defer()
         said = answers[key]

@@ -15,9 +15,12 @@ KEY = "confirm"
 """The name of the question among the input that a modern call asks for."""
 
 
-def elicitation(question: Confirmation) -> types.ElicitRequestFormParams:
-    """The question as a form."""
-    return types.ElicitRequestFormParams(message=words(question), requested_schema=question.form or FORM)
+def elicitation(question: Confirmation) -> types.ElicitRequestFormParams | None:
+    """The question as a form; None if it is too long for one."""
+    message = words(question)
+    if message is None:
+        return None
+    return types.ElicitRequestFormParams(message=message, requested_schema=question.form or FORM)
 
 
 def answered(answer: types.ElicitResult, question: Confirmation, by: str) -> Decision:
@@ -37,9 +40,14 @@ class MidCall:
     def __init__(self, request: Request, by: str) -> None:
         self._request = request
         self._by = by
+        self.asked: dict[str, Confirmation] = {}
+        """By call: the questions that are too long for a form."""
 
     async def decide(self, question: Confirmation) -> Decision:
         form = elicitation(question)
+        if form is None:
+            self.asked[question.call_id] = question
+            return Defer()
         try:
             answer = await self._request.session.elicit_form(
                 form.message, form.requested_schema, related_request_id=self._request.request_id

@@ -63,6 +63,24 @@
  */
 
 /**
+ * What a rule holds one argument to, with every letter that could deceive written as an escape.
+ * @typedef {object} RuleValue
+ * @property {string} name
+ * @property {string} value
+ * @property {boolean} [inside] Whether it is a folder, and anything in it fits; else only the value itself does.
+ */
+
+/**
+ * A rule that `always` may set, as facts for a sentence. It holds until a person takes it back, and only while the tool
+ * stays as it is.
+ * @typedef {object} RuleOffer
+ * @property {string} rule As it is written, with the digest of the tool's definition.
+ * @property {string} tool
+ * @property {RuleValue[]} [values]
+ * @property {string[]} [free] The arguments of the call that may be anything.
+ */
+
+/**
  * Something waits for a person's word. This is exactly what will run.
  * @typedef {object} Question
  * @property {string} request
@@ -78,6 +96,7 @@
  * @property {string} [why] Why a person is asked although a standing rule may cover the call.
  * @property {string[]} [rules] Rules that `always` may set, the narrowest first, as `allow io:write_file@sha256:…
  *   path=docs/x.md`.
+ * @property {RuleOffer[]} [offers] The same rules, as what a person reads before they choose one.
  * @property {Record<string, any> | null} [form] A schema where values are asked for and no word (an MCP server's
  *   elicitation).
  */

@@ -1,6 +1,6 @@
 /** What a person may add to their word: a reason, a rule for the next time, other arguments. */
 
-/** @import { Question } from "../../values.js" */
+/** @import { Question, RuleOffer } from "../../values.js" */
 /** @import { Word } from "./question.js" */
 
 import { h } from "../../dom.js";
@@ -19,14 +19,28 @@ export function denied(give) {
 
 /** Yes, now and whenever a rule says so. @param {Question} question @param {Give} give */
 export function standing(question, give) {
-  const rules = question.rules ?? [];
-  /** @param {string} rule @param {number} at */
-  const one = (rule, at) =>
-    h("label", { class: "rule" }, h("input", { type: "radio", name: "rule", value: rule, checked: at === 0 }), h("code", null, visible(rule)));
-  const choices = h("fieldset", { class: "rules" }, h("legend", null, t("chat.ask.rules")), rules.map(one));
+  /** @param {RuleOffer} offer @param {number} at */
+  const one = (offer, at) =>
+    h(
+      "div",
+      { class: "rule" },
+      h("label", null, h("input", { type: "radio", name: "rule", value: offer.rule, checked: at === 0 }), h("span", null, sentence(offer))),
+      h("details", { class: "rule-text" }, h("summary", null, t("chat.ask.rule.text")), h("code", null, visible(offer.rule))),
+    );
+  const choices = h("fieldset", { class: "rules" }, h("legend", null, t("chat.ask.rules")), (question.offers ?? []).map(one));
   const go = h("button", { type: "submit", class: "primary" }, t("chat.ask.always.now"));
   const chosen = () => choices.querySelector("input:checked")?.getAttribute("value") ?? "";
   return form(() => give({ decision: "always", rule: chosen() }, go), choices, h("p", { class: "meta" }, t("chat.ask.rules.where")), go);
+}
+
+/** Which tool, which values. For how long stands below all of them. @param {RuleOffer} offer */
+function sentence({ tool, values = [], free = [] }) {
+  const named = values.map(({ name, value, inside }) =>
+    t(inside ? "chat.ask.rule.inside" : "chat.ask.rule.is", { name: visible(name), value: visible(value) }),
+  );
+  const said = { tool: visible(tool), values: named.join(t("chat.ask.rule.and")) };
+  const rest = named.length && free.length ? [" ", t("chat.ask.rule.free", { names: free.map((name) => visible(name)).join(", ") })] : [];
+  return [t(named.length ? "chat.ask.rule.with" : "chat.ask.rule.any", said), ...rest].join("");
 }
 
 /** Yes, but so. @param {Question} question @param {Give} give */
