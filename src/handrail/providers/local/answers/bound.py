@@ -95,7 +95,7 @@ def bound(request: ModelRequest, written: str) -> Answer:
     last = next((settled for settled in reversed(earlier) if settled), None)
     if done and last is None:
         groundless.append(done.group())
-    if not _WORD.search(written):
+    if not stated and not _WORD.search(written):
         groundless.append(written)
     if groundless:
         return Answer(_unknown(request, words), groundless[0])
