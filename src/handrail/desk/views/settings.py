@@ -191,7 +191,7 @@ class SettingsView:
         written = _Written(path, before, _as_before(text, before or b""), self._approvals.config_approval(path))
         powers = self._powers(before)
         _put(path, written.ours)
-        self._keep_approval(path, powers)
+        self._keep_approval(path, powers, at_machine)
         return written
 
     @property
@@ -207,13 +207,13 @@ class SettingsView:
         except HandrailError:
             return None
 
-    def _keep_approval(self, path: Path, before: Powers | None) -> None:
-        """Approve a change that widens nothing, of a file that was approved. Who widens what handrail may do does so
-        at the machine itself, in the file, with `handrail approve`."""
+    def _keep_approval(self, path: Path, before: Powers | None, at_machine: bool) -> None:
+        """Approve the change of a file that was approved: any change of the person at the machine, who wrote it, and of
+        others one that widens nothing."""
         after = self._powers(_read(path))
         if before is None or after is None or self._approvals.missing_approval(path, before) is not None:
             return
-        if after.lines and not after.beyond(before):
+        if after.lines and (at_machine or not after.beyond(before)):
             self._approvals.approve_config(path, after, by=self._app.person.by)
 
     def _put_back(self, written: _Written) -> None:
