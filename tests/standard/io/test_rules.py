@@ -175,7 +175,7 @@ async def test_what_is_suggested_is_one_spelling_of_the_place(path: str, files: 
     await files.call("write_file", person=person, path=path.format(work=files.work), text="x")
     (question,) = person.asked
 
-    rules = [Rule.parse(text) for text in suggested(question, frozenset())]
+    rules = [Rule.parse(text) for text in suggested(question)]
 
     assert {dict(rule.arguments).get("path") for rule in rules} == {"work:docs/new", "work:docs/**", None}
 
@@ -193,7 +193,7 @@ async def test_nothing_that_climbs_is_ever_suggested(files: Files) -> None:
         binds="b",
     )
 
-    assert [suggested(each, frozenset()) for each in (*person.asked, of_another)] == [(), ()]
+    assert [suggested(each) for each in (*person.asked, of_another)] == [(), ()]
 
 
 names = st.sampled_from(["keep", "docs", "l", "hidden", "..", ".", "", "a.txt", "new", "deep"])
