@@ -17,6 +17,7 @@ from handrail.services.languages import guess
 from handrail.services.trans import Backend, ModelBackend, TransService
 from handrail.testing.model import ScriptedModel, call, text
 from tests.services.asking import ANNA
+from tests.services.real_apertium import real_apertium
 
 PROGRAM = f"""#!{sys.executable}
 # Speaks as Apertium does: -l lists pairs, a pair translates standard input, unknown words get a star unless -u.
@@ -181,14 +182,8 @@ def test_the_language_of_a_sentence_is_guessed_by_its_small_words(sentence: str,
     assert guess(sentence) == language
 
 
-_REAL = ApertiumBackend.installed()
-
-
-@pytest.mark.skipif(_REAL is None, reason="Apertium is not installed; on Debian: apt-get install apertium-eng-spa")
 async def test_the_real_apertium_answers_as_the_one_above_does() -> None:
-    assert _REAL is not None
-    done = await _REAL.translate("The house is xyzzy and red.", "en", "es", None)
-    if done is None:
-        pytest.skip("the pair eng-spa is not installed; on Debian: apt-get install apertium-eng-spa")
-    assert done.text == "La casa es xyzzy y rojo."
+    done = await real_apertium().translate("The house is xyzzy and red.", "en", "es", None)
+
+    assert done is not None and done.text == "La casa es xyzzy y rojo."
     assert done.confidence is not None and 0.7 < done.confidence < 1
