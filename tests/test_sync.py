@@ -8,6 +8,7 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from handrail import ToolCall, ToolError, execute_tools, tool
 from handrail.core.errors import InvalidArguments, InvalidDefinition, JournalError, UsageError
 from handrail.sync import BlockingExecutor, execute_tool_securely
 from handrail.testing.journal import MemoryJournal
+from tests import holding
+from tests.holding import output_of
 
 
 def get_weather(location: str, unit: str = "celsius") -> str:
@@ -133,6 +136,59 @@ def test_execute_tool_securely_stops_what_it_ran_when_time_is_up(hang: str, tmp_
 
     assert caught.value.code == "timeout"
     assert is_gone(int(pid.read_text()))
+
+
+SECURELY = """
+import os, sys
+from pathlib import Path
+from handrail import ToolError
+from handrail.sync import execute_tool_securely
+from tests import holding
+
+{define} hold(pid: str) -> None:
+    Path(pid).write_text(str(os.getpid()))
+    holding.{work}()
+
+try:
+    execute_tool_securely(hold, {{"pid": sys.argv[1]}}, timeout=2)
+except ToolError as error:
+    print(error.code, error)
+"""
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+@pytest.mark.parametrize("define", ["def", "async def"])
+@pytest.mark.parametrize("work", ["count", "match", "multiply"])
+def test_a_program_goes_on_after_execute_tool_securely_whatever_holds_the_interpreter(
+    work: str, define: str, tmp_path: Path
+) -> None:
+    """The work takes hours, or for ever: that the program ends shows that it did not wait."""
+    pid = tmp_path / "pid"
+
+    printed = output_of(SECURELY.format(define=define, work=work), str(pid))
+
+    assert printed.startswith("timeout ") and "timed out after 2 s and was stopped" in printed
+    assert is_gone(int(pid.read_text()))
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+@pytest.mark.parametrize("work", [holding.match, holding.multiply])
+def test_a_blocking_executor_gives_the_real_result_of_what_held_the_interpreter_and_says_that_it_is_late(
+    work: Callable[[int], None],
+) -> None:
+    @tool(timeout=0.5)
+    def hold(size: int) -> str:
+        work(size)
+        return "done"
+
+    call = ToolCall("1", "hold", {"size": holding.size_for_seconds(work)})
+    with BlockingExecutor([hold]) as executor:
+        result = executor.invoke(call)
+
+    assert (result.outcome, result.content, result.still_running) == ("ok", "done", False)
+    (late,) = result.warnings
+    assert late.startswith("late: 'hold' ran to its end") and "timeout of 0.5 s" in late
+    assert "'hold' held the event loop" in late
 
 
 def test_execute_tool_securely_runs_closures_and_async_functions_elsewhere() -> None:

@@ -4,23 +4,19 @@ late, and the log says who did it."""
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from handrail import Executor, Policy, ToolCall, ToolError, tool
 from handrail.testing.journal import MemoryJournal
+from tests import holding
 
 WATCHDOG = "handrail.execute.isolation.watchdog"
 HOLD = 1.3
 """Seconds: longer than what the log is not told of, and than a thread takes to start on a busy machine."""
-
-
-def hold_the_interpreter(seconds: float = HOLD) -> None:
-    """As a backtracking regular expression does: in C, without letting any other thread go on."""
-    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
 
 
 def named(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -49,21 +45,23 @@ async def test_an_async_tool_that_blocked_past_its_timeout_says_that_it_ran_and_
 
 
 @pytest.mark.requirement("abstractllm.timeout")
+@pytest.mark.parametrize("work", [holding.match, holding.multiply])
 async def test_a_plain_function_that_holds_the_interpreter_says_that_it_ran_and_was_late_and_is_named(
-    caplog: pytest.LogCaptureFixture,
+    work: Callable[[int], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    @tool(timeout=0.2)
-    def match() -> str:
-        hold_the_interpreter(2 * HOLD)
-        return "no match"
+    @tool(timeout=0.5)
+    def hold(size: int) -> str:
+        work(size)
+        return "done"
 
-    async with Executor([match]) as executor:
-        result = await executor.invoke(ToolCall("1", "match"))
+    call = ToolCall("1", "hold", {"size": holding.size_for_seconds(work)})
+    async with Executor([hold]) as executor:
+        result = await executor.invoke(call)
 
-    assert (result.outcome, result.content) == ("ok", "no match")
-    assert result.warnings[0].startswith("late: 'match' ran to its end")
-    assert "'match' held the event loop" in result.warnings[0]
-    assert any("'match' held the event loop" in entry for entry in named(caplog))
+    assert (result.outcome, result.content) == ("ok", "done")
+    assert result.warnings[0].startswith("late: 'hold' ran to its end")
+    assert "'hold' held the event loop" in result.warnings[0]
+    assert any("'hold' held the event loop" in entry for entry in named(caplog))
 
 
 async def test_a_failure_and_a_timeout_that_come_late_say_so_too() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,22 +14,12 @@ from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.core.events import CallAmended, CallProgress, CallSettled, Event, ignore
 from handrail.execute.spill import MemorySpill
 from handrail.testing.journal import MemoryJournal
+from tests import holding
 from tests.execute.approvers import yes
 
 
 def one() -> int:
     return 1
-
-
-def endless_python() -> None:
-    """Keep the interpreter busy for ever."""
-    while True:
-        pass
-
-
-def endless_c() -> None:
-    """Stay in C code that lets no other thread of its interpreter run: it would take longer than anybody lives."""
-    re.match(r"(a|a)*b", "a" * 200)
 
 
 class Heard:
@@ -114,8 +103,8 @@ async def test_a_plain_function_past_its_timeout_is_answered_for_and_said_to_go_
 
 
 @pytest.mark.requirement("abstractllm.timeout")
-@pytest.mark.parametrize("work", [endless_python, endless_c])
-async def test_work_that_never_lets_go_of_its_interpreter_is_answered_for_and_ended(work: Callable[[], None]) -> None:
+@pytest.mark.parametrize("work", [holding.count, holding.match, holding.multiply, holding.match_in_the_loop])
+async def test_work_that_never_lets_go_of_its_interpreter_is_answered_for_and_ended(work: Callable[[], Any]) -> None:
     """It would never end by itself: that there is an answer shows that nobody waited for it."""
     hold = Tool.from_function(work, timeout=1, isolation="process")
 

@@ -6,7 +6,6 @@ programs themselves are the document's.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from handrail.faces.session import Session
 from handrail.sync import execute_tool_securely
 from handrail.testing.model import ScriptedModel, call, text
 from tests.faces.wires import CALLS, OneReply
+from tests.holding import output_of
 
 REPLIES = {"openai": "chat", "anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama"}
 
@@ -151,19 +151,30 @@ def test_converting_tools_of_all_three_kinds() -> None:
     assert native["function"]["parameters"]["required"] == ["location"]
 
 
-def test_secure_execution_validates_times_out_and_limits() -> None:
+@pytest.mark.requirement("abstractllm.output-limit")
+def test_secure_execution_validates_and_limits() -> None:
     def talk(times: int) -> str:
         return "x" * times
-
-    released = threading.Event()
-
-    def wait() -> None:
-        released.wait(60)
 
     assert execute_tool_securely(talk, {"times": 3}) == "xxx"
     assert "[cut: " in execute_tool_securely(talk, {"times": 20_000}, max_output_size=1000)
     with pytest.raises(ToolError):
         execute_tool_securely(talk, {"times": "many"})
-    with pytest.raises(ToolError):
-        execute_tool_securely(wait, {}, timeout=0.01)
-    released.set()
+
+
+SECURELY = """
+from handrail.compat.abstractllm import ToolExecutionError, execute_tool_securely
+from tests import holding
+
+try:
+    execute_tool_securely(holding.{work}, {{}})
+except ToolExecutionError as error:
+    print(error)
+"""
+
+
+@pytest.mark.requirement("abstractllm.timeout")
+@pytest.mark.parametrize("work", ["match", "multiply"])
+def test_secure_execution_is_answered_after_the_documents_five_seconds(work: str) -> None:
+    """The work takes hours, or for ever: that the program ends shows that it did not wait."""
+    assert "timed out after 5 s and was stopped" in output_of(SECURELY.format(work=work))
