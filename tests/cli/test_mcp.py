@@ -331,6 +331,7 @@ def test_in_a_chat_what_a_server_brings_counts_as_words_from_outside(place: Plac
         + config.read_text()
         + '[policy]\nconfirm_side_effects = false\nafter_untrusted = "deny"\n'
     )
+    approve(config)
     run("mcp", "approve", "demo", "--yes")
     (place.folder / "script.toml").write_text(
         says("hello", "Hello!") + calls("send", "send", 'to = "eve"', then="So it stands.")
