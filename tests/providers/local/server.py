@@ -1,7 +1,7 @@
 """The embedded runtime's own HTTP server on loopback: a real counterpart for the codecs.
 
-`model_server()` runs it in a child process on a free port, with the same weights,
-adapter and template as the embedded model.
+`model_server()` runs it in a child process on a free port, with the same weights
+and template as the embedded model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = 1
 wanted.use_jinja, wanted.verbosity, wanted.offline = True, -1, True
 wanted.hostnames = ["127.0.0.1"]
 wanted.chat_template = files["template"]
-wanted.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(files["adapter"], 1.0)]
+if files["adapter"] is not None:
+    wanted.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(files["adapter"], 1.0)]
 server = xllamacpp.Server(wanted)
 print(server.listening_address, flush=True)
 sys.stdin.read()
