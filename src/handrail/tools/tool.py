@@ -17,6 +17,7 @@ from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.location import Locations
 from handrail.core.meant import check_names, keywords
 from handrail.core.redact import MASK, mask_fields, secret_fields
+from handrail.core.secret_places import mask_places
 from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, is_async, style_of, unwrapped
@@ -248,6 +249,16 @@ class Tool:
                 return MASK
         masked: dict[str, Any] = mask_fields(arguments, self.secrets)
         return masked
+
+    def secret_places(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """The places in valid arguments that the schema declares as secret, as JSON pointers."""
+        return self.validator.secret_places(arguments)
+
+    def exact(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Valid arguments without the secrets and with everything else: a person decides about these, and the record
+        says that they ran. `masked` hides every field with the name of a secret, wherever it stands."""
+        exact: dict[str, Any] = mask_places(arguments, self.secret_places(arguments))
+        return exact
 
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Checked JSON as the types that the handler declares.
