@@ -346,6 +346,38 @@ def test_each_power_beyond_the_defaults_needs_one(text: str, power: str, checkou
     assert power in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("body", "power"),
+    [
+        (
+            'http = { url = "https://w.example/x", headers = { Authorization = "Bearer env:OPENAI_API_KEY" } }',
+            "send requests to: https://w.example/x, with the values of: $OPENAI_API_KEY",
+        ),
+        (
+            'command = { run = ["ls"], env = ["OPENAI_API_KEY"], env_set = { LD_PRELOAD = "./x.so" } }',
+            "run the program: ls, with the variables: $OPENAI_API_KEY, LD_PRELOAD=./x.so",
+        ),
+    ],
+)
+def test_the_variables_that_a_tool_of_a_file_gets_are_part_of_the_question(
+    body: str, power: str, checkout: Checkout
+) -> None:
+    checkout.write("handrail.toml", 'ensembles = ["box.toml"]\n')
+    checkout.write("box.toml", f'[ensemble]\nname = "box"\n[[invokers]]\nname = "a"\ndescription = "A."\n{body}\n')
+
+    assert power in run("tools", "list").stderr
+
+
+def test_as_a_module_the_command_takes_nothing_from_the_current_folder(checkout: Checkout) -> None:
+    checkout.write("click.py", "open('imported', 'w').close()\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "handrail", "--version"], cwd=checkout.folder, capture_output=True, env=environment()
+    )
+
+    assert (done.returncode, (checkout.folder / "imported").exists()) == (0, False)
+
+
 def test_a_link_that_leads_out_of_the_folder_is_a_power(checkout: Checkout) -> None:
     (checkout.folder / "docs").symlink_to("/")
     checkout.write("handrail.toml", '[standard.io]\nroots = { docs = "docs" }\n')
