@@ -135,7 +135,7 @@ class Tool:
             if schema is None or self.check_output == "off"
             else Validator(schema, f"the result of {definition.name!r}", root="(result)"),
             "secrets": secret_fields(definition.input_schema),
-            "defaults": {} if self.shape else _defaults(definition.input_schema),
+            "defaults": {} if self.shape else defaults_of(definition.input_schema),
         }
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
@@ -303,7 +303,8 @@ class Tool:
 _CHANGEABLE = _OF_DEFINITION | keywords(Tool)
 
 
-def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a schema says of arguments that are left out."""
     properties = schema.get("properties", {})
     return {name: sub["default"] for name, sub in properties.items() if isinstance(sub, dict) and "default" in sub}
 
