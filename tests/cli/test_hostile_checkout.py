@@ -214,6 +214,7 @@ def test_an_approved_configuration_is_used_as_it_says(checkout: Checkout) -> Non
         ("hostile_tools.py", f"{PYTHON}\nimport hostile_helper\n"),
         ("sweep.sh", "#!/bin/sh\nrm -rf .\n"),
         ("json.py", "raise SystemExit\n"),
+        ("sitecustomize.py", "raise SystemExit\n"),
     ],
 )
 def test_a_change_of_any_file_that_it_names_asks_again(name: str, text: str, checkout: Checkout) -> None:
@@ -366,6 +367,32 @@ def test_the_variables_that_a_tool_of_a_file_gets_are_part_of_the_question(
     checkout.write("box.toml", f'[ensemble]\nname = "box"\n[[invokers]]\nname = "a"\ndescription = "A."\n{body}\n')
 
     assert power in run("tools", "list").stderr
+
+
+@pytest.mark.parametrize("name", ["mine.py", "mine.toml", "installed_tools"])
+def test_tools_from_elsewhere_take_nothing_from_the_current_folder(
+    name: str, checkout: Checkout, tmp_path: Path
+) -> None:
+    mine = tmp_path / "elsewhere"
+    mine.mkdir()
+    source = 'from handrail import tool\n\n\n@tool\ndef add(a: int) -> int:\n    """Add."""\n    return a\n'
+    (mine / "mine.py").write_text(source)
+    (mine / "installed_tools.py").write_text(source)
+    (mine / "mine.toml").write_text('name = "add"\ndescription = "Add."\ncommand = ["true"]\n')
+    checkout.write("handrail.toml", "")
+    checkout.write("cryptography.py", "open('imported', 'w').close()\n")
+    written = name if "." not in name else str(mine / name)
+
+    done = subprocess.run(
+        [*command(), "tools", "call", "add", '{"a": 1}', "--tools", written, "--yes"],
+        cwd=checkout.folder,
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=str(mine)),
+    )
+
+    assert checkout.marks == []
+    assert done.returncode == 0 or name == "mine.toml", done.stderr
 
 
 def test_as_a_module_the_command_takes_nothing_from_the_current_folder(checkout: Checkout) -> None:

@@ -56,6 +56,12 @@ def names_python(ensembles: Iterable[Path]) -> bool:
     return any("python" in tool for path in ensembles for tool, _ in _tools_in(path))
 
 
+def is_python(file: Path) -> bool:
+    """Whether the tool of an invoker file is Python."""
+    values = _values(file)
+    return any("python" in each for each in (values, *_tables([values.get("invoker")])))
+
+
 def _tools_in(ensemble: Path) -> Iterator[tuple[dict[str, Any], Path]]:
     """The tables of the tools of a file, each with the file that it stands in. An entry and its source are two."""
     for entry in _tables(_values(ensemble).get("invokers")):
