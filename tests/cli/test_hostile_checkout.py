@@ -388,7 +388,7 @@ def test_tools_from_elsewhere_take_nothing_from_the_current_folder(
         cwd=checkout.folder,
         capture_output=True,
         text=True,
-        env=environment(PYTHONPATH=str(mine)),
+        env=environment(PYTHONPATH=os.pathsep.join(filter(None, (str(mine), os.environ.get("PYTHONPATH"))))),
     )
 
     assert checkout.marks == []
