@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+if not sys.flags.safe_path and sys.path and sys.path[0] in ("", os.getcwd()):
+    del sys.path[0]  # the current folder, where a `click.py` would be imported in the place of the real one
 
 from handrail.cli import main
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -121,6 +122,35 @@ def test_a_declared_secret_is_in_no_record_not_even_the_exact_one(tmp_path: Path
     assert shell.ran == [HIDDEN[0]]
     assert HIDDEN[0] in exact.stdout
     assert "s3cret" not in exact.stdout
+
+
+def test_a_field_with_the_name_of_a_secret_is_shown_where_the_schema_declares_none(tmp_path: Path) -> None:
+    ran, path = [], tmp_path / "journal.db"
+
+    @tool(side_effects=True)
+    async def post(options: dict[str, Any], password: Secret) -> str:
+        """Post."""
+        ran.append((options, password))
+        return "done"
+
+    arguments = {"options": {"password": "rm -rf ~"}, "password": "hunter2hunter2"}
+
+    def ask() -> str:
+        async def asking() -> str:
+            async with await SqliteJournal.open(path) as kept, Executor([post], journal=kept) as executor:
+                return (await executor.invoke(ToolCall("call_1", "post", arguments), RUN)).outcome
+
+        return asyncio.run(asking())
+
+    ask()
+    allowed = run("--journal", str(path), "confirm", "allow", request_in(path), "--by", "grace")
+
+    assert (allowed.exit_code, ask(), ran) == (0, "ok", [({"password": "rm -rf ~"}, "hunter2hunter2")])
+    assert '"password": "rm -rf ~"' in allowed.stderr
+    assert "(/password)" in allowed.stderr
+    assert "hunter2" not in allowed.stderr
+    shown = run("--journal", str(path), "proof", "show", "run_1", "--exact", "--json")
+    assert ("rm -rf ~" in shown.stdout, "hunter2" in shown.stdout) == (True, False)
 
 
 def test_erasing_a_call_erases_its_exact_arguments(tmp_path: Path) -> None:

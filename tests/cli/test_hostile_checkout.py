@@ -214,6 +214,7 @@ def test_an_approved_configuration_is_used_as_it_says(checkout: Checkout) -> Non
         ("hostile_tools.py", f"{PYTHON}\nimport hostile_helper\n"),
         ("sweep.sh", "#!/bin/sh\nrm -rf .\n"),
         ("json.py", "raise SystemExit\n"),
+        ("sitecustomize.py", "raise SystemExit\n"),
     ],
 )
 def test_a_change_of_any_file_that_it_names_asks_again(name: str, text: str, checkout: Checkout) -> None:
@@ -344,6 +345,64 @@ def test_each_power_beyond_the_defaults_needs_one(text: str, power: str, checkou
 
     assert refused.exit_code == 1
     assert power in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "power"),
+    [
+        (
+            'http = { url = "https://w.example/x", headers = { Authorization = "Bearer env:OPENAI_API_KEY" } }',
+            "send requests to: https://w.example/x, with the values of: $OPENAI_API_KEY",
+        ),
+        (
+            'command = { run = ["ls"], env = ["OPENAI_API_KEY"], env_set = { LD_PRELOAD = "./x.so" } }',
+            "run the program: ls, with the variables: $OPENAI_API_KEY, LD_PRELOAD=./x.so",
+        ),
+    ],
+)
+def test_the_variables_that_a_tool_of_a_file_gets_are_part_of_the_question(
+    body: str, power: str, checkout: Checkout
+) -> None:
+    checkout.write("handrail.toml", 'ensembles = ["box.toml"]\n')
+    checkout.write("box.toml", f'[ensemble]\nname = "box"\n[[invokers]]\nname = "a"\ndescription = "A."\n{body}\n')
+
+    assert power in run("tools", "list").stderr
+
+
+@pytest.mark.parametrize("name", ["mine.py", "mine.toml", "installed_tools"])
+def test_tools_from_elsewhere_take_nothing_from_the_current_folder(
+    name: str, checkout: Checkout, tmp_path: Path
+) -> None:
+    mine = tmp_path / "elsewhere"
+    mine.mkdir()
+    source = 'from handrail import tool\n\n\n@tool\ndef add(a: int) -> int:\n    """Add."""\n    return a\n'
+    (mine / "mine.py").write_text(source)
+    (mine / "installed_tools.py").write_text(source)
+    (mine / "mine.toml").write_text('name = "add"\ndescription = "Add."\ncommand = ["true"]\n')
+    checkout.write("handrail.toml", "")
+    checkout.write("cryptography.py", "open('imported', 'w').close()\n")
+    written = name if "." not in name else str(mine / name)
+
+    done = subprocess.run(
+        [*command(), "tools", "call", "add", '{"a": 1}', "--tools", written, "--yes"],
+        cwd=checkout.folder,
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=os.pathsep.join(filter(None, (str(mine), os.environ.get("PYTHONPATH"))))),
+    )
+
+    assert checkout.marks == []
+    assert done.returncode == 0 or name == "mine.toml", done.stderr
+
+
+def test_as_a_module_the_command_takes_nothing_from_the_current_folder(checkout: Checkout) -> None:
+    checkout.write("click.py", "open('imported', 'w').close()\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "handrail", "--version"], cwd=checkout.folder, capture_output=True, env=environment()
+    )
+
+    assert (done.returncode, (checkout.folder / "imported").exists()) == (0, False)
 
 
 def test_a_link_that_leads_out_of_the_folder_is_a_power(checkout: Checkout) -> None:

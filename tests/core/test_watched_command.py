@@ -86,6 +86,18 @@ def test_pip_of_this_interpreter_runs_so() -> None:
     assert "No matching distribution found for there-is-no-such-package" in done.reason
 
 
+def test_a_module_in_the_current_folder_is_not_run_in_the_place_of_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pip", reason="this environment has no pip")
+    (tmp_path / "pip.py").write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+
+    run_pip(["--version"], "it")
+
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_script_says_what_it_fetches_and_gives_up_with_a_sentence() -> None:
     """It needs nothing installed: neither site-packages nor the current folder."""
     command = [sys.executable, "-I", "-S", str(SCRIPT), "--silence", "0.05", "the moon", *python(MUTE)]

@@ -170,6 +170,22 @@ async def test_an_equal_call_of_an_effect_that_still_runs_is_answered_with_that_
     assert [question.call_id for question in asked.questions] == ["1", "3", "4", "5"]
 
 
+async def test_a_call_that_writes_a_default_out_is_equal_to_one_that_leaves_it_out() -> None:
+    go, sent = threading.Event(), list[str]()
+
+    @tool(timeout=0.01, side_effects=True)
+    def send_mail(to: str, copies: int = 1) -> None:
+        sent.append(to)
+        go.wait(30)
+
+    async with Executor([send_mail], approver=yes()) as executor:
+        await executor.invoke(ToolCall("1", "send_mail", {"to": "ada"}))
+        again = await executor.invoke(ToolCall("2", "send_mail", {"to": "ada", "copies": 1}))
+        go.set()
+
+    assert (again.outcome, sent) == ("limit", ["ada"])
+
+
 async def test_an_equal_call_that_was_allowed_before_the_first_timed_out_is_not_started_either() -> None:
     go, sent, waiting = threading.Event(), list[str](), asyncio.Event()
 

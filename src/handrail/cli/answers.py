@@ -18,7 +18,7 @@ from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.exact import exact
 from handrail.core.ports import Clock, SystemClock
-from handrail.core.redact import has_masked
+from handrail.core.secret_places import has_mask_at
 from handrail.core.unmask import holds_mask
 
 Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
@@ -42,7 +42,7 @@ class WaitingQuestion(Struct, frozen=True):
             return "hidden"
         if asked.binds == binding(body.nonce, asked.run, asked.call_id, asked.tool, body.arguments, body.definition):
             return "whole"
-        if has_masked(body.arguments, frozenset(body.secrets)):
+        if has_mask_at(body.arguments, body.secrets):
             return "masked"
         return "hidden" if holds_mask(body.arguments) else "changed"
 

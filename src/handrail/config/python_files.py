@@ -22,6 +22,8 @@ OPTIONAL = (
     *("starlette", "textual", "uvicorn", "wordllama", "xllamacpp"),
 )
 """Modules that handrail imports where they are installed."""
+AT_START = ("sitecustomize", "usercustomize")
+"""Modules that every Python imports when it starts, those included that this one starts with its own path."""
 
 
 def python_files(folder: Path, modules: Iterable[str]) -> tuple[Path, ...]:
@@ -44,7 +46,7 @@ def _shadowing(folder: Path) -> Iterator[str]:
     for name in sorted(_top_level(folder)):
         if (
             name in sys.stdlib_module_names
-            or name in OPTIONAL
+            or name in (*OPTIONAL, *AT_START)
             or importlib.machinery.PathFinder.find_spec(name, elsewhere) is not None
         ):
             yield name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from handrail.config.ensemble_powers import names_python
+from handrail.config.ensemble_powers import is_python, names_python
 from handrail.config.values import STANDARD_SET, Config
 from handrail.core.errors import UsageError, describe
 from handrail.tools.ensemble import Ensemble
@@ -83,17 +84,24 @@ def chosen_of(
 def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
     """The tools and ensembles that one word of a command line means.
 
+    The folder that a person stands in is put on the path only for a module that is found nowhere else: a file in it
+    could pose as any module.
+
     Raises:
         UsageError: There is nothing of that name, or it is no tool.
     """
-    importable(folder or Path.cwd())
-    match Path(written).suffix:
+    here, path = folder or Path.cwd(), Path(written)
+    match path.suffix:
         case ".toml":
-            path = Path(written)
-            return (load_ensemble(path) if "ensemble" in read_file(path) else load_tool(path),)
+            is_ensemble = "ensemble" in read_file(path)
+            if names_python((path,)) if is_ensemble else is_python(path):
+                importable(here)
+            return (load_ensemble(path) if is_ensemble else load_tool(path),)
         case ".py":
-            return _tools_in(_module_of(Path(written)), written)
+            return _tools_in(_module_of(path), written)
     module, _, name = written.partition(":")
+    if not _is_found(module.partition(".")[0]):
+        importable(here)
     found = _imported(module, written)
     if not name:
         return _tools_in(found, written)
@@ -105,8 +113,15 @@ def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
         raise UsageError(f"--tools {written}: {module!r} has no {name!r}{hint}") from error
 
 
+def _is_found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 def importable(folder: Path) -> None:
-    """The folder that a person stands in is where their modules are, however this program was started."""
+    """Put a folder first on the path, however this program was started."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

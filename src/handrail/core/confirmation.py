@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from handrail.core.canonical import digest
 from handrail.core.location import Locations
-from handrail.core.redact import mask_fields
+from handrail.core.secret_places import mask_places
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     meant: tuple[str, ...] | None = None
     """Where somebody outside asks in mid-call: the runs that they may ask for, several if they do not say for which."""
     secrets: tuple[str, ...] = ()
-    """The names of the fields that the schema declares as secret."""
+    """The places in `arguments` that the schema declares as secret, as JSON pointers: `/auth/password`."""
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
         Text is never masked by its form here. What a pattern hides would run unseen.
         """
-        masked: dict[str, Any] = mask_fields(self.arguments, frozenset(self.secrets))
+        masked: dict[str, Any] = mask_places(self.arguments, self.secrets)
         return masked
 
 
@@ -80,7 +80,8 @@ class Asked(Struct, frozen=True, omit_defaults=True):
     """That definition, in the first question of a run about it."""
     why: str = ""
     secrets: tuple[str, ...] = ()
-    """The names of the fields that are masked in `arguments` because the schema declares them as secret."""
+    """The places that are masked in `arguments` because the schema declares them as secret. Earlier versions wrote the
+    names of the fields."""
 
 
 def binding(nonce: str, run: str, call_id: str, tool: str, arguments: dict[str, Any], definition: str = "") -> str:

@@ -123,7 +123,8 @@ def run_pip(
     """
     tells = _pip_version() >= (24, 1)
     bar = ["--progress-bar", "raw"] if tells else []
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments, *bar]
+    # Without -P a `pip.py` in the current folder would be run in its place.
+    command = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments, *bar]
     return run_watched(
         command, what, silence=silence if tells else 10 * silence, show=show, local_after=PIP_INSTALLS, cwd=cwd
     )

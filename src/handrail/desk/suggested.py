@@ -26,7 +26,7 @@ _PLACES = ("path", "file", "folder", "dir", "url", "uri", "to", "target", "name"
 def suggested(question: Confirmation) -> tuple[str, ...]:
     """Rules as they are written, each of which covers the question. None where a path climbs, or leads nobody knows
     where: a rule for it would be for another place than it seems."""
-    values = {name: value for name, value in question.arguments.items() if name not in question.secrets}
+    values = {name: value for name, value in question.shown.items() if value == question.arguments[name]}
     if any(name not in question.locations and _climbs(value) for name, value in values.items()):
         return ()
     if None in question.locations.values():

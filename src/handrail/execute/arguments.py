@@ -8,6 +8,7 @@ from handrail.core.calls import ToolCall
 from handrail.core.errors import InvalidArguments
 from handrail.core.jsontext import JSONTextError, copied, parse_object
 from handrail.core.redact import has_masked
+from handrail.core.secret_places import has_mask_at
 from handrail.execute.repair import coerce, repair
 from handrail.tools.tool import Tool
 
@@ -41,7 +42,8 @@ def check_secrets(arguments: dict[str, Any], tool: Tool) -> None:
     Raises:
         InvalidArguments: A secret is missing.
     """
-    if tool.secrets and has_masked(arguments, tool.secrets):
+    by_name = bool(tool.secrets) and has_masked(arguments, tool.secrets)
+    if by_name or has_mask_at(arguments, tool.secret_places(arguments)):
         raise InvalidArguments("a secret of this call is not on record; make the call again with it")
 
 

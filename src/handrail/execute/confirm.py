@@ -15,7 +15,6 @@ from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, Us
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Notice
 from handrail.core.location import Locations
 from handrail.core.ports import Approver
-from handrail.core.redact import mask_fields
 from handrail.execute.arguments import check_secrets
 from handrail.execute.changes import changes
 from handrail.execute.ledger import Ledger
@@ -150,7 +149,7 @@ def _granted(tool: Tool, answer: ConfirmationAnswered, arguments: dict[str, Any]
     if answer.decision == "deny":
         because = f": {answer.reason}" if answer.reason else ""
         raise Denied(f"{answer.by} denied the call to {tool.name!r}{because}; do not repeat it")
-    warnings = (_changed_by(answer.by, mask_fields(arguments, tool.secrets)),) if answer.edited else ()
+    warnings = (_changed_by(answer.by, tool.exact(arguments)),) if answer.edited else ()
     return Granted(answer.request, arguments, warnings)
 
 
@@ -188,7 +187,7 @@ def _question(
         binds=binds,
         definition=definition,
         why=why,
-        secrets=tuple(sorted(tool.secrets)),
+        secrets=tool.secret_places(arguments),
     )
 
 

@@ -33,9 +33,10 @@ def check_same(call: ToolCall, begun: CallIntended, ledger: Ledger, tools: Regis
     same = tool.scoped_name == begun.tool
     if same and begun.arguments is not None and not ledger.was_edited(begun):
         arguments, _ = read_arguments(call, tool, lenient=True)
-        recorded = redact(mask_fields(arguments, tool.secrets))
-        # An earlier version of handrail may have masked less.
-        same = canonical(recorded) == canonical(redact(begun.arguments))
+        # Earlier versions masked fields by name wherever they stood, and fewer forms of secrets.
+        masked = (tool.exact(arguments), mask_fields(arguments, tool.secrets))
+        recorded = canonical(redact(begun.arguments))
+        same = any(canonical(redact(each)) == recorded for each in masked)
     if not same:
         raise ToolError("duplicate_id", f"call id {call.id!r} already names another call; give each its own id")
 

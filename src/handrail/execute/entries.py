@@ -35,7 +35,7 @@ def intended(attempt: Attempt, tool: Tool) -> CallIntended:
         principal=attempt.context.principal.id,
         depth=attempt.context.depth,
         grant=attempt.grant,
-        arguments=tool.masked(attempt.arguments),
+        arguments=tool.exact(attempt.arguments),
     )
 
 

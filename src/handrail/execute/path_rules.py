@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -30,10 +31,14 @@ def covers(pattern: str, location: Location) -> bool:
 
 
 def reaches(pattern: str, location: Location) -> bool:
-    """Whether the place, or something below it that the call touches too, may fit the pattern."""
+    """Whether the place, or something below it that the call touches too, may fit the pattern. Names that look the
+    same, as é in one letter and in two, are the same here: this is what a `deny` goes by."""
     if covers(pattern, location):
         return True
-    return location.tree and any(_may_hold(path, wanted) for wanted, path in _pairs(pattern, location))
+    pairs = [(_composed(wanted), _composed(path)) for wanted, path in _pairs(pattern, location)]
+    if any(glob_of(wanted).fullmatch(path) is not None for wanted, path in pairs):
+        return True
+    return location.tree and any(_may_hold(path, wanted) for wanted, path in pairs)
 
 
 @lru_cache(maxsize=1024)
@@ -55,6 +60,10 @@ def _pairs(pattern: str, location: Location) -> Iterator[tuple[str, str]]:
             yield _normal(inside), path
         if its_root == location.first:  # also a pattern with a colon, which may stand in the name of a file
             yield _normal(pattern), path
+
+
+def _composed(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _normal(pattern: str) -> str:

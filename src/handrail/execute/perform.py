@@ -29,7 +29,7 @@ from handrail.execute.limits import Entry, Gate
 from handrail.execute.output import check, normal, received
 from handrail.execute.policy import Policy
 from handrail.execute.progress import Progress
-from handrail.tools.tool import Retry, Tool
+from handrail.tools.tool import Retry, Tool, defaults_of
 
 if TYPE_CHECKING:
     from handrail.execute.isolation.sandboxed import SandboxPool
@@ -303,8 +303,9 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 def _identity(attempt: Attempt, tool: Tool) -> Hashable:
-    """The same for equal calls of one run: the same tool with the same arguments."""
-    return attempt.recorder.run, call_identity(tool.scoped_name, attempt.arguments)
+    """The same for equal calls of one run: the same tool with the same arguments, defaults written out or not."""
+    arguments = {**defaults_of(tool.definition.input_schema), **attempt.arguments}
+    return attempt.recorder.run, call_identity(tool.scoped_name, arguments)
 
 
 def _tool(attempt: Attempt) -> Tool:

@@ -17,6 +17,7 @@ from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.location import Locations
 from handrail.core.meant import check_names, keywords
 from handrail.core.redact import MASK, mask_fields, secret_fields
+from handrail.core.secret_places import mask_places
 from handrail.tools.access import SandboxAccess
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, is_async, style_of, unwrapped
@@ -134,7 +135,7 @@ class Tool:
             if schema is None or self.check_output == "off"
             else Validator(schema, f"the result of {definition.name!r}", root="(result)"),
             "secrets": secret_fields(definition.input_schema),
-            "defaults": {} if self.shape else _defaults(definition.input_schema),
+            "defaults": {} if self.shape else defaults_of(definition.input_schema),
         }
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
@@ -249,6 +250,16 @@ class Tool:
         masked: dict[str, Any] = mask_fields(arguments, self.secrets)
         return masked
 
+    def secret_places(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """The places in valid arguments that the schema declares as secret, as JSON pointers."""
+        return self.validator.secret_places(arguments)
+
+    def exact(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Valid arguments without the secrets and with everything else: a person decides about these, and the record
+        says that they ran. `masked` hides every field with the name of a secret, wherever it stands."""
+        exact: dict[str, Any] = mask_places(arguments, self.secret_places(arguments))
+        return exact
+
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Checked JSON as the types that the handler declares.
 
@@ -292,7 +303,8 @@ class Tool:
 _CHANGEABLE = _OF_DEFINITION | keywords(Tool)
 
 
-def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a schema says of arguments that are left out."""
     properties = schema.get("properties", {})
     return {name: sub["default"] for name, sub in properties.items() if isinstance(sub, dict) and "default" in sub}
 

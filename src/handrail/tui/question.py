@@ -139,7 +139,7 @@ def _offered(question: Question, id: str) -> bool:
 
 def _title(question: Question) -> Content:
     asks = "asks you for values" if question.form is not None else "asks to run with exactly these arguments"
-    return Content.assemble((line(question.tool, 60), "bold $text-warning"), f" {asks}:")
+    return Content.assemble((line(question.tool), "bold $text-warning"), f" {asks}:")
 
 
 def _what(question: Question) -> Content:

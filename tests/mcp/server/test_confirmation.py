@@ -325,3 +325,21 @@ async def test_a_form_writes_out_every_letter_that_could_deceive(era: str, thing
     (form,) = person.forms
     assert form.message.isascii()
     assert json.dumps(thing) in form.message
+
+
+@era
+async def test_what_is_nested_in_an_argument_does_not_look_like_an_argument(era: str) -> None:
+    person = Person("decline")
+
+    @tool(side_effects=True)
+    def run(command: str, options: dict[str, Any]) -> str:
+        """Run something."""
+        return "done"
+
+    async with scene(run).client(era, elicitation_callback=person) as client:
+        await client.call_tool("run", {"command": "rm -rf ~ " + "x" * 100, "options": {"command": "ls"}})
+
+    (form,) = person.forms
+    arguments = [each for each in form.message.split("\n") if each.startswith('  "')]
+    assert [each.partition(":")[0] for each in arguments] == ['  "options"', '  "command"']
+    assert '\n    "command": "ls"\n' in form.message

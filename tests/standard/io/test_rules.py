@@ -108,6 +108,20 @@ async def test_a_deny_on_paths_is_for_every_tool_that_changes_one(
     assert await files.call(tool, *NO_KEEP, **arguments) == "denied"
 
 
+async def test_a_folder_that_is_moved_brings_nothing_to_where_a_deny_is(files: Files) -> None:
+    no_ssh = ("deny io:* path=.ssh/**", "allow io:*")
+
+    assert await files.call("move", *no_ssh, source="docs", target=".ssh") == "denied"
+    assert await files.call("move", *no_ssh, source="docs", target="texts") == "ok"
+
+
+async def test_a_deny_covers_a_name_that_is_spelled_with_other_letters_and_looks_the_same(files: Files) -> None:
+    (files.work / "cafe\u0301").mkdir()
+    rules = ("deny io:* path=caf\u00e9/**", "allow io:*")
+
+    assert await files.call("write_file", *rules, path="cafe\u0301/new", text="x") == "denied"
+
+
 async def test_an_allow_covers_its_own_root_only(files: Files) -> None:
     for pattern, path in (
         ("*.txt", "notes:new.txt"),

@@ -26,7 +26,6 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.messages import Media, StopReason, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Approver, Clock, Journal, Model, SystemClock
-from handrail.core.redact import secret_fields
 from handrail.tools.schema.validator import Validator
 
 Kind = Literal["elicitation", "sampling", "roots"]
@@ -135,7 +134,7 @@ class PortAsking:
         validator = Validator(form, f"the form of server {server!r}", root="(answer)")
         question = self._question(server, "elicit", message, _defaults(form), meant, form)
         for _ in range(_ATTEMPTS):
-            decision = await self._decide(question, secret_fields(form))
+            decision = await self._decide(question, validator.secret_places(question.arguments))
             match decision:
                 case Allow():
                     values = question.arguments
@@ -203,12 +202,12 @@ class PortAsking:
             meant=meant,
         )
 
-    async def _decide(self, question: Confirmation, secrets: frozenset[str] = frozenset()) -> Decision:
+    async def _decide(self, question: Confirmation, secrets: tuple[str, ...] = ()) -> Decision:
         if self._approver is None:
             raise UsageError("nobody is there to be asked")
         nonce = self._new_id("nonce")
         binds = binding(nonce, question.run, question.call_id, question.tool, question.arguments)
-        question = replace(question, binds=binds, secrets=tuple(sorted(secrets)))
+        question = replace(question, binds=binds, secrets=secrets)
         asked = ConfirmationRequested(
             run=question.run,
             at=self._clock.now(),

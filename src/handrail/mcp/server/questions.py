@@ -31,10 +31,15 @@ def words(question: Confirmation) -> str | None:
         visible(question.description.split("\n", 1)[0]),
         f"You are asked because {visible(question.why)}." if question.why else "",
         "It runs with exactly these arguments:" if question.arguments else "It has no arguments.",
-        *sorted((f"  {exact(name)}: {exact(value)}" for name, value in question.shown.items()), key=len),
+        *sorted((_argument(name, value) for name, value in question.shown.items()), key=len),
     )
     text = sayable("\n".join(filter(None, lines)))
     return text if len(text) <= LONGEST else None
+
+
+def _argument(name: str, value: Any) -> str:
+    """One argument. What is nested in it is indented further, so that it does not look like another argument."""
+    return f"  {exact(name)}: {exact(value)}".replace("\n", "\n  ")
 
 
 def meant(

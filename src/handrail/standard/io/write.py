@@ -79,7 +79,7 @@ def _move(confined: Confined) -> Tool:
         resource=lambda arguments: confined.territory(arguments["source"], arguments["target"]),
         locate=lambda arguments: {
             "source": confined.location(arguments["source"], tree=True),
-            "target": confined.location(arguments["target"]),
+            "target": confined.location(arguments["target"], tree=True),
         },
     )
     def move(

@@ -17,7 +17,7 @@ from handrail.tools.files.table import Table
 from handrail.tools.files.template import Reader, Template
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_FROM_ENVIRONMENT = re.compile(r"(?P<before>(?:[^{}]* )?)env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+FROM_ENVIRONMENT = re.compile(r"(?P<before>(?:[^{}]* )?)env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "idempotency-key"})
 
@@ -68,7 +68,7 @@ def read_headers(table: Table, reader: Reader) -> Headers:
 def _read(text: str, name: str, table: Table, reader: Reader) -> Template | FromEnvironment:
     if _CONTROL.search(text):
         raise table.error(name, "must not contain a line break or another control character")
-    match = _FROM_ENVIRONMENT.fullmatch(text)
+    match = FROM_ENVIRONMENT.fullmatch(text)
     if match is not None:
         return FromEnvironment(match["before"], match["name"])
     return reader.read(text, table.at(name), ("one", "maybe"))

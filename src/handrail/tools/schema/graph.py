@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from handrail.core.redact import MASK, is_secret
+from handrail.core.secret_places import below as place_below
 
 DIALECTS = {
     # $schema                                        year, or number of the draft
@@ -28,7 +29,7 @@ _MAX_OVERRIDES = 50
 
 _IN_PLACE = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
 _EVERY_ITEM = ("items", "additionalItems", "contains", "unevaluatedItems")
-_EVERY_FIELD = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+_OTHER_FIELDS = ("additionalProperties", "unevaluatedProperties")
 _NEVER_APPLIED = ("$defs", "definitions", "propertyNames", "contentSchema")
 _MAPS = ("dependentSchemas", "dependencies", "patternProperties", "$defs", "definitions")
 
@@ -46,7 +47,8 @@ class Node:
     dialect: int
     in_place: list[int] = field(default_factory=list)
     fields: dict[str, int] = field(default_factory=dict)
-    every_field: list[int] = field(default_factory=list)
+    other_fields: list[int] = field(default_factory=list)
+    patterns: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     every_item: list[int] = field(default_factory=list)
 
@@ -104,13 +106,19 @@ class Graph:
         """The same value with what the schema marks as secret replaced."""
         return self._mask(value, self._closure({self.root})) if self._secret else value
 
+    def secret_places(self, value: Any) -> tuple[str, ...]:
+        """The places in a value that the schema marks as secret, as JSON pointers."""
+        return tuple(self._secrets(value, "", self._closure({self.root}))) if self._secret else ()
+
     @staticmethod
     def below(node: Node, step: str | int) -> Iterator[int]:
         """The subschemas that a node may apply to a field or an item; more than it does, never fewer."""
         if isinstance(step, str):
             if step in node.fields:
                 yield node.fields[step]
-            yield from node.every_field
+            else:
+                yield from node.other_fields
+            yield from node.patterns
         else:
             if step < len(node.positions):
                 yield node.positions[step]
@@ -124,6 +132,16 @@ class Graph:
         if isinstance(value, (list, tuple)):
             return [self._mask(item, self._step(here, index)) for index, item in enumerate(value)]
         return value
+
+    def _secrets(self, value: Any, place: str, here: set[int]) -> Iterator[str]:
+        if place and any(self.nodes[index].is_secret for index in here):
+            yield place
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from self._secrets(item, place_below(place, key), self._step(here, key))
+        elif isinstance(value, (list, tuple)):
+            for index, item in enumerate(value):
+                yield from self._secrets(item, place_below(place, index), self._step(here, index))
 
     def _step(self, here: set[int], step: str | int) -> set[int]:
         return self._closure({below for index in here for below in self.below(self.nodes[index], step)})
@@ -169,7 +187,15 @@ class Graph:
         node = Node(schema, base, dialect)
         index = self._seen[id(schema)] = self._add(node)
         self._identify(node, index)
-        for keyword in (*_IN_PLACE, *_EVERY_ITEM, *_EVERY_FIELD, *_NEVER_APPLIED, "properties", "prefixItems"):
+        for keyword in (
+            *_IN_PLACE,
+            *_EVERY_ITEM,
+            *_OTHER_FIELDS,
+            "patternProperties",
+            *_NEVER_APPLIED,
+            "properties",
+            "prefixItems",
+        ):
             if keyword in schema:
                 self._visit_keyword(node, keyword, schema[keyword])
         return index
@@ -189,8 +215,10 @@ class Graph:
             node.positions += below
         elif keyword in _EVERY_ITEM:
             node.every_item += below
-        elif keyword in _EVERY_FIELD:
-            node.every_field += below
+        elif keyword in _OTHER_FIELDS:
+            node.other_fields += below
+        elif keyword == "patternProperties":
+            node.patterns += below
 
     def _identify(self, node: Node, index: int) -> None:
         name = node.schema.get("id" if node.dialect == 4 else "$id")

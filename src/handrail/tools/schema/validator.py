@@ -91,6 +91,10 @@ class Validator:
             odd = f"it cannot be checked ({type(error).__name__})"
         return [f"{self._root}: expected a JSON value, but {odd}"]
 
+    def secret_places(self, value: Any) -> tuple[str, ...]:
+        """The places in a value that the schema marks as secret, as JSON pointers."""
+        return self._graph.secret_places(value)
+
     def _explain(self, value: Any) -> list[str]:
         # Listing errors repeats what checking remembers: in a recursive schema it can take for ever.
         if not _affordable(self._graph, self._weights, value, self._budget.report):
