@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +357,16 @@ finally:
 """
 
 
+@contextmanager
+def _default_hang_up() -> Iterator[None]:
+    """Children are ended by SIGHUP, also where this suite runs under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_closed_terminal_leaves_no_server_behind(place: Place) -> None:
     fill(place.folder)
     (place.folder / "stubborn.py").write_text(STUBBORN)
@@ -365,9 +376,12 @@ def test_a_closed_terminal_leaves_no_server_behind(place: Place) -> None:
     place.config('default_model = "demo"\n[models.demo]\nprovider = "scripted"\nmodel = "script.toml"\n' + server)
     run("mcp", "approve", "demo", "--yes")
 
-    with subprocess.Popen(
-        command("chat"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as chat:
+    with (
+        _default_hang_up(),
+        subprocess.Popen(
+            command("chat"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        ) as chat,
+    ):
         assert chat.stderr is not None
         while (line := chat.stderr.readline()) and "Ctrl-D leaves" not in line:
             continue
