@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from handrail import Executor, ToolCall, ToolResult, tool
-from handrail.core.events import CallIntended
+from handrail.core.events import CallAsked
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
 from handrail.core.model import ModelRequest, ToolOffer
 from handrail.proof.journal import SqliteJournal
@@ -157,8 +157,8 @@ async def test_case_16_a_number_without_an_end_is_on_record_and_can_be_shown(tmp
         await executor.invoke(ToolCall("1", "take", {"x": 10**5000}))
         number = executor.run
 
-    intent = next(event for event in read_history(path, number) if isinstance(event, CallIntended))
-    assert intent.arguments == {"x": 10**5000}
+    asked = next(event for event in read_history(path, number) if isinstance(event, CallAsked))
+    assert asked.arguments == {"x": 10**5000}
     for options in ((), ("--full",), ("--json",)):
         shown = await asyncio.to_thread(run, "proof", "show", number, "--journal", str(path), *options)
         assert shown.exit_code == 0

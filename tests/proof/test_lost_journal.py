@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -228,3 +230,21 @@ async def test_looking_into_a_journal_does_not_let_another_process_remove_its_lo
         await journal.append(settled(2), durable=True)
 
     assert (audit(path).ok, audit(path).entries) == (True, 4)
+
+
+def test_a_journal_whose_making_was_cut_off_is_made_the_next_time(tmp_path: Path) -> None:
+    """A kill between the first page and the log leaves the same bytes as a copy without its log."""
+    path = tmp_path / "journal.db"
+
+    async def open_and_close() -> None:
+        async with await SqliteJournal.open(path):
+            pass
+
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(JournalError, match="proof backup"):
+        asyncio.run(open_and_close())
+
+    path.with_name("journal.db-new").touch()  # what whoever makes a journal writes first
+    asyncio.run(open_and_close())
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["journal.db", "journal.key"]

@@ -211,7 +211,8 @@ async def test_what_is_not_json_is_an_error_that_the_model_reads() -> None:
 
     await Queries({}, model).query("?", tools=[STATS], tool_handler=lambda name, arguments: object())
 
-    assert results(model)[0].startswith("Error executing get_stats: the tool ran, but its result cannot be used")
+    assert results(model)[0].startswith("Error executing get_stats: ")
+    assert "do not repeat it; the tool ran, but its result cannot be used" in results(model)[0]
 
 
 @pytest.mark.requirement("rlm.beyond")

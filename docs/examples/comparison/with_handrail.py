@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import sqlite3
 from contextlib import closing
@@ -17,6 +18,7 @@ from handrail.core.confirmation import Allow
 from handrail.proof.journal import SqliteJournal
 from handrail.run.history import conversation_of
 
+logging.getLogger("handrail").addHandler(logging.NullHandler())  # a scene raises on purpose; its traceback is no news
 FREE = Policy(confirm_side_effects=False)
 
 

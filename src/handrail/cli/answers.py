@@ -77,7 +77,8 @@ def describe(view: View, waiting: WaitingQuestion) -> None:
     if asked is not None and asked.why:
         tell(f"You are asked because {text.visible(asked.why)}.")
     if asked is not None and waiting.shown == "masked":
-        tell(f"Masked fields are declared as secret ({text.visible(', '.join(asked.secrets))}).")
+        fields = ", ".join(place.removeprefix("/") for place in asked.secrets)
+        tell(f"Masked fields are declared as secret ({text.visible(fields)}).")
     tell(f"call {text.visible(question.call_id)} of run {text.visible(question.run)}, asked {view.when(question.at)}")
 
 

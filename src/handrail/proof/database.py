@@ -22,7 +22,7 @@ from typing import Literal
 
 from handrail.core.errors import JournalError
 from handrail.proof.keys import Signer
-from handrail.proof.presence import check_not_lost, check_whole, log_of
+from handrail.proof.presence import check_not_lost, check_whole, log_of, mark_creation, unmark_creation
 
 FORMAT = 1
 """Of the tables. The leaves carry a version of their own."""
@@ -78,6 +78,7 @@ def connect(
     try:
         check_not_lost(path, key_file(path) if signer is None else None)
         check_whole(path)
+        mark_creation(path)
         _create_file(path)
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
@@ -89,6 +90,7 @@ def connect(
         if signer is None:
             signer = own_signer(path, name) if meta else Signer.load_or_create(key_file(path), name)
         _patiently(partial(_create, connection, name, signer), patience)
+        unmark_creation(path)
         _check_format(connection, path)
         _check_key(connection, path, signer)
     except BaseException as error:

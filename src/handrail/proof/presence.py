@@ -29,6 +29,27 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+def mark_creation(path: Path) -> None:
+    """Note beside a journal that is about to be made that it is new.
+
+    A process that is killed while it makes one leaves the same bytes as a copy without the log; the note tells them
+    apart. `unmark_creation` removes it once the log is there.
+
+    Raises:
+        OSError: The note cannot be written.
+    """
+    if not _size(path):
+        os.close(os.open(_creation_mark(path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def unmark_creation(path: Path) -> None:
+    _creation_mark(path).unlink(missing_ok=True)
+
+
+def _creation_mark(path: Path) -> Path:
+    return path.with_name(f"{path.name}-new")
+
+
 def check_not_lost(path: Path, key: Path | None) -> None:
     """Refuse to make a journal where one was.
 
@@ -64,7 +85,7 @@ def check_whole(path: Path, moment: float = _MOMENT) -> None:
 def _is_bare(path: Path) -> bool:
     # With its log there, the file may be in use by this process, and must not be opened beside SQLite: closing it would
     # drop the locks that SQLite holds on it, and another process would take itself for the last and remove the log.
-    if log_of(path).exists():
+    if log_of(path).exists() or _creation_mark(path).exists():
         return False
     try:
         with path.open("rb") as file:

@@ -45,7 +45,7 @@ def test_without_bubblewrap_it_says_how_to_install_it(tmp_path: Path) -> None:
 @linux
 def test_without_pyseccomp_it_names_the_extra() -> None:
     gone = "import sys; sys.modules['pyseccomp'] = None\n"
-    assert "handrail[sandbox]" in said(gone + ASK)
+    assert "[sandbox]" in said(gone + ASK)
     assert said(gone + OPEN).startswith("MissingExtra")
 
 

@@ -216,7 +216,7 @@ except Exception as error:
 async def test_a_program_without_the_binary_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONTY_BIN", "/nonexistent/monty")
 
-    with pytest.raises(SandboxUnavailable, match="handrail\\[rlm\\]"):
+    with pytest.raises(SandboxUnavailable, match="\\[rlm\\]"):
         await MontySandbox().repl()
 
 
