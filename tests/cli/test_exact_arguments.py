@@ -147,7 +147,7 @@ def test_a_field_with_the_name_of_a_secret_is_shown_where_the_schema_declares_no
 
     assert (allowed.exit_code, ask(), ran) == (0, "ok", [({"password": "rm -rf ~"}, "hunter2hunter2")])
     assert '"password": "rm -rf ~"' in allowed.stderr
-    assert "(/password)" in allowed.stderr
+    assert "(password)" in allowed.stderr
     assert "hunter2" not in allowed.stderr
     shown = run("--journal", str(path), "proof", "show", "run_1", "--exact", "--json")
     assert ("rm -rf ~" in shown.stdout, "hunter2" in shown.stdout) == (True, False)
