@@ -119,9 +119,16 @@ def started() -> set[int]:
     return set(filter(is_running, children()))
 
 
+def _is_stopped(pid: int) -> bool:
+    return all(
+        thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in Path(f"/proc/{pid}/task").glob("*/stat")
+    )
+
+
 async def killed_in_mid_call(executor: Executor, journal: MemoryJournal, pid: int, call: ToolCall) -> ToolResult:
     """The result of a call that was sent to a process which never read it, and was killed then."""
     os.kill(pid, signal.SIGSTOP)
+    await until(lambda: _is_stopped(pid))  # the signal is on its way when `kill` returns
     idle = unread(pid)
     task = asyncio.create_task(executor.invoke(call))
     await until(lambda: any(isinstance(event, CallIntended) and event.call_id == call.id for event in journal.events))
