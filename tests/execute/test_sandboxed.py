@@ -259,6 +259,10 @@ async def test_nothing_of_the_project_is_read_but_code(executor: Executor, path:
     assert "FileNotFoundError" in read or (IS_BELOW_TMP and read == "was here")
 
 
+async def test_a_tool_may_take_nearly_all_of_its_memory_limit(executor: Executor) -> None:
+    assert (await ask(executor, "take", mebibytes=270)).content == 270 * 2**20
+
+
 @pytest.mark.requirement("abstractllm.sandbox")
 @pytest.mark.parametrize(
     ("what", "words"),

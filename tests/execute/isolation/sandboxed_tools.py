@@ -168,6 +168,11 @@ def write(path: str) -> str:
     return "written"
 
 
+@tool(isolation=IN, sandbox=SandboxAccess(memory_bytes=300 * 2**20))
+def take(mebibytes: int) -> int:
+    return len(bytearray(mebibytes * 2**20))
+
+
 @tool(isolation=IN, sandbox=SandboxAccess(memory_bytes=64 * 2**20, disk_bytes=2**20, cpu_seconds=1))
 def hoard(what: str) -> Any:
     match what:

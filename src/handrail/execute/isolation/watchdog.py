@@ -19,7 +19,7 @@ HELD = 0.1
 """Seconds for which one step may hold the loop before that is noted, for answers that come late because of it."""
 _LOOKS = 0.25
 """Seconds between two looks of the timer, while threads work; it notes being as late as that."""
-_LOGGED = 1.0
+LOGGED = 1.0
 """Seconds for which the loop may be held before the log is told: on a busy machine every tool takes longer."""
 
 
@@ -71,7 +71,7 @@ class LoopWatch:
         """Note that the loop was held until now, and tell the log if it was for long."""
         now = asyncio.get_running_loop().time()
         self._last = Hold(by, now - seconds, now)
-        if seconds >= _LOGGED:
+        if seconds >= LOGGED:
             logger.warning("%s, and no other call could go on; give it isolation='process'", self._last)
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -7,6 +7,8 @@ defend against the tool: a tool here has the rights of its user.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import inspect
 import math
 import os
@@ -34,6 +36,8 @@ from handrail.tools.tool import Tool
 
 STOPPED = 128 + signal.SIGTERM
 """The exit code of a worker that SIGTERM has ended."""
+_M_ARENA_MAX = -8
+"""The name of the setting in glibc's malloc.h."""
 
 
 class Stopped(SystemExit):
@@ -186,10 +190,17 @@ async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ..
 
 def limit_memory(allowed: int) -> None:
     """Let the address space grow by so much over what the bare worker has; without /proc there is no limit."""
+    _share_one_arena()
     try:
         _lower(resource.RLIMIT_AS, address_space() + allowed)
     except FileNotFoundError:
         return
+
+
+def _share_one_arena() -> None:
+    """Stop glibc from reserving 64 MiB of address space for the first thread: the limit would count them."""
+    with contextlib.suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def address_space() -> int:

@@ -18,7 +18,7 @@ SEALED = (
 )
 """`--as-pid-1`: no second process inside, whose memory the program could write to be rid of its own filter."""
 
-ENVIRONMENT = {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PATH": "/usr/bin", "MALLOC_ARENA_MAX": "2"}
+ENVIRONMENT = {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PATH": "/usr/bin", "MALLOC_ARENA_MAX": "1"}
 
 
 def launch(

@@ -23,7 +23,7 @@ from handrail.sandbox.port import ReplLimits
 
 _FLAGS = ("-P", "-s", "-S", "-B", "-c")
 # Not -I: that would have Python ignore the hash seed too. There is nothing else in its environment to ignore.
-_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "2"}
+_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"}
 _PROGRAM = Path(__file__).with_name("program.py")
 _GUARD = Path(__file__).with_name("guard.py")
 _SECONDS_TO_END = 10.0
