@@ -13,7 +13,7 @@ from msgspec import Struct
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Asked
 from handrail.core.errors import ModelError, Outcome
-from handrail.core.messages import Artefact, Message, StopReason, Usage
+from handrail.core.messages import Artefact, Citation, Media, Message, ServiceCall, StopReason, Usage
 
 VERSION = 1
 """Of the entries on disk. A journal with a higher one is refused, not guessed at."""
@@ -239,6 +239,24 @@ class CallDelta(Struct, frozen=True, tag="call.delta", kw_only=True):
     arguments: str
 
 
+class CitationAdded(Struct, frozen=True, tag="citation.added", kw_only=True):
+    """The model names a source for a part of its text. Streamed; the message that is recorded has it too."""
+
+    citation: Citation
+
+
+class MediaAdded(Struct, frozen=True, tag="media.added", kw_only=True):
+    """The model made a picture or a file. Streamed; the message that is recorded has it too."""
+
+    media: Media
+
+
+class ServiceCallMade(Struct, frozen=True, tag="service_call.made", kw_only=True):
+    """The service ran one of its own tools. Streamed; the message that is recorded has it too."""
+
+    call: ServiceCall
+
+
 class Notice(Struct, frozen=True, tag="notice", kw_only=True):
     """Something the caller should know about a request: a keyword lost, a choice that the model cannot be held to."""
 
@@ -301,7 +319,19 @@ Recorded = (
     | ReplyGiven
     | ReplyFailed
 )
-ModelEvent = TextDelta | ReasoningDelta | CallDelta | CallReady | CallRequested | Notice | AttemptFailed | ReplyFinished
+ModelEvent = (
+    TextDelta
+    | ReasoningDelta
+    | CallDelta
+    | CallReady
+    | CallRequested
+    | CitationAdded
+    | MediaAdded
+    | ServiceCallMade
+    | Notice
+    | AttemptFailed
+    | ReplyFinished
+)
 Event = Recorded | ModelEvent | CallProgress
 
 Emit = Callable[[Event], Awaitable[None]]

@@ -30,6 +30,30 @@ class Media(Struct, frozen=True, tag="media", kw_only=True):
 Content = Text | Media
 
 
+class Citation(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A source that a reply names for a part of its text."""
+
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    """The words of the source, where the service gives them."""
+    start: int | None = None
+    """The first character of the reply's text that the source supports; None if the service does not say which."""
+    end: int | None = None
+    """The character after the last one."""
+
+
+class ServiceCall(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A call that the service ran itself during a reply: a web search, its code interpreter. handrail never runs it."""
+
+    id: str
+    name: str
+    arguments: Any = None
+    result: Any = None
+    """None where the service does not show it."""
+    failed: bool = False
+
+
 class Artefact(Struct, frozen=True):
     """What one provider wants back exactly as it gave it, and no other understands: reasoning items, signatures."""
 
@@ -106,6 +130,10 @@ class AssistantMessage(Struct, frozen=True, tag="assistant", omit_defaults=True)
     artefacts: tuple[Artefact, ...] = ()
     source: str | UnsetType = UNSET
     """From where outside its words were brought, if the model did not say them."""
+    citations: tuple[Citation, ...] = ()
+    media: tuple[Media, ...] = ()
+    """Pictures and files that the model made."""
+    service_calls: tuple[ServiceCall, ...] = ()
 
 
 class InvocationMessage(Struct, frozen=True, tag="invocation", omit_defaults=True):

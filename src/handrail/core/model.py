@@ -51,6 +51,8 @@ class Scratch:
 class ModelRequest(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[ToolOffer, ...] = ()
+    builtin_tools: tuple[dict[str, Any], ...] = ()
+    """Tools that the service runs itself, each in the form that its wire has. They are offered beside `tools`."""
     tool_choice: ToolChoice = "auto"
     parallel: bool = True
     """Whether several calls in one reply are wanted."""

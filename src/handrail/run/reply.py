@@ -15,13 +15,16 @@ from handrail.core.events import (
     CallDelta,
     CallReady,
     CallRequested,
+    CitationAdded,
     Emit,
+    MediaAdded,
     ReplyFinished,
+    ServiceCallMade,
     TextDelta,
     ignore,
 )
 from handrail.core.ids import NewId
-from handrail.core.messages import AssistantMessage, InvocationMessage
+from handrail.core.messages import AssistantMessage, Citation, InvocationMessage, Media, ServiceCall
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Model
 from handrail.run.held_events import HeldEvents
@@ -41,6 +44,9 @@ class Reply:
         self._new_id = new_id
         self._early = early
         self._text: list[str] = []
+        self._citations: list[Citation] = []
+        self._media: list[Media] = []
+        self._service_calls: list[ServiceCall] = []
         self._finished: ReplyFinished | None = None
         self.invocations: list[InvocationMessage] = []
         self.started: dict[str, asyncio.Task[ToolResult]] = {}
@@ -79,6 +85,12 @@ class Reply:
                             event = self._take(event)
                         case ReplyFinished():
                             self._finished = event
+                        case CitationAdded(citation=citation):
+                            self._citations.append(citation)
+                        case MediaAdded(media=media):
+                            self._media.append(media)
+                        case ServiceCallMade(call=made):
+                            self._service_calls.append(made)
                         case AttemptFailed():
                             await failed(event)
                             continue  # its record is emitted instead
@@ -165,5 +177,13 @@ class Reply:
     def message(self, at: int) -> AssistantMessage:
         finished = self._finished or ReplyFinished(stop="max_tokens")  # it was cut off, and does not say it ended
         return AssistantMessage(
-            "".join(self._text), at, finished.model, finished.stop, finished.usage, finished.artefacts
+            "".join(self._text),
+            at,
+            finished.model,
+            finished.stop,
+            finished.usage,
+            finished.artefacts,
+            citations=tuple(self._citations),
+            media=tuple(self._media),
+            service_calls=tuple(self._service_calls),
         )
