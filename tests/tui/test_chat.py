@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import sys
 from pathlib import Path
 
@@ -234,3 +236,16 @@ async def test_a_bug_ends_the_program_and_shows_no_values(folder: Path, capsys: 
     told = capsys.readouterr().err
     assert "ZeroDivisionError" in told and "in bug" in told
     assert "open-sesame" not in told
+
+
+@pytest.mark.parametrize("steps", range(2, 8))
+async def test_a_redraw_that_is_cancelled_half_way_lets_the_program_end(folder: Path, steps: int) -> None:
+    async with terminal(folder, Conversation().say("one").add(AssistantMessage("two"))) as person:
+        await person.says("two")
+        redraw = asyncio.ensure_future(person.app.chat.query_one(Transcript).renew(0, ()))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        redraw.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await redraw
+        await person.until(lambda: not person.app.chat.query(Said))

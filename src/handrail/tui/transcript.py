@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -57,7 +58,7 @@ class Transcript(VerticalScroll, can_focus=False):
         items = snapshot.items[-PIECE:]
         self.first = items[0].index if items else 0
         with self.app.batch_update():
-            await self._items.remove_children()
+            await _remove(self._items, list(self._items.children))
             self._cards = {}
             await self._add(items)
             await self._show_live(snapshot.live)
@@ -70,7 +71,7 @@ class Transcript(VerticalScroll, can_focus=False):
             cards = [each for each in (*gone, *self._live.values()) if isinstance(each, Card)]
             open_ones = {card.shown.call_id for card in cards if card.unfolded}
             self._forget(gone)
-            await self._items.remove_children(gone)
+            await _remove(self._items, gone)
             await self._end_live()
             await self._add(items, open_ones)
             await self._trim()
@@ -112,7 +113,7 @@ class Transcript(VerticalScroll, can_focus=False):
         if len(children) > _MOST and self.is_vertical_scroll_end:
             gone = children[:-PIECE]
             self._forget(gone)
-            await self._items.remove_children(gone)
+            await _remove(self._items, gone)
             self.first = _index(self._items.children[0])
             self._say_older()
 
@@ -170,7 +171,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._live = {}
         self._words = None
         self._thoughts = ""
-        await self._under_way.remove_children()
+        await _remove(self._under_way, list(self._under_way.children))
 
     @property
     def _items(self) -> Vertical:
@@ -187,3 +188,12 @@ def _index(widget: Widget) -> int:
 
 def _with_call(shown: Shown, item: Item) -> Shown:
     return replace(shown, arguments=item.arguments, written=item.written)
+
+
+async def _remove(parent: Widget, children: list[Widget]) -> None:
+    """Remove widgets to the end, also when the worker that asks for it is cancelled.
+
+    Textual waits for the tasks of the widgets in one `gather`: a cancelled worker would cancel those tasks, and the
+    program would then end with a `CancelledError`.
+    """
+    await asyncio.shield(parent.remove_children(children))
