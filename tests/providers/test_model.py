@@ -328,6 +328,23 @@ async def test_words_beside_a_call_that_was_not_allowed_stand_and_the_call_is_dr
     assert (end.stop, end.artefacts) == ("end", ())
 
 
+@pytest.mark.parametrize("say", ["", "Let me look."])
+async def test_a_reply_that_stops_for_calls_and_has_none_is_an_error_and_never_an_answer(
+    transport: HttpTransport, say: str
+) -> None:
+    scene, _, error = await asked(transport, called(say=say), retry=NO_RETRIES)
+    assert isinstance(error, ProtocolError)
+    assert "stopped for tool calls" in str(error)
+    assert not any(isinstance(event, ReplyFinished) for event in scene.events)
+
+
+async def test_a_reply_that_lost_its_calls_is_asked_for_again(transport: HttpTransport) -> None:
+    scene, server, error = await asked(transport, called(), called("add"))
+    assert error is None
+    assert calls(scene) == ["add"]
+    assert len(server.asked) == 2
+
+
 async def test_a_model_that_broke_the_choice_may_do_better_when_asked_again(transport: HttpTransport) -> None:
     scene, server, _ = await asked(transport, called("add"), HELLO, choice="none")
     assert scene.text == "Hello"

@@ -6,6 +6,9 @@
   it was cut short or refused, which its stop reason says.
 - a named tool: a call of another is an error and is not given out.
 
+A reply that says that it stopped for calls and has none is an error too, never an empty answer; unless the calls
+were the service's own, which it has run itself.
+
 A model that takes no tools, or is offered none, is not held to `required` or to a
 named tool: it cannot call any. The encoder's notice says that the choice has no effect.
 """
@@ -17,7 +20,16 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from handrail.core.errors import BrokenChoice, ProtocolError
-from handrail.core.events import CallDelta, CallReady, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
+from handrail.core.events import (
+    CallDelta,
+    CallReady,
+    CallRequested,
+    ModelEvent,
+    Notice,
+    ReplyFinished,
+    ServiceCallMade,
+    TextDelta,
+)
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice
 
 _CUT_SHORT = frozenset({"max_tokens", "content_filter", "refusal"})
@@ -32,6 +44,7 @@ class ReplyWatch:
         self._finished = False
         self._spoke = False
         self._called = False
+        self._served = False
         self._dropped: list[str] = []
 
     @property
@@ -44,7 +57,7 @@ class ReplyWatch:
 
         Raises:
             BrokenChoice: The reply breaks the choice of tools.
-            ProtocolError: It goes on after its end.
+            ProtocolError: It goes on after its end, or says that it calls tools and calls none.
         """
         if self._finished:
             raise ProtocolError("the reply went on after its end")
@@ -57,6 +70,8 @@ class ReplyWatch:
                 self._spoke = self._spoke or not event.text.isspace()
             case CallRequested():
                 return (event,) if self._allowed(event.call.name) else ()
+            case ServiceCallMade():
+                self._served = True
             case ReplyFinished():
                 self._finished = True
                 return tuple(self._ending(event))
@@ -92,4 +107,8 @@ class ReplyWatch:
         if self._choice not in ("auto", "none") and not self._called and end.stop not in _CUT_SHORT:
             wanted = repr(self._choice.name) if isinstance(self._choice, NamedTool) else "a tool"
             raise BrokenChoice(f"the model was told to call {wanted} and called none")
+        if end.stop == "tool_calls" and not self._called:
+            if not self._served:
+                raise ProtocolError("the reply says that it stopped for tool calls, and has none that can be read")
+            end = replace(end, stop="end")
         yield end

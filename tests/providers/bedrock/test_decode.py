@@ -82,6 +82,32 @@ def test_the_services_own_tools_are_no_calls_of_ours() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["tool_use", "function", "yet_to_be_invented", None, 7])
+def test_a_call_is_a_call_whatever_type_it_names_but_the_services_own(kind: object) -> None:
+    streamed = call(0, "t", "get_weather", '{"location": "Lisbon"}')
+    streamed[0]["contentBlockStart"]["start"]["toolUse"]["type"] = kind
+    use = {"toolUseId": "t", "name": "get_weather", "input": {"location": "Lisbon"}, "type": kind, "more": {"x": 1}}
+    whole = {**WHOLE, "output": {"message": {"role": "assistant", "content": [{"toolUse": use}]}}}
+    for events in (decoded(CODEC, [BEGIN, *streamed, *stop("tool_use")]), decoded(CODEC, [whole])):
+        assert [(made.id, parse_object(str(made.arguments))) for made in calls_of(events)] == [
+            ("t", {"location": "Lisbon"})
+        ]
+        assert end_of(events).stop == "tool_calls"
+
+
+def test_a_whole_call_without_input_is_a_call_without_arguments() -> None:
+    use = {"toolUseId": "t", "name": "clock", "type": "tool_use"}
+    whole = {**WHOLE, "output": {"message": {"role": "assistant", "content": [{"toolUse": use}]}}}
+    assert calls_of(decoded(CODEC, [whole])) == [ToolCall("t", "clock", "{}")]
+
+
+def test_an_event_that_nobody_knows_is_noticed_once_and_changes_nothing() -> None:
+    new: Any = {"SDK_UNKNOWN_MEMBER": {"name": "contentBlockAdvice"}}
+    events = decoded(CODEC, [new, *STREAM[:5], new, *STREAM[5:]])
+    assert [event for event in events if event not in decoded(CODEC, STREAM)] == events[:1]
+    assert "contentBlockAdvice" in notices_of(events)[0]
+
+
 def test_a_call_without_arguments_that_the_token_limit_may_have_cut_is_dropped() -> None:
     events = decoded(CODEC, [BEGIN, *call(0, "t", "clock"), *stop("max_tokens")])
     assert calls_of(events) == []

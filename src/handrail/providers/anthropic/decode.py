@@ -114,7 +114,7 @@ class AnthropicDecoder:
         if self._stop in _WORDS or self._stop not in _STOPS or self._why:
             yield Notice(text=self._why or _WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
-            stop=stop if stop not in ("end", "tool_calls") else "tool_calls" if self._layout.calls else "end",
+            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
             model=self._model,
             usage=_usage(self._usage),
             artefacts=self._layout.artefacts,

@@ -24,7 +24,11 @@ from handrail.providers.held import HeldCalls
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
 from handrail.providers.pieces import count_of
+from handrail.providers.unknown import UnknownKinds
 
+_SERVER_TOOL = "server_tool_use"
+"""The `type` of a tool that the service runs itself. A call of ours has none, or `tool_use`, or one that is yet to
+be invented."""
 _STOPS: dict[str, StopReason] = {
     "end_turn": "end",
     "tool_use": "tool_calls",
@@ -55,6 +59,10 @@ ERRORS: dict[str, type[ModelError]] = {
     "accessDeniedException": RequestRefused,
     "resourceNotFoundException": RequestRefused,
 }
+_READ = frozenset({"contentBlockDelta", "contentBlockStop", "messageStop", "output"})
+"""Kinds of events that mean something; one of them that cannot be read is not passed over."""
+_KNOWN_BLOCKS = frozenset({"toolUse", "toolResult", "citationsContent", "searchResult", "guardContent", "image"})
+"""Blocks beside text, thoughts and calls, which are kept as they came."""
 
 
 class _Open:
@@ -70,7 +78,7 @@ class _Open:
 
     @property
     def is_call(self) -> bool:
-        return isinstance(use := self.start.get("toolUse"), dict) and "type" not in use
+        return isinstance(use := self.start.get("toolUse"), dict) and use.get("type") != _SERVER_TOOL
 
 
 class BedrockDecoder:
@@ -81,6 +89,7 @@ class BedrockDecoder:
         self._held = HeldCalls(self._calls)
         self._usage: dict[str, Any] = {}
         self._stop: str | None = None
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         match {event: data} if event else dict(data):
@@ -102,11 +111,12 @@ class BedrockDecoder:
             case {"messageStart": _} | {"metadata": _} | {"contentBlockStart": _}:
                 return
             case unread:
-                raise _failure(unread)
+                yield from self._unread(unread)
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._stop is None:
-            raise ProtocolError("the reply broke off before its stop reason; nothing of it can be relied on")
+            words = self._unknown.words
+            raise ProtocolError(f"the reply broke off before its stop reason; nothing of it can be relied on{words}")
         if any(opened.is_call for opened in self._open.values()):
             raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
         stop = _STOPS.get(self._stop, "end")
@@ -114,10 +124,20 @@ class BedrockDecoder:
         if self._stop in _WORDS or self._stop not in _STOPS:
             yield Notice(text=_WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
-            stop=stop if stop not in ("end", "tool_calls") else "tool_calls" if self._layout.calls else "end",
+            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
             usage=_usage(self._usage),
             artefacts=self._layout.artefacts,
         )
+
+    def _unread(self, data: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        for kind, body in data.items():
+            if kind in ERRORS or kind.endswith("Exception") or kind in _READ:
+                raise _failure(kind, body)
+        match data:
+            case {"SDK_UNKNOWN_MEMBER": {"name": kind}}:  # as botocore tells it
+                yield from self._unknown.event(kind)
+            case _:
+                yield from self._unknown.event(" ".join(sorted(data)))
 
     def _note(self, usage: Any) -> None:
         self._usage = dict(usage) if isinstance(usage, Mapping) else {}
@@ -134,9 +154,8 @@ class BedrockDecoder:
         match block:
             case {"text": str(text)}:
                 yield from self._delta(index, {"text": text})
-            case {"toolUse": {"input": given, **use}} if "type" not in use:
-                yield from self._start(index, {"toolUse": use})
-                yield from self._calls.delta(index=index, arguments=given)
+            case {"toolUse": dict(use)} if use.get("type") != _SERVER_TOOL:
+                yield from self._start(index, block)
             case {"reasoningContent": {"reasoningText": dict(thought)}}:
                 for key in ("text", "signature"):
                     if key in thought:
@@ -144,6 +163,8 @@ class BedrockDecoder:
             case {"reasoningContent": {"redactedContent": _} as redacted}:
                 yield from self._delta(index, {"reasoningContent": redacted})
             case _:
+                if block.keys().isdisjoint(_KNOWN_BLOCKS):
+                    yield from self._unknown.block(" ".join(sorted(block)))
                 self._layout.place(block)
                 return
         yield from self._end(index)
@@ -195,7 +216,10 @@ class BedrockDecoder:
         if opened.is_call and opened.input:
             yield from self._calls.complete(index)
         elif opened.is_call:
-            self._held.hold(index, opened.start["toolUse"].get("name"))
+            use = opened.start["toolUse"]
+            self._held.hold(index, use.get("name"))
+            if whole := use.get("input"):
+                yield from self._calls.delta(index=index, arguments=whole)
         elif (block := _restored(opened)) is not None:
             self._layout.place(block)
 
@@ -237,9 +261,8 @@ def _usage(counts: Mapping[str, Any]) -> Usage:
     )
 
 
-def _failure(data: Mapping[str, Any]) -> ModelError:
-    for kind, body in data.items():
-        if kind in ERRORS:
-            message = body.get("message", "no message") if isinstance(body, Mapping) else body
-            return ERRORS[kind](f"Bedrock reports {kind}: {shown(str(message), SHOWN)}")
-    return ProtocolError(f"not an event of Converse's: an object with the keys {shown(str(sorted(data)))}")
+def _failure(kind: str, body: Any) -> ModelError:
+    if kind in _READ:
+        return ProtocolError(f"an event of the kind {kind} that lacks what it is about")
+    message = body.get("message", "no message") if isinstance(body, Mapping) else body
+    return ERRORS.get(kind, ProtocolError)(f"Bedrock reports {kind}: {shown(str(message), SHOWN)}")

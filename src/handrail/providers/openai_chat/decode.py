@@ -157,7 +157,8 @@ class ChatDecoder:
         stop = _STOPS.get(reason, "end")
         if self._refused:
             return "refusal"
-        if stop in ("end", "tool_calls"):
-            # Servers say "stop" after calls, and "tool_calls" after none.
-            return "tool_calls" if self._called else "stop_sequence" if isinstance(self._stopped_at, str) else "end"
+        if stop == "end" and self._called:  # servers say "stop" after calls
+            return "tool_calls"
+        if stop == "end" and isinstance(self._stopped_at, str):
+            return "stop_sequence"
         return stop
