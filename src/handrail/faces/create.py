@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -239,8 +240,9 @@ def _service_model(
     transport = options.pop("transport", None) or _transport(service, region, options.get("clock", SystemClock()))
     pace = (options.pop("paces", None) or _paces(options)).of(endpoint, options.pop("requests_per_minute", None))
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
-    codec = _codec(name, service, profile, (tools or "").partition(":")[2], options)
     whose = name.removesuffix("-responses")
+    facts = {"server": whose, "service": _answers(whose, base_url), "profile": profile}
+    codec = _codec(name, service, facts, (tools or "").partition(":")[2], options)
     return CodecModel(codec, transport, endpoint, model, profile=profile, pace=pace, provider=whose, **treatment)
 
 
@@ -263,11 +265,16 @@ def _key(name: str, service: Service, given: str | None, *, own_address: bool) -
     return key_for(service.key_of or name, given, required=service.needs_key)
 
 
-def _codec(name: str, service: Service, profile: Profile, written: str, options: Mapping[str, Any]) -> Codec:
+def _answers(name: str, base_url: str | None) -> str:
+    """Who answers: what one server signs, another under the same name does not understand."""
+    return name if base_url is None else f"{name} at {urlsplit(base_url).netloc}"
+
+
+def _codec(name: str, service: Service, facts: Mapping[str, Any], written: str, options: Mapping[str, Any]) -> Codec:
     kind = getattr(importlib.import_module(service.module), service.codec)
     known = set(kind.__struct_fields__)
     _check_options(name, options, {*known, *_TREATMENT})
-    facts = {"server": name.removesuffix("-responses"), "profile": profile}
+    profile: Profile = facts["profile"]
     codec: Codec = kind(**{key: value for key, value in facts.items() if key in known} | dict(options))
     if profile.tools != "prompted":
         return codec

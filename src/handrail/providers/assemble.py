@@ -195,6 +195,11 @@ class CallAssembler:
                     return
                 yield from self._close(call)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a call has begun and not ended."""
+        return bool(self._open)
+
     def _at(self, index: int | None) -> _Open | None:
         """The call that a piece with this index belongs to, if nothing else speaks against it."""
         return self._last if index is None else self._by_index.get(index)

@@ -77,6 +77,16 @@ class Decoder(Protocol):
         ...
 
 
+@runtime_checkable
+class HearsEnd(Protocol):
+    """What a decoder may be beside a `Decoder`: one that is told when the service says that its stream is complete.
+
+    That is `[DONE]`; a stream whose last event has no reason to end is then complete and not cut off.
+    """
+
+    def done(self) -> None: ...
+
+
 class Codec(Protocol):
     """`encode` and `decoder` share nothing but the request."""
 

@@ -44,6 +44,10 @@ class WireEvent(Struct, frozen=True):
     """The name that SSE gave it, if any."""
 
 
+END = WireEvent({}, DONE.decode())
+"""The service has said that this was all."""
+
+
 class WireReader:
     """Fed the bytes of one reply as they come."""
 
@@ -101,8 +105,10 @@ class WireReader:
         try:
             for frame in frames:
                 data = frame.data.strip()
-                if self.done or data == DONE:
+                if data == DONE:
                     self.done = True
+                    yield END
+                if self.done:
                     return
                 if not data:
                     continue  # it keeps the connection alive

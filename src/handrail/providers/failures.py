@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from handrail.core.errors import ModelError, ModelUnavailable, RateLimited, RequestRefused
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
 from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.redact import MASK, redact_text
 
@@ -24,6 +24,8 @@ _SHORTEST = 6
 _AGAIN = frozenset({408, 409, 425})
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """Codes under 429 that no waiting mends."""
+_OF_THE_MODEL = frozenset({"tool_use_failed"})
+"""Codes that blame what the model wrote, and not the request: Groq's, for a call that it could not read or check."""
 _SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _SPACE = re.compile(r"\s+")
 
@@ -40,6 +42,8 @@ def failure(
     match status:
         case 429 if _SPENT.isdisjoint(_codes(value)):
             return RateLimited(text, status=status, retry_after=wait)
+        case 400 if not _OF_THE_MODEL.isdisjoint(_codes(value)):
+            return ProtocolError(text, status=status, retry_after=wait)
         case _ if status >= 500 or status in _AGAIN:
             return ModelUnavailable(text, status=status, retry_after=wait)
         case _ if 300 <= status < 400:

@@ -13,8 +13,8 @@ from handrail.core.errors import ModelError, RateLimited
 from handrail.core.events import AttemptFailed, CallDelta, ModelEvent, Notice, ReplyFinished
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Clock, SystemClock
-from handrail.providers.codec import Codec, Decoder, SearchingCodec
-from handrail.providers.events import WireEvent
+from handrail.providers.codec import Codec, Decoder, HearsEnd, SearchingCodec
+from handrail.providers.events import END, WireEvent
 from handrail.providers.pace import Pace, Place
 from handrail.providers.retry import RetryPolicy
 from handrail.providers.transport import Endpoint, Transport
@@ -150,6 +150,10 @@ class Heard:
         """Whether any of it was given out, so that it cannot be asked for again."""
 
     def take(self, said: WireEvent) -> Iterator[ModelEvent]:
+        if said is END:
+            if isinstance(self._decoder, HearsEnd):
+                self._decoder.done()
+            return iter(())
         return self._given(self._decoder.feed(said.data, said.event))
 
     def end(self) -> Iterator[ModelEvent]:

@@ -6,7 +6,7 @@ when its block ends, unless it might have been cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from handrail.providers.held import HeldCalls
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
 from handrail.providers.pieces import count_of
+from handrail.providers.unknown import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -41,6 +42,22 @@ _READ = frozenset(
     {"content_block_delta", "content_block_start", "content_block_stop", "message_start", "message_delta", "message"}
 )
 """Kinds of events that mean something; one of them that cannot be read is not passed over."""
+_SILENT = frozenset({"ping", "message_stop"})
+_DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"})
+"""Kinds of pieces that are known; one that says nothing is passed over."""
+_BLOCKS = frozenset(
+    {
+        "thinking",
+        "redacted_thinking",
+        "server_tool_use",
+        "mcp_tool_use",
+        "mcp_tool_result",
+        "container_upload",
+        "compaction",
+        "fallback",
+    }
+)
+"""Kinds of blocks beside text and calls, which are kept as they came; so are those that end in `_tool_result`."""
 _ERRORS: dict[str, type[ModelError]] = {
     "rate_limit_error": RateLimited,
     "overloaded_error": ModelUnavailable,
@@ -60,7 +77,7 @@ class _Open:
 
     def __init__(self, block: dict[str, Any]) -> None:
         self.block = block
-        self.kind: str = block.get("type", "")
+        self.kind = str(block.get("type", ""))
         self.pieces: list[str] = []
         self.signature: str | None = None
 
@@ -75,6 +92,11 @@ class AnthropicDecoder:
         self._model = ""
         self._stop: str | None = None
         self._why = ""
+        self._message: str | None = None
+        """The id of the message that is being read."""
+        self._begun = False
+        """Whether a block of it has begun."""
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         match data:
@@ -85,7 +107,7 @@ class AnthropicDecoder:
             case {"type": "content_block_stop", "index": int(index)}:
                 yield from self._end(index)
             case {"type": "message_start", "message": dict(message)}:
-                self._note(message)
+                self._begin(message)
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._note({**delta, "usage": data.get("usage")})
             case {"type": "message", "content": list(blocks)}:
@@ -99,8 +121,9 @@ class AnthropicDecoder:
                 raise _failure({"message": error} if isinstance(error, str) else error)
             case {"type": str(kind)} if kind in _READ:
                 raise ProtocolError(f"an event of the kind {kind} that lacks what it is about")
-            case {"type": str()}:
-                return  # ping, message_stop, and events that are yet to be invented
+            case {"type": str(kind)}:
+                if kind not in _SILENT:
+                    yield from self._unknown.event(kind)
             case _:
                 raise ProtocolError(f"not an event of Anthropic's: an object with the keys {shown(str(sorted(data)))}")
 
@@ -120,6 +143,14 @@ class AnthropicDecoder:
             artefacts=self._layout.artefacts,
         )
 
+    def _begin(self, message: Mapping[str, Any]) -> None:
+        """A message begins. Some servers say so twice; but two messages in one stream are not one reply."""
+        id = _text(message, "id")
+        if self._begun and id != self._message:
+            raise ProtocolError("another message begins inside of the reply; nothing of it can be relied on")
+        self._message = id
+        self._note(message)
+
     def _note(self, message: Mapping[str, Any]) -> None:
         self._model = _text(message, "model") or self._model
         self._stop = _text(message, "stop_reason") or self._stop
@@ -136,6 +167,7 @@ class AnthropicDecoder:
         if index in self._open:
             raise ProtocolError(f"block {index} begins twice")
         yield from self._held.settle(cut=False)
+        self._begun = True
         opened = self._open[index] = _Open(block)
         match block:
             case {"type": "text", "text": str(text)}:
@@ -160,6 +192,10 @@ class AnthropicDecoder:
                 opened.pieces.append(text)
                 if opened.kind == "tool_use":
                     yield from self._calls.delta(index=index, arguments=text)
+            case {"type": "compaction_delta", **rest}:
+                opened.block = {**opened.block, **rest}
+            case {"type": kind} if kind not in _DELTAS:
+                yield from self._unknown.piece(kind)
 
     def _end(self, index: int) -> Iterator[ModelEvent]:
         opened = self._block(index)
@@ -173,7 +209,9 @@ class AnthropicDecoder:
                 self._held.hold(index, opened.block.get("name"))
                 if whole := opened.block.get("input"):
                     yield from self._calls.delta(index=index, arguments=whole)
-            case _:
+            case kind:
+                if kind not in _BLOCKS and not kind.endswith("_tool_result"):
+                    yield from self._unknown.block(kind)
                 self._layout.place(_restored(opened))
 
     def _said(self, text: str) -> Iterator[ModelEvent]:
@@ -204,14 +242,25 @@ def _restored(opened: _Open) -> dict[str, Any]:
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
     """This service counts what it read from its cache, and wrote to it, beside the input."""
-    read, written = count_of(counts, "cache_read_input_tokens"), count_of(counts, "cache_creation_input_tokens")
+    rounds = [counts, *_compactions(counts.get("iterations"))]
+    read, written = _sum(rounds, "cache_read_input_tokens"), _sum(rounds, "cache_creation_input_tokens")
     return Usage(
-        input_tokens=count_of(counts, "input_tokens") + read + written,
-        output_tokens=count_of(counts, "output_tokens"),
+        input_tokens=_sum(rounds, "input_tokens") + read + written,
+        output_tokens=_sum(rounds, "output_tokens"),
         cached_tokens=read,
         cache_written_tokens=written,
         reasoning_tokens=count_of(counts.get("output_tokens_details"), "thinking_tokens"),
     )
+
+
+def _compactions(rounds: Any) -> list[Mapping[str, Any]]:
+    """Rounds in which the service shortened the conversation; it counts them beside the reply."""
+    found = rounds if isinstance(rounds, list) else ()
+    return [each for each in found if isinstance(each, Mapping) and each.get("type") == "compaction"]
+
+
+def _sum(rounds: Sequence[Mapping[str, Any]], key: str) -> int:
+    return sum(count_of(counts, key) for counts in rounds)
 
 
 def _text(values: Any, key: str) -> str:

@@ -16,6 +16,7 @@ from handrail.providers.gemini.tools import PROVIDER
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
 from handrail.providers.pieces import count_of
+from handrail.providers.unknown import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "STOP": "end",
@@ -28,6 +29,7 @@ _STOPS: dict[str, StopReason] = {
     "BLOCKLIST": "content_filter",
     "PROHIBITED_CONTENT": "content_filter",
     "SPII": "content_filter",
+    "MODEL_ARMOR": "content_filter",
     "IMAGE_SAFETY": "content_filter",
     "IMAGE_PROHIBITED_CONTENT": "content_filter",
     "IMAGE_RECITATION": "content_filter",
@@ -40,6 +42,19 @@ _BROKEN = {
     "MALFORMED_RESPONSE": "the model wrote something that Gemini could not read; ask again",
 }
 _SILENT = ("STOP", "MAX_TOKENS")
+_PARTS = frozenset(
+    {
+        "thoughtSignature",
+        "inlineData",
+        "fileData",
+        "executableCode",
+        "codeExecutionResult",
+        "functionResponse",
+        "toolCall",
+        "toolResponse",
+    }
+)
+"""Parts beside text and calls, which are kept as they came."""
 
 
 class GeminiDecoder:
@@ -53,6 +68,7 @@ class GeminiDecoder:
         self._model = ""
         self._stop: str | None = None
         self._why = ""
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if error := data.get("error"):
@@ -71,11 +87,12 @@ class GeminiDecoder:
             case {"usageMetadata": _} | {"modelVersion": _} | {"promptFeedback": _} | {"candidates": []}:
                 return
             case _:
-                raise ProtocolError(f"not a reply of Gemini's: an object with the keys {shown(str(sorted(data)))}")
+                yield from self._unknown.event(" ".join(sorted(data)))
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._stop is None:
-            raise ProtocolError("the reply broke off before its finish reason; nothing of it can be relied on")
+            words = self._unknown.words
+            raise ProtocolError(f"the reply broke off before its finish reason; nothing of it can be relied on{words}")
         stop = _STOPS.get(self._stop, "end")
         if self._partial is not None:
             if stop != "max_tokens":
@@ -125,6 +142,8 @@ class GeminiDecoder:
                 if "thoughtSignature" in part:
                     self._layout.place({"thoughtSignature": part["thoughtSignature"]}, covers=len(text))
             case dict() if "functionCall" not in part:
+                if part.keys().isdisjoint(_PARTS):
+                    yield from self._unknown.block(" ".join(sorted(part)))
                 self._layout.place(part)
             case _:
                 raise ProtocolError("a part of Gemini's reply cannot be read")

@@ -18,6 +18,7 @@ from handrail.providers.ollama.encode import PROVIDER
 from handrail.providers.openai_chat.reports import reported
 from handrail.providers.openai_chat.wire import read
 from handrail.providers.pieces import count_of, names_of
+from handrail.providers.unknown import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {"stop": "end", "length": "max_tokens"}
 
@@ -53,6 +54,7 @@ class OllamaDecoder:
         self._count = 0
         self._last: Line | None = None
         self._usage = Usage()
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if data.get("error"):
@@ -66,6 +68,8 @@ class OllamaDecoder:
             yield TextDelta(text=message.content)
         for call in message.tool_calls or ():
             yield from self._call(call)
+        if line.message is None and not line.done:
+            yield from self._unknown.event(event or " ".join(sorted(data)))
         if line.done:
             self._last = line
             self._usage = Usage(
@@ -74,7 +78,7 @@ class OllamaDecoder:
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._last is None:
-            raise ProtocolError("the reply ended before it was done: it was cut off")
+            raise ProtocolError(f"the reply ended before it was done: it was cut off{self._unknown.words}")
         reason = self._last.done_reason or "stop"
         if reason not in _STOPS:
             yield Notice(text=f"the service ended the reply for a reason of its own: {reason!r}")

@@ -8,13 +8,16 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.model import ModelRequest
 from handrail.providers.codec import WireRequest
 from handrail.providers.openai_chat.decode import ChatDecoder
-from handrail.providers.openai_chat.encode import PROVIDER, encode
+from handrail.providers.openai_chat.encode import encode
+from handrail.providers.openai_chat.returned import PROVIDER
 from handrail.providers.profiles import Profile, profile_for
 
 
 class OpenAIChatCodec(Struct, frozen=True, kw_only=True):
     server: str = "openai"
     """Whose profiles: openai, vllm, deepseek, mistral …"""
+    service: str = ""
+    """Whose thoughts and signatures go back: the server's name, unless another address answers under it."""
     profile: Profile | None = None
     """Instead of the one that belongs to the server and the model."""
     new_id: NewId = new_id
@@ -24,10 +27,10 @@ class OpenAIChatCodec(Struct, frozen=True, kw_only=True):
         return PROVIDER
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-        return encode(request, model, self._profile(model), stream=stream)
+        return encode(request, model, self._profile(model), stream=stream, service=self.service or self.server)
 
     def decoder(self, request: ModelRequest) -> ChatDecoder:
-        return ChatDecoder(request, self._profile, self.new_id)
+        return ChatDecoder(request, self._profile, self.new_id, self.service or self.server)
 
     def _profile(self, model: str) -> Profile:
         return self.profile or profile_for(self.server, model)

@@ -10,16 +10,18 @@ from handrail.core.errors import ModelUnavailable, ProtocolError
 from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.messages import Artefact, StopReason, Usage
+from handrail.core.messages import StopReason, Usage
 from handrail.core.model import ModelRequest
 from handrail.providers.assemble import CallAssembler
+from handrail.providers.failures import shown
 from handrail.providers.names import OPENAI_NAMES
 from handrail.providers.offer import mend
-from handrail.providers.openai_chat.encode import PROVIDER
-from handrail.providers.openai_chat.reports import reported, usage_of
+from handrail.providers.openai_chat.reports import failed_call, reported, usage_of, words_of
+from handrail.providers.openai_chat.returned import ReasoningDetails, call_artefacts, reply_artefacts
 from handrail.providers.openai_chat.wire import Choice, Chunk, Function, Said, read
-from handrail.providers.pieces import names_of
+from handrail.providers.pieces import merged, names_of
 from handrail.providers.profiles import Profile
+from handrail.providers.unknown import UnknownKinds
 
 ProfileOf = Callable[[str], Profile]
 
@@ -35,7 +37,8 @@ _BROKE_OFF = frozenset({"error", "insufficient_system_resource"})
 
 
 class ChatDecoder:
-    def __init__(self, request: ModelRequest, profile_of: ProfileOf, new_id: NewId) -> None:
+    def __init__(self, request: ModelRequest, profile_of: ProfileOf, new_id: NewId, service: str = "openai") -> None:
+        self._service = service
         self._profile_of = profile_of
         self._calls = CallAssembler(
             new_id,
@@ -48,12 +51,18 @@ class ChatDecoder:
         self._stopped_at: Any = None
         self._called = False
         self._refused = False
+        self._spoke = False
+        self._is_whole = False
+        """Whether nothing was cut off, though no finish reason came."""
         self._thoughts: list[str] = []
+        self._details = ReasoningDetails()
+        self._extra: dict[str, Any] = {}
         self._usage = Usage()
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterable[ModelEvent]:
         if data.get("error"):
-            raise reported(data)
+            return self._failed(data)
         chunk = read(data, Chunk)
         if chunk.model and chunk.model != self._model:
             self._model = chunk.model
@@ -65,31 +74,59 @@ class ChatDecoder:
             # Further choices are further answers to the same question; one was asked for.
             if not choice.index:
                 self._choice(choice, found)
+                if choice.message is not None and chunk.object != "chat.completion.chunk":
+                    self._is_whole = True
+        if chunk.choices is None and not chunk.usage:
+            found.extend(self._unknown.event(chunk.object or event or " ".join(sorted(data))))
         return found
+
+    def done(self) -> None:
+        self._is_whole = True
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._finish is None:
-            raise ProtocolError("the reply ended without a finish reason: it was cut off")
+            if not self._is_whole:
+                words = self._unknown.words
+                raise ProtocolError(f"the reply ended without a finish reason: it was cut off{words}")
+            if not self._spoke and not self._called and not self._calls.is_open:
+                raise ProtocolError("the reply ended without a finish reason, and says nothing")
+            self._finish = "stop"  # Snowflake never says why it ends
         yield from self._ended(self._finish, self._calls.finish())  # what a server sent after its finish reason
         if self._finish not in _STOPS:
             yield Notice(text=f"the service ended the reply for a reason of its own: {self._finish!r}")
-        thoughts = "".join(self._thoughts)
         yield ReplyFinished(
             stop=self._stop(self._finish),
             model=self._model,
             usage=self._usage,
-            artefacts=(Artefact(PROVIDER, {"reasoning": thoughts}),) if thoughts else (),
+            artefacts=reply_artefacts(self._service, "".join(self._thoughts), self._details.whole, self._extra),
         )
+
+    def _failed(self, data: Mapping[str, Any]) -> Iterable[ModelEvent]:
+        """An error of the service. A call that Groq refused is the model's mistake, which the model is told of."""
+        failed = failed_call(data)
+        if failed is None or self._called or self._calls.is_open:
+            raise reported(data)
+        self._finish = "tool_calls"
+        name, arguments = failed
+        notice = Notice(text=f"the service refused the model's call to {shown(name)!r}: {words_of(data)}")
+        return (notice, *self._calls.delta(index=0, name=name, arguments=arguments))
 
     def _choice(self, choice: Choice, found: list[ModelEvent]) -> None:
         said = choice.delta or choice.message or Said()
         self._calls.tells_early = choice.delta is not None  # in a stream, the end of a call is only known from the next
-        if said.content or said.refusal or said.reasoning_content or said.reasoning:
+        if said.content or said.refusal or said.reasoning_content or said.reasoning or said.reasoning_details:
             found.extend(self._said(said))
         for call in said.tool_calls or ():
             function = call.function or Function()
             id = None if call.id is None else str(call.id)
-            found.extend(self._calls.delta(index=call.index, id=id, name=function.name, arguments=function.arguments))
+            signed = () if call.extra_content is None else call_artefacts(self._service, call.extra_content)
+            found.extend(
+                self._calls.delta(
+                    index=call.index, id=id, name=function.name, arguments=function.arguments, artefacts=signed
+                )
+            )
+        if said.extra_content is not None and isinstance(said.extra_content, dict):
+            self._extra = merged(self._extra, said.extra_content)
         if (older := said.function_call) is not None:  # still what some servers write
             found.extend(self._calls.delta(index=0, name=older.name, arguments=older.arguments))
         if choice.usage:  # Kimi's place for it
@@ -101,10 +138,15 @@ class ChatDecoder:
             found.extend(self._ended(choice.finish_reason, self._calls.settled()))
 
     def _said(self, said: Said) -> Iterator[ModelEvent]:
+        self._spoke = True
+        details = "" if said.reasoning_details is None else self._detailed(said.reasoning_details)
         for field in self._profile.reasoning_fields:
             if isinstance(thought := getattr(said, field, None), str) and thought:
                 yield self._thought(thought)
                 break  # some servers send the same under two names
+        else:
+            if details:
+                yield ReasoningDelta(text=details)
         match said.content:
             case str(text) if text:
                 yield TextDelta(text=text)
@@ -113,6 +155,10 @@ class ChatDecoder:
         if said.refusal:
             self._refused = True
             yield TextDelta(text=said.refusal)
+
+    def _detailed(self, pieces: Any) -> str:
+        found = pieces if isinstance(pieces, list) else ()
+        return "".join(self._details.add(piece) for piece in found if isinstance(piece, dict))
 
     def _parts(self, parts: list[Any]) -> Iterator[ModelEvent]:
         """Mistral's thinking models write a list."""

@@ -17,11 +17,10 @@ from handrail.providers.growth import Part, written
 from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_text
 from handrail.providers.names import OPENAI_NAMES, NameMap, matches
 from handrail.providers.offer import heeded, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.openai_chat.returned import PROVIDER, fields_for, thoughts_for
 from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
-
-PROVIDER = "openai_chat"
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -37,10 +36,10 @@ class _Envelope(Struct, frozen=True):
     """What the model must be told before anything else."""
 
 
-def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
+def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool, service: str) -> WireRequest:
     envelope = _envelope(request, model, profile, stream=stream)
     tools_offered = "tools" in envelope.body
-    said = written(request, _said, envelope.names, profile, provider=PROVIDER, tools_offered=tools_offered)
+    said = written(request, _said, envelope.names, profile, service, provider=PROVIDER, tools_offered=tools_offered)
     if envelope.instruction:
         said = said.after({"role": "system", "content": envelope.instruction})
     body = {**envelope.body, "messages": said.items}
@@ -87,8 +86,8 @@ def _tools(tools: tuple[ToolOffer, ...], names: NameMap, profile: Profile) -> tu
     return all_known(items), tuple(notices)
 
 
-def _said(names: NameMap, profile: Profile, history: tuple[Turn, ...]) -> Part:
-    writer = _Writer(names, profile)
+def _said(names: NameMap, profile: Profile, service: str, history: tuple[Turn, ...]) -> Part:
+    writer = _Writer(names, profile, service)
     return Part([said for turn in history for said in writer.turn(turn)], tuple(writer.missed))
 
 
@@ -134,9 +133,10 @@ def _response_format(body: dict[str, Any], schema: dict[str, Any], profile: Prof
 class _Writer:
     """Turns as messages."""
 
-    def __init__(self, names: NameMap, profile: Profile) -> None:
+    def __init__(self, names: NameMap, profile: Profile, service: str) -> None:
         self._names = names
         self._profile = profile
+        self._service = service
         self.missed: list[str] = []
 
     def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
@@ -157,12 +157,14 @@ class _Writer:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
         if turn.calls:
             message["tool_calls"] = [self._call(made) for made in turn.calls]
+        if turn.artefacts:
+            message |= fields_for(self._service, turn.artefacts)
         match self._profile.reasoning_echo:
             case "calls" if turn.calls:
                 # DeepSeek wants the field even of a reply that it did not think about.
-                return message | {self._profile.reasoning_fields[0]: _reasoning(turn)}
-            case "always" if thought := _reasoning(turn):
-                return message | {self._profile.reasoning_fields[0]: thought}
+                message[self._profile.reasoning_fields[0]] = thoughts_for(self._service, turn.artefacts)
+            case "always" if thought := thoughts_for(self._service, turn.artefacts):
+                message[self._profile.reasoning_fields[0]] = thought
         return message
 
     def _call(self, made: InvocationMessage) -> dict[str, Any]:
@@ -170,7 +172,8 @@ class _Writer:
             "name": self._names.to_wire(made.call.name),
             "arguments": arguments_text(made.call),
         }
-        return {"id": wire_id(made.id, self._profile), "type": "function", "function": function}
+        call = {"id": wire_id(made.id, self._profile), "type": "function", "function": function}
+        return call | fields_for(self._service, made.artefacts) if made.artefacts else call
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
         """The wire takes only text here; images follow as if the user had shown them."""
@@ -236,7 +239,3 @@ def _text(text: str) -> dict[str, Any]:
 
 def _image(media: Media) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": data_url(media)}}
-
-
-def _reasoning(turn: AssistantTurn) -> str:
-    return "".join(artefact.data.get("reasoning", "") for artefact in turn.artefacts)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.errors import ModelError, ProtocolError
+from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.messages import Usage
 from handrail.providers.failures import SHOWN, failure, shown
 from handrail.providers.pieces import count_of
@@ -29,6 +30,7 @@ _STATUS = {
     "invalid_prompt": 400,
     "context_length_exceeded": 400,
     "exceed_context_size_error": 400,
+    "tool_use_failed": 400,
 }
 """What an error in a stream, which has no status of its own, would have had."""
 _MOST_DOLLARS = 1e9
@@ -47,6 +49,29 @@ def reported(data: Mapping[str, Any]) -> ModelError:
     else:
         words = str(error)
     return ProtocolError(f"the service reported an error in its reply: {shown(words, SHOWN)}")
+
+
+def words_of(data: Mapping[str, Any]) -> str:
+    """What an error object says, fit for a notice."""
+    error = data.get("error")
+    return shown(str(error.get("message") if isinstance(error, Mapping) else error), SHOWN)
+
+
+def failed_call(data: Mapping[str, Any]) -> tuple[str, dict[str, Any] | str] | None:
+    """The name and arguments of a call that Groq read and refused (`tool_use_failed`); None if there is none."""
+    match data.get("error"):
+        case {"code": "tool_use_failed", "failed_generation": str(text)}:
+            pass
+        case _:
+            return None
+    try:
+        written = parse(text)
+    except JSONTextError:
+        return None
+    match written:
+        case {"name": str(name), "arguments": dict() | str() as arguments} if name:
+            return name, arguments
+    return None
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:

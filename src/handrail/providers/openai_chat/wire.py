@@ -22,6 +22,8 @@ class Call(Struct):
     index: int | None = None
     id: str | int | None = None
     function: Function | None = None
+    extra_content: Any = None
+    """Gemini's signature of the call."""
 
 
 class Said(Struct):
@@ -34,6 +36,8 @@ class Said(Struct):
     reasoning_content: Any = None
     reasoning: Any = None
     """A profile says which of the two counts, or both."""
+    reasoning_details: Any = None
+    extra_content: Any = None
 
 
 class Choice(Struct):
@@ -46,6 +50,7 @@ class Choice(Struct):
 
 
 class Chunk(Struct):
+    object: Any = None
     model: str | None = None
     choices: list[Choice] | None = None
     usage: dict[str, Any] | None = None

@@ -22,6 +22,7 @@ from handrail.providers.openai_responses.encode import PROVIDER, SEARCHES
 from handrail.providers.openai_responses.places import Places
 from handrail.providers.pieces import names_of
 from handrail.providers.profiles import Profile
+from handrail.providers.unknown import UnknownKinds
 
 _INCOMPLETE: dict[str, StopReason] = {
     "max_output_tokens": "max_tokens",
@@ -38,6 +39,26 @@ _KINDS = {
     "response.reasoning_text.delta": "reasoning",
 }
 """The kind of item that a piece belongs to."""
+_SILENT = (
+    "response.output_text.",
+    "response.refusal.",
+    "response.reasoning",
+    "response.content_part.",
+    "response.output_item.",
+    "response.function_call_arguments.",
+    "response.custom_tool_call_input.",
+    "response.web_search_call.",
+    "response.file_search_call.",
+    "response.code_interpreter_call",
+    "response.image_generation_call.",
+    "response.mcp_",
+    "response.apply_patch_call",
+    "response.shell_call",
+    "response.compaction",
+    "response.audio.",
+    "keepalive",
+)
+"""How the events begin that bring nothing beyond the item that they belong to."""
 _ARGUMENTS_DONE = "response.function_call_arguments.done"
 
 
@@ -93,6 +114,7 @@ class ResponsesDecoder:
         self._closed: set[int] = set()
         self._refused = False
         self._last: ReplyFinished | None = None
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if data.get("object") == "response":
@@ -115,10 +137,13 @@ class ResponsesDecoder:
             place = self._places.of_piece("function_call", arrived.output_index, arrived.item_id)
             if place not in self._written:  # a server that sends no pieces
                 yield from self._delta("response.function_call_arguments.delta", place, arrived.arguments)
+        elif not kind.startswith(_SILENT):
+            yield from self._unknown.event(kind or " ".join(sorted(data)))
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._last is None:
-            raise ProtocolError("the reply ended before the response was complete: it was cut off")
+            words = self._unknown.words
+            raise ProtocolError(f"the reply ended before the response was complete: it was cut off{words}")
         yield self._last
 
     def _about(self, kind: str, response: Response) -> Iterator[ModelEvent]:
@@ -181,8 +206,10 @@ class ResponsesDecoder:
 
     def _reasoning(self, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
         if index not in self._written:
-            yield from (ReasoningDelta(text=text) for part in item.summary or () if (text := _words(part)))
-        if item.encrypted_content:  # nothing is stored there, so a thought without its content could not be found
+            said = (*(item.summary or ()), *(item.content or ()))
+            yield from (ReasoningDelta(text=text) for part in said if (text := _words(part)))
+        # Nothing is stored there, so a thought without its content could not be found.
+        if item.encrypted_content or item.content:
             self._layout.place({key: value for key, value in raw.items() if value is not None and key != "status"})
 
     def _said(self, text: str) -> ModelEvent:
@@ -195,6 +222,10 @@ class ResponsesDecoder:
             raise reported({"error": response.error})
         if response.status in ("failed", "cancelled"):
             raise ModelUnavailable(f"the service broke off the reply: {response.status}")
+        if response.status in ("queued", "in_progress"):
+            raise ProtocolError(
+                f"the service answered before the reply was there ({response.status}); do not ask for it in background"
+            )
         yield from self._left_over(response)
         self._last = ReplyFinished(
             stop=self._stop(response),

@@ -25,7 +25,7 @@ from handrail.core.events import (
 )
 from handrail.core.ids import NewId, new_id
 from handrail.core.model import ModelRequest
-from handrail.providers.codec import Codec, Decoder, WireRequest
+from handrail.providers.codec import Codec, Decoder, HearsEnd, WireRequest
 from handrail.providers.grammar.fields import Server, held
 from handrail.providers.history import arguments_text
 from handrail.providers.offer import check_choice
@@ -102,6 +102,10 @@ class PromptedDecoder:
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         for item in self._inner.feed(data, event):
             yield from self._translated(item)
+
+    def done(self) -> None:
+        if isinstance(self._inner, HearsEnd):
+            self._inner.done()
 
     def finish(self) -> Iterator[ModelEvent]:
         for item in self._inner.finish():
