@@ -207,6 +207,13 @@ async def test_a_pause_that_is_too_long_is_not_waited_for(transport: HttpTranspo
     assert (len(server.asked), scene.clock.slept) == (1, [])
 
 
+async def test_a_call_that_groq_refuses_is_the_models_mistake_and_asked_for_again(transport: HttpTransport) -> None:
+    error = {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<function"}
+    scene, server, failed = await asked(transport, whole({"error": error}, status=400), HELLO)
+    assert failed is None
+    assert (scene.text, len(server.asked)) == ("Hello", 2)
+
+
 @pytest.mark.parametrize("status", [400, 401, 404, 422])
 async def test_a_refusal_is_not_tried_again(transport: HttpTransport, status: int) -> None:
     _, server, error = await asked(transport, whole({}, status=status), HELLO)

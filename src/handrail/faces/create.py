@@ -86,6 +86,7 @@ SERVICES: Mapping[str, Service] = {
     "qwen": Service(*_CHAT, "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
     "together": Service(*_CHAT, "https://api.together.xyz/v1"),
     "xai": Service(*_CHAT, "https://api.x.ai/v1"),
+    "zai": Service(*_CHAT, "https://api.z.ai/api/paas/v4"),
     "minicpm-v": Service(*_CHAT, "http://localhost:8000/v1", needs_key=False),
     "openbmb": Service(*_CHAT, "http://localhost:8000/v1", needs_key=False),
     "compatible": Service(*_CHAT, None, needs_key=False),

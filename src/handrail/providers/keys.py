@@ -30,6 +30,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "together": ("TOGETHER_API_KEY",),
     "vllm": ("VLLM_API_KEY",),
     "xai": ("XAI_API_KEY",),
+    "zai": ("ZAI_API_KEY",),
 }
 """In order: the first that is set is taken."""
 

@@ -177,3 +177,42 @@ def test_the_input_of_the_services_own_tools_may_not_be_endless() -> None:
     typed = {"type": "input_json_delta", "partial_json": '{"a":' * 100_000}
     with pytest.raises(ProtocolError, match="not JSON"):
         decoded(CODEC, [start(), *block(0, searching, typed)])
+
+
+def test_a_message_that_is_begun_twice_is_one_message() -> None:
+    assert text_of(decoded(CODEC, [start(), start(), *text(0, "Hi."), *stop("end_turn")])) == "Hi."
+
+
+def test_another_message_inside_of_a_reply_is_an_error_and_gives_none_of_its_calls() -> None:
+    other = {**start()["message"], "id": "msg_other"}
+    decoder = CODEC.decoder(asked())
+    first = [start(), *text(0, "Let me look.")]
+    assert text_of([event for data in first for event in decoder.feed(data)]) == "Let me look."
+    with pytest.raises(ProtocolError, match="another message"):
+        list(decoder.feed({"type": "message_start", "message": other}))
+
+
+def test_what_the_service_made_of_a_long_conversation_goes_back_whole() -> None:
+    pieces = [{"type": "compaction_delta", "content": "The user said hello."}]
+    wire = [start(), *block(0, {"type": "compaction", "content": None}, *pieces), *text(1, "Hello."), *stop("end_turn")]
+    assert [artefact.data["block"] for artefact in end_of(decoded(CODEC, wire)).artefacts] == [
+        {"type": "compaction", "content": "The user said hello."}
+    ]
+
+
+def test_tokens_of_shortening_the_conversation_are_counted() -> None:
+    rounds = [{"type": "compaction", "input_tokens": 100, "output_tokens": 80, "cache_read_input_tokens": 5000}]
+    plain = end_of(decoded(CODEC, [start(), *text(0, "Hi."), *stop("end_turn")])).usage
+    counted = end_of(decoded(CODEC, [start(), *text(0, "Hi."), *stop("end_turn", iterations=rounds)])).usage
+    assert counted.input_tokens == plain.input_tokens + 5100
+    assert counted.output_tokens == plain.output_tokens + 80
+
+
+def test_blocks_pieces_and_events_that_nobody_knows_are_noticed_and_the_block_goes_back() -> None:
+    new = {"type": "dream", "images": [1]}
+    wire = [start(), {"type": "weather_changed"}, *block(0, new, {"type": "dream_delta"}), *text(1, "Hi.")]
+    events = decoded(CODEC, [*wire, *stop("end_turn")])
+    assert text_of(events) == "Hi."
+    assert [artefact.data["block"] for artefact in end_of(events).artefacts] == [new]
+    for kind, notice in zip(("weather_changed", "dream_delta", "dream"), notices_of(events), strict=True):
+        assert repr(kind) in notice

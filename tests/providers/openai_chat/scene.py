@@ -12,6 +12,7 @@ from handrail.core.calls import Attachment, ToolCall, ToolResult
 from handrail.core.errors import ModelError
 from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.messages import (
+    Artefact,
     AssistantMessage,
     Conversation,
     DocumentMessage,
@@ -88,6 +89,8 @@ class Reply(Struct, frozen=True):
     calls: tuple[ToolCall, ...]
     notices: tuple[str, ...]
     end: ReplyFinished
+    artefacts: tuple[tuple[Artefact, ...], ...] = ()
+    """Of the calls."""
 
 
 def replied(codec: Codec, events: Iterable[Mapping[str, Any]], request: ModelRequest | None = None) -> Reply:
@@ -103,6 +106,7 @@ def replied(codec: Codec, events: Iterable[Mapping[str, Any]], request: ModelReq
         calls=tuple(event.call for event in seen if isinstance(event, CallRequested)),
         notices=tuple(event.text for event in seen if isinstance(event, Notice)),
         end=end,
+        artefacts=tuple(event.artefacts for event in seen if isinstance(event, CallRequested)),
     )
 
 
@@ -120,7 +124,7 @@ def check_order(events: list[ModelEvent]) -> None:
 def answered(reply: Reply, *results: ToolResult) -> Conversation:
     """A conversation that goes on after a reply."""
     said = AssistantMessage(reply.text, stop=reply.end.stop, artefacts=reply.end.artefacts)
-    calls = [InvocationMessage(call) for call in reply.calls]
+    calls = [InvocationMessage(call, 0, beside) for call, beside in zip(reply.calls, reply.artefacts, strict=True)]
     return Conversation((*asks().messages, said, *calls, *map(ResultMessage, results)))
 
 

@@ -161,6 +161,38 @@ def test_thoughts_are_read_from_their_field_and_kept_for_the_way_back(field: str
     assert body["messages"][1]["reasoning_content"] == "Hm, Oslo."
 
 
+def test_the_pieces_of_openrouters_thoughts_are_put_together_by_index_and_go_back() -> None:
+    pieces = [
+        {"type": "reasoning.text", "text": "Hm, ", "format": "anthropic-claude-v1", "index": 0},
+        {"type": "reasoning.text", "text": "Oslo.", "format": "anthropic-claude-v1", "index": 0},
+        {"type": "reasoning.text", "signature": "c2ln", "format": "anthropic-claude-v1", "index": 0},
+        {"type": "reasoning.encrypted", "data": "ZW5j", "id": "rs_1", "index": 0},
+    ]
+    stream = [chunk({"reasoning": piece.get("text"), "reasoning_details": [piece]}) for piece in pieces]
+    reply = replied(codec("openrouter"), [*stream, *ONE_CALL[:-1]])
+    assert reply.thoughts == "Hm, Oslo."
+    whole = [{**pieces[0], "text": "Hm, Oslo.", "signature": "c2ln"}, pieces[3]]
+    assert reply.end.artefacts[0].data["reasoning_details"] == whole
+    going_on = ModelRequest(messages=answered(reply, ToolResult("call_a", "get_weather", "3")).messages, tools=TOOLS)
+    body = codec("openrouter").encode(going_on, "anthropic/claude", stream=True).body
+    assert body["messages"][1]["reasoning_details"] == whole
+
+
+def test_thoughts_that_come_only_in_their_details_are_shown() -> None:
+    details = [{"type": "reasoning.summary", "summary": "Oslo it is.", "index": 0}]
+    assert replied(codec("vllm"), [chunk({"reasoning_details": details}, "stop")]).thoughts == "Oslo it is."
+
+
+def test_the_signature_of_a_call_goes_back_with_the_call() -> None:
+    signed = {"google": {"thought_signature": "c2ln"}}
+    stream = [chunk(call(0, "c", "get_weather", '{"city":"Oslo"}')), chunk({}, "tool_calls")]
+    stream[0]["choices"][0]["delta"]["tool_calls"][0]["extra_content"] = signed
+    reply = replied(codec("compatible"), stream)
+    going_on = ModelRequest(messages=answered(reply, ToolResult("c", "get_weather", "3")).messages, tools=TOOLS)
+    body = codec("compatible").encode(going_on, "gemini-3-pro", stream=True).body
+    assert body["messages"][1]["tool_calls"][0]["extra_content"] == signed
+
+
 def test_mistrals_parts_are_text_and_thoughts() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     reply = replied(
@@ -224,6 +256,51 @@ def test_an_empty_finish_reason_is_none() -> None:
     assert replied(codec("vllm"), [*stream, chunk({}, "stop")]).text == "ab"
     with pytest.raises(ProtocolError):
         replied(codec("vllm"), stream)
+
+
+@pytest.mark.parametrize("reason", ["", None])
+def test_a_stream_that_is_done_without_a_reason_is_complete(reason: str | None) -> None:
+    decoder = codec("compatible").decoder(asks(tools=TOOLS))
+    events = [event for data in (*TWO_CALLS[:-2], chunk({}, reason)) for event in decoder.feed(data)]
+    decoder.done()
+    events += decoder.finish()
+    assert [event.call.id for event in events if isinstance(event, CallRequested)] == ["call_a", "call_b"]
+    assert isinstance(events[-1], ReplyFinished)
+    assert events[-1].stop == "tool_calls"
+
+
+def test_a_whole_reply_without_a_reason_is_complete() -> None:
+    said = {"object": "chat.completion", "choices": [{"message": {"content": "4"}, "finish_reason": ""}]}
+    assert replied(codec("compatible"), [said]).end.stop == "end"
+
+
+def test_a_stream_that_is_done_and_said_nothing_is_an_error() -> None:
+    decoder = codec("compatible").decoder(asks())
+    list(decoder.feed(chunk({"content": ""}, "")))
+    decoder.done()
+    with pytest.raises(ProtocolError):
+        list(decoder.finish())
+
+
+def test_a_call_that_groq_refused_is_given_to_the_model_to_mend() -> None:
+    failed = {
+        "message": "Tool call validation failed: parameters did not match schema",
+        "type": "invalid_request_error",
+        "code": "tool_use_failed",
+        "failed_generation": '{"name": "get_weather", "arguments": {"town": "Oslo"}}',
+        "status_code": 400,
+    }
+    reply = replied(codec("groq"), [chunk({"reasoning": "Hm."}), {"error": failed}])
+    assert [(made.name, made.arguments) for made in reply.calls] == [("get_weather", '{"town":"Oslo"}')]
+    assert reply.end.stop == "tool_calls"
+    assert "did not match schema" in reply.notices[0]
+
+
+@pytest.mark.parametrize("text", ["maybe", '{"name": ""}', '{"name": "get_weather", "argum'])
+def test_what_groq_refused_and_is_no_call_is_an_error_worth_another_try(text: str) -> None:
+    failed = {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": text}
+    with pytest.raises(ProtocolError):
+        replied(codec("groq"), [chunk({"reasoning": "Hm."}), {"error": failed}])
 
 
 @pytest.mark.parametrize(

@@ -353,7 +353,13 @@ CALLED = (
 
 @pytest.mark.parametrize(
     ("server", "echoed"),
-    [("openai", []), ("deepseek", ["Lisbon is warm."]), ("kimi", ["Lisbon is warm.", "Lisbon is warm."])],
+    [
+        ("openai", []),
+        ("groq", []),
+        ("deepseek", ["Lisbon is warm.", "Lisbon is warm."]),
+        ("kimi", ["Lisbon is warm.", "Lisbon is warm."]),
+        ("zai", ["Lisbon is warm.", "Lisbon is warm."]),
+    ],
 )
 def test_thoughts_go_back_to_the_services_that_want_them(server: str, echoed: list[str]) -> None:
     messages = body(ModelRequest(messages=CALLED, tools=TOOLS), server=server)["messages"]
@@ -366,6 +372,35 @@ def test_deepseek_gets_the_field_also_of_a_call_that_was_not_thought_about() -> 
     )
     messages = body(ModelRequest(messages=unthought, tools=TOOLS), server="deepseek")["messages"]
     assert [message.get("reasoning_content") for message in messages if message.get("tool_calls")] == [""]
+
+
+SIGNED = {"google": {"thought_signature": "c2ln"}}
+DETAILS = [{"type": "reasoning.text", "text": "Hm.", "signature": "c2ln", "format": "anthropic-claude-v1", "index": 0}]
+
+
+def signed_history(service: str) -> ModelRequest:
+    beside = Artefact("openai_chat", {"reasoning": "Hm.", "reasoning_details": DETAILS, "service": service})
+    on_call = Artefact("openai_chat", {"extra_content": SIGNED, "service": service})
+    messages = (
+        *asks().messages,
+        AssistantMessage("", artefacts=(beside,)),
+        InvocationMessage(ToolCall("c", "get_weather", "{}"), artefacts=(on_call,)),
+        ResultMessage(ToolResult("c", "get_weather", "21")),
+    )
+    return ModelRequest(messages=messages, tools=TOOLS)
+
+
+def test_what_a_service_signed_goes_back_to_it() -> None:
+    reply = body(signed_history("openrouter"), server="openrouter")["messages"][1]
+    assert reply["reasoning_details"] == DETAILS
+    assert reply["tool_calls"][0]["extra_content"] == SIGNED
+
+
+@pytest.mark.parametrize("server", ["openai", "deepseek", "kimi", "groq"])
+def test_what_one_service_signed_goes_to_no_other(server: str) -> None:
+    reply = body(signed_history("openrouter"), server=server)["messages"][1]
+    assert not {"reasoning_details", "extra_content"} & {*reply, *reply["tool_calls"][0]}
+    assert not reply.get("reasoning_content")
 
 
 @pytest.mark.requirement("converser.processor")

@@ -333,3 +333,25 @@ KEYS = "type object response output item output_index delta call_id name argumen
 @given(wire_events(KEYS.split()))
 def test_whatever_a_server_says_is_read_or_is_a_model_error(events: list[dict[str, Any]]) -> None:
     survives(codec(), events)
+
+
+def test_thoughts_in_words_are_shown_and_go_back_also_without_a_stream() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    reply = replied(codec(), [response(thought, CALL)])
+    assert reply.thoughts == "Hm."
+    going_on = answered(reply, *(ToolResult(made.id, made.name, "3") for made in reply.calls))
+    assert thought in body(ModelRequest(messages=going_on.messages, tools=TOOLS))["input"]
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_reply_that_is_still_to_come_is_an_error_and_not_an_empty_answer(status: str) -> None:
+    with pytest.raises(ProtocolError, match=status):
+        replied(codec(), [response(status=status)])
+
+
+def test_an_event_that_nobody_knows_is_noticed_once_and_changes_nothing() -> None:
+    events = stream(message("Hi."), CALL)
+    new = {"type": "response.dream.delta", "delta": "zzz"}
+    plain, woven = replied(codec(), events), replied(codec(), [event for each in events for event in (new, each)])
+    assert (woven.text, woven.calls, woven.end) == (plain.text, plain.calls, plain.end)
+    assert len(woven.notices) == len(plain.notices) + 1

@@ -108,7 +108,8 @@ class _Writer:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text}
         if turn.calls:
             message["tool_calls"] = [self._call(made) for made in turn.calls]
-        wanted = {"never": False, "calls": bool(turn.calls), "always": True}[self._profile.reasoning_echo]
+        echo = self._profile.reasoning_echo
+        wanted = echo != "never" and (bool(turn.calls) or echo != "calls")
         thoughts = "".join(artefact.data.get("thinking", "") for artefact in turn.artefacts)
         return message | ({"thinking": thoughts} if wanted and thoughts else {})
 

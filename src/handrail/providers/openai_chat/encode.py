@@ -159,12 +159,10 @@ class _Writer:
             message["tool_calls"] = [self._call(made) for made in turn.calls]
         if turn.artefacts:
             message |= fields_for(self._service, turn.artefacts)
-        match self._profile.reasoning_echo:
-            case "calls" if turn.calls:
-                # DeepSeek wants the field even of a reply that it did not think about.
-                message[self._profile.reasoning_fields[0]] = thoughts_for(self._service, turn.artefacts)
-            case "always" if thought := thoughts_for(self._service, turn.artefacts):
-                message[self._profile.reasoning_fields[0]] = thought
+        if (echo := self._profile.reasoning_echo) != "never" and (turn.calls or echo != "calls"):
+            thoughts = thoughts_for(self._service, turn.artefacts)
+            if thoughts or (turn.calls and echo == "required"):
+                message[self._profile.reasoning_fields[0]] = thoughts
         return message
 
     def _call(self, made: InvocationMessage) -> dict[str, Any]:

@@ -84,8 +84,9 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     call_ids: CallIds | None = None
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning")
     """Where its thoughts are in a reply."""
-    reasoning_echo: Literal["never", "calls", "always"] = "never"
-    """Which replies it wants back with their thoughts: none, those with calls, all."""
+    reasoning_echo: Literal["never", "calls", "always", "required"] = "never"
+    """Which replies it wants back with their thoughts: none, those with calls, all. With `required` it refuses a reply
+    with calls that lacks the field, even if there was no thought."""
     signed_calls: bool = False
     """Whether it refuses a history in which a call lacks its signature."""
     media_in_results: bool = True
