@@ -79,9 +79,13 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     read = _details(usage, "prompt_tokens_details", "input_tokens_details")
     written = _details(usage, "completion_tokens_details", "output_tokens_details")
     billed = usage.get("cost")
+    asked, said = (
+        count_of(usage, "prompt_tokens", "input_tokens"),
+        count_of(usage, "completion_tokens", "output_tokens"),
+    )
     return Usage(
-        input_tokens=count_of(usage, "prompt_tokens", "input_tokens"),
-        output_tokens=count_of(usage, "completion_tokens", "output_tokens"),
+        input_tokens=asked,
+        output_tokens=max(said, count_of(usage, "total_tokens") - asked),  # xAI and Gemini leave thoughts to the total
         cached_tokens=count_of(read, "cached_tokens") or count_of(usage, "prompt_cache_hit_tokens", "cached_tokens"),
         cache_written_tokens=count_of(read, "cache_write_tokens"),
         reasoning_tokens=count_of(written, "reasoning_tokens"),
