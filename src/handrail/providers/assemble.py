@@ -91,6 +91,8 @@ class _Open:
     id: str = ""
     """The one it goes by here; given when its first piece goes out."""
     name: str = ""
+    ours: str = ""
+    """Its name as the tool has it, once that was needed."""
     pieces: list[str] = field(default_factory=list)
     unsent: list[str] = field(default_factory=list)
     artefacts: list[Artefact] = field(default_factory=list)
@@ -148,7 +150,9 @@ class CallAssembler:
         if cut is not None or call.unsent or not call.id or not text:
             return self._split(call, text, cut)
         call.pieces.append(text)
-        delta = CallDelta(call_id=call.id, name=self._ours(call.name), arguments=text)
+        if not call.ours:
+            call.ours = self._ours(call.name)
+        delta = CallDelta(call_id=call.id, name=call.ours, arguments=text)
         return (delta, *self._ready(call)) if call.objects.whole else (delta,)
 
     def _piece(
@@ -164,6 +168,7 @@ class CallAssembler:
         call.artefacts += artefacts
         if name and call.name != name:
             call.name += name
+            call.ours = ""
         yield from self._write(call, text)
 
     def complete(self, index: int | None = None) -> Iterator[ModelEvent]:

@@ -18,7 +18,7 @@ from handrail.providers.names import OPENAI_NAMES
 from handrail.providers.offer import mend
 from handrail.providers.openai_chat.reports import failed_call, reported, usage_of, words_of
 from handrail.providers.openai_chat.returned import ReasoningDetails, call_artefacts, reply_artefacts
-from handrail.providers.openai_chat.wire import Choice, Chunk, Function, Said, read
+from handrail.providers.openai_chat.wire import Call, Choice, Chunk, Function, Said, read
 from handrail.providers.pieces import merged, names_of
 from handrail.providers.profiles import Profile
 from handrail.providers.unknown import UnknownKinds
@@ -70,14 +70,14 @@ class ChatDecoder:
         if chunk.usage:
             self._usage = usage_of(chunk.usage)
         found: list[ModelEvent] = []
-        for choice in chunk.choices or ():
+        if chunk.choices is None:
+            if not chunk.usage:
+                found.extend(self._unknown.event(data.get("object") or event or " ".join(sorted(data))))
+            return found
+        for choice in chunk.choices:
             # Further choices are further answers to the same question; one was asked for.
             if not choice.index:
-                self._choice(choice, found)
-                if choice.message is not None and chunk.object != "chat.completion.chunk":
-                    self._is_whole = True
-        if chunk.choices is None and not chunk.usage:
-            found.extend(self._unknown.event(chunk.object or event or " ".join(sorted(data))))
+                self._choice(choice, found, data)
         return found
 
     def done(self) -> None:
@@ -111,21 +111,26 @@ class ChatDecoder:
         notice = Notice(text=f"the service refused the model's call to {shown(name)!r}: {words_of(data)}")
         return (notice, *self._calls.delta(index=0, name=name, arguments=arguments))
 
-    def _choice(self, choice: Choice, found: list[ModelEvent]) -> None:
-        said = choice.delta or choice.message or Said()
-        self._calls.tells_early = choice.delta is not None  # in a stream, the end of a call is only known from the next
-        if said.content or said.refusal or said.reasoning_content or said.reasoning or said.reasoning_details:
+    def _choice(self, choice: Choice, found: list[ModelEvent], data: Mapping[str, Any]) -> None:
+        said = choice.delta
+        self._calls.tells_early = said is not None  # in a stream, the end of a call is only known from the next
+        if said is None:
+            said = choice.message or Said()
+            self._is_whole = choice.message is not None and data.get("object") != "chat.completion.chunk"
+        beside = said.refusal or said.reasoning_content or said.reasoning or said.reasoning_details
+        if beside or (said.content and not isinstance(said.content, str)):
+            self._spoke = True
             found.extend(self._said(said))
+        elif said.content:  # the way of nearly every chunk
+            self._spoke = True
+            found.append(TextDelta(text=said.content))
         for call in said.tool_calls or ():
+            if call.extra_content is not None:
+                found.extend(self._signed(call))
             function = call.function or Function()
             id = None if call.id is None else str(call.id)
-            signed = () if call.extra_content is None else call_artefacts(self._service, call.extra_content)
-            found.extend(
-                self._calls.delta(
-                    index=call.index, id=id, name=function.name, arguments=function.arguments, artefacts=signed
-                )
-            )
-        if said.extra_content is not None and isinstance(said.extra_content, dict):
+            found.extend(self._calls.delta(index=call.index, id=id, name=function.name, arguments=function.arguments))
+        if isinstance(said.extra_content, dict):
             self._extra = merged(self._extra, said.extra_content)
         if (older := said.function_call) is not None:  # still what some servers write
             found.extend(self._calls.delta(index=0, name=older.name, arguments=older.arguments))
@@ -137,8 +142,12 @@ class ChatDecoder:
             # A call that is not whole yet stays open: some servers say why they end before they have ended.
             found.extend(self._ended(choice.finish_reason, self._calls.settled()))
 
+    def _signed(self, call: Call) -> Iterable[ModelEvent]:
+        signed = call_artefacts(self._service, call.extra_content)
+        name = call.function.name if call.function else None
+        return self._calls.delta(index=call.index, id=str(call.id or ""), name=name, artefacts=signed)
+
     def _said(self, said: Said) -> Iterator[ModelEvent]:
-        self._spoke = True
         details = "" if said.reasoning_details is None else self._detailed(said.reasoning_details)
         for field in self._profile.reasoning_fields:
             if isinstance(thought := getattr(said, field, None), str) and thought:

@@ -49,8 +49,11 @@ class ReasoningDetails:
 def reply_artefacts(
     service: str, thoughts: str, details: list[dict[str, Any]], extra: dict[str, Any]
 ) -> tuple[Artefact, ...]:
-    """What goes back with the message of a reply; nothing if the service gave nothing of the kind."""
-    given = {"reasoning": thoughts, "reasoning_details": details, "extra_content": extra}
+    """What goes back with the message of a reply; nothing if the service gave nothing of the kind.
+
+    Details have the text of the thoughts, which then need not be kept twice.
+    """
+    given = {"reasoning": "" if details else thoughts, "reasoning_details": details, "extra_content": extra}
     data = {key: value for key, value in given.items() if value}
     return (Artefact(PROVIDER, {**data, "service": service}),) if data else ()
 

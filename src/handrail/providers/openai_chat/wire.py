@@ -50,7 +50,6 @@ class Choice(Struct):
 
 
 class Chunk(Struct):
-    object: Any = None
     model: str | None = None
     choices: list[Choice] | None = None
     usage: dict[str, Any] | None = None
