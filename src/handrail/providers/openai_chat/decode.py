@@ -117,10 +117,16 @@ class ChatDecoder:
         if said is None:
             said = choice.message or Said()
             self._is_whole = choice.message is not None and data.get("object") != "chat.completion.chunk"
-        beside = said.refusal or said.reasoning_content or said.reasoning or said.reasoning_details
-        if beside or (said.content and not isinstance(said.content, str)):
-            self._spoke = True
+        if (
+            said.refusal
+            or said.reasoning_content
+            or said.reasoning
+            or said.reasoning_details
+            or said.extra_content
+            or isinstance(said.content, list)
+        ):
             found.extend(self._said(said))
+            self._spoke = self._spoke or bool(found)
         elif said.content:  # the way of nearly every chunk
             self._spoke = True
             found.append(TextDelta(text=said.content))
@@ -130,8 +136,6 @@ class ChatDecoder:
             function = call.function or Function()
             id = None if call.id is None else str(call.id)
             found.extend(self._calls.delta(index=call.index, id=id, name=function.name, arguments=function.arguments))
-        if isinstance(said.extra_content, dict):
-            self._extra = merged(self._extra, said.extra_content)
         if (older := said.function_call) is not None:  # still what some servers write
             found.extend(self._calls.delta(index=0, name=older.name, arguments=older.arguments))
         if choice.usage:  # Kimi's place for it
@@ -148,6 +152,8 @@ class ChatDecoder:
         return self._calls.delta(index=call.index, id=str(call.id or ""), name=name, artefacts=signed)
 
     def _said(self, said: Said) -> Iterator[ModelEvent]:
+        if isinstance(said.extra_content, dict):
+            self._extra = merged(self._extra, said.extra_content)
         details = "" if said.reasoning_details is None else self._detailed(said.reasoning_details)
         for field in self._profile.reasoning_fields:
             if isinstance(thought := getattr(said, field, None), str) and thought:
