@@ -5,7 +5,7 @@
 import { h, replace } from "../../dom.js";
 import { json, jsonText, long, visible } from "../../text.js";
 import { t } from "../../words.js";
-import { argumentLine, oneLine } from "./card.js";
+import { argumentLine } from "./card.js";
 
 /** @param {ShownServiceCall[]} calls */
 export function serviceCards(calls) {
@@ -32,9 +32,7 @@ function card(call) {
     body,
   );
   const label = `${name}: ${t("chat.service")}, ${state}`;
-  const glimpse = oneLine(call.result?.text ?? "");
-  const under = h("div", { class: "card-under" }, glimpse ? h("p", { class: "card-glimpse" }, glimpse) : null);
-  return h("article", { class: "tool-card service-card", data: { state: call.failed ? "failed" : "ok" }, "aria-label": label }, fold, under);
+  return h("article", { class: "tool-card service-card", data: { state: call.failed ? "failed" : "ok" }, "aria-label": label }, fold);
 }
 
 /** @param {ShownServiceCall} call */
