@@ -48,9 +48,7 @@ _EXTRAS: st.SearchStrategy[Any] = st.one_of(
 
 def replying() -> ScriptedModel:
     events: list[ModelEvent] = [ServiceCallMade(call=SEARCHED), ServiceCallMade(call=FAILED), text("So.")]
-    return ScriptedModel(
-        [*events, CitationAdded(citation=CITED), MediaAdded(media=DRAWN), MediaAdded(media=ELSEWHERE)]
-    )
+    return ScriptedModel([*events, CitationAdded(citation=CITED), MediaAdded(media=DRAWN), MediaAdded(media=ELSEWHERE)])
 
 
 @pytest.mark.parametrize("way", TRANSPORTS)

@@ -1,4 +1,4 @@
-"""What a service adds to a reply, as a person sees it on the page: sources, pictures, files, calls that it ran itself."""
+"""What a service adds to a reply, as a person sees it on the page: sources, pictures, files, calls that it ran."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from tests.page.talking import answered, replies, say
 SAID = "Lisbon lies on hills. It has been a city for 3,000 years 🏛."
 CITED: list[dict[str, Any]] = [
     {"url": "https://geo.example/lisbon", "title": "Hills of Lisbon", "start": 0, "end": 20},
-    {"url": "https://old.example/", "title": "Old cities", "quote": "older than Rome", "start": 22, "end": len(SAID) - 1},
+    {
+        "url": "https://old.example/",
+        "title": "Old cities",
+        "quote": "older than Rome",
+        "start": 22,
+        "end": len(SAID) - 1,
+    },
     {"url": "https://geo.example/lisbon", "title": "Hills of Lisbon", "start": 22, "end": len(SAID) - 1},
 ]
 

@@ -32,9 +32,10 @@ from handrail.core.messages import Conversation, DocumentMessage
 def command(setup: Setup, chosen: Chosen, question: tuple[str, ...], system: str | None, files: Path | None) -> None:
     """Ask a model a question, with tools.
 
-    The answer goes to stdout; calls, questions and the id of the run go to stderr. Before a tool changes something
-    you are asked on a terminal; elsewhere the call waits, and one line says how to allow it. What is piped in is given
-    to the model beside the QUESTION. Sources that the answer cites stand below it. Everything is in the journal, and a run that is cut off can be taken up.
+    The answer goes to stdout, and below it the sources that it cites; calls, questions and the id of the run go to
+    stderr. Before a tool changes something you are asked on a terminal; elsewhere the call waits, and one line says how
+    to allow it. What is piped in is given to the model beside the QUESTION. Everything is in the journal, and a run
+    that is cut off can be taken up.
     """
     work(setup, chosen, new_id("run"), _conversation(" ".join(question), system), files=files)
 

@@ -1,4 +1,4 @@
-"""What a service adds to a reply, at the command line: numbered sources, calls that it ran itself, pictures and files."""
+"""What a service adds to a reply, at the command line: numbered sources, calls that it ran, pictures and files."""
 
 from __future__ import annotations
 

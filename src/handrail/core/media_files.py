@@ -1,4 +1,4 @@
-"""Names under which pictures and files of unknown origin are saved: never a path, and with an ending that fits. Pure."""
+"""Names under which files of unknown origin are saved: never a path, and with an ending that fits. Pure."""
 
 from __future__ import annotations
 

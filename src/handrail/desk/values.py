@@ -233,13 +233,14 @@ class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     n: int
     type: str
-    """`text`, `reasoning`, `call`, `service_call`, `notice`, `question`, `answered`, `state`, `items`, `alert`, `about`,
-    `gone`."""
+    """`text`, `reasoning`, `call`, `service_call`, `notice`, `question`, `answered`, `state`, `items`, `alert`,
+    `about`, `gone`."""
     data: Any = None
     """text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its id. service_call: a
-    `ShownServiceCall`. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model", "begun"}. items: {"from", "items",
-    "total", "calls"}: every message from that index on is replaced, and of what is live only these calls are left.
-    alert: an `Alert`, or {} once it is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted)."""
+    `ShownServiceCall`. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model",
+    "begun"}. items: {"from", "items", "total", "calls"}: every message from that index on is replaced, and of what is
+    live only these calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model",
+    "ensembles"}. gone: {} (it was deleted)."""
 
 
 class Attached(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ _PIECE = 100
 
 
 async def files_of(desk: Desk, talk: str, total: int) -> list[tuple[str, str]]:
-    """A key, `message.part`, and the words for each file whose bytes are here; the last first, and at most a hundred."""
+    """A key, `message.part`, and the words for each file whose bytes are here; the last first, at most a hundred."""
     found: list[tuple[str, str]] = []
     before = total
     while before > 0 and len(found) < _MOST:
@@ -26,6 +26,4 @@ async def files_of(desk: Desk, talk: str, total: int) -> list[tuple[str, str]]:
 
 def _files(item: Item) -> list[tuple[str, str]]:
     who = WHO.get(item.kind, item.name or item.kind)
-    return [
-        (f"{item.index}.{at}", f"{part_words(part)} · {who}") for at, part in enumerate(item.parts) if not part.url
-    ]
+    return [(f"{item.index}.{at}", f"{part_words(part)} · {who}") for at, part in enumerate(item.parts) if not part.url]

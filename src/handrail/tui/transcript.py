@@ -102,7 +102,9 @@ class Transcript(VerticalScroll, can_focus=False):
                     card = Card(shown, index=item.index, unfolded=item.call_id in open_ones)
                     self._cards[item.call_id] = card
                     new.append(card)
-                case _ if (item.text is not None and item.text.text) or item.parts or item.sources or item.service_calls:
+                case _ if (
+                    (item.text is not None and item.text.text) or item.parts or item.sources or item.service_calls
+                ):
                     new.append(Said(item))
         await self._items.mount_all(new, before=0 if before and self._items.children else None)
         self._say_older()

@@ -1,7 +1,7 @@
 """What a service adds to a reply, as `llm.chat` writes it, both ways: citations, media, calls that the service ran.
 
-They go from the node of the model to whoever asks. They are not sent back with a conversation: what a service wants back
-is in the artefacts, and the pictures of a long conversation would not fit in one request.
+They go from the node of the model to whoever asks. They are not sent back with a conversation: what a service wants
+back is in the artefacts, and the pictures of a long conversation would not fit in one request.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def _call_frames(call: ServiceCall) -> Iterator[Said]:
             said[name] = value
     yield SERVICE_CALL, said
     for name in left_out:
-        yield "notice", {"text": f"left out as too large for the bus: the {name} of {call.name[:80]}, which the service ran"}
+        yield (
+            "notice",
+            {"text": f"left out as too large for the bus: the {name} of {call.name[:80]}, which the service ran"},
+        )
 
 
 def _size(value: Any) -> int:
