@@ -127,12 +127,15 @@ def test_sources_and_names_cannot_steer_the_terminal(folder: Path) -> None:
 
 def test_a_conversation_at_the_terminal_shows_them_too(folder: Path, model: str) -> None:
     code, said = dialogue(
-        ["chat", "-m", model, "--files", "made"], ("leaves.", "how is Lisbon?\n"), ("saved as", "/quit\n")
+        ["chat", "-m", model, "--files", "made"],
+        ("leaves.", "how is Lisbon?\n"),
+        ("saved as", "/proof\n"),
+        ("VERIFIED", "/quit\n"),
     )
 
     assert code == 0
     assert "[1] Hills of Lisbon <https://geo.example/lisbon>" in said
-    assert "web_search" in said and "run by the service" in said
+    assert said.count('⇢ web_search query="Lisbon" (done, run by the service)') == 2
     assert (folder / "made" / "hills.png").read_bytes() == PICTURE
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from handrail.core.messages import AssistantMessage
+from handrail.desk.views.proofs import ProofViews
+from handrail.desk.views.record import Record
 from handrail.store.conversations import ConversationStore
 from tests.desk.parlour import Follower, Parlour, over, reply
 
@@ -69,3 +71,15 @@ async def test_a_shared_conversation_has_them_but_fetches_nothing_from_elsewhere
         assert (len(said.sources), len(said.service_calls)) == (1, 1)
         assert [(part.name, part.url) for part in said.parts] == [("a.png", "")]
         assert (await desk.attachment(taken, said.index, 0)).data == PICTURE
+
+
+async def test_the_record_says_what_the_service_ran(tmp_path: Path) -> None:
+    parlour = Parlour(tmp_path / "p", [reply(SAID, **{**EXTRAS, "media": EXTRAS["media"][1:]})])
+    async with parlour.open() as desk:
+        id = await desk.begin()
+        await desk.say(id, "go on")
+        await over(desk, id)
+        page = await ProofViews(Record(parlour.folder / ".handrail" / "journal.db")).run(id)
+
+    (said,) = [entry.says for entry in page.entries if entry.type == "reply.given"]
+    assert said.endswith("; the service ran web_search; 1 citation; 1 file")

@@ -62,6 +62,8 @@ def test_a_cited_sentence_ends_in_the_number_of_its_source_and_the_sources_stand
     expect(link).to_have_attribute("href", "https://geo.example/lisbon")
     expect(link).to_have_attribute("rel", "noopener noreferrer")
     expect(link).to_have_attribute("target", "_blank")
+    reply.locator("sup.cite", has_text="[2]").click()
+    expect(sources.last.get_by_role("link")).to_be_focused()
 
 
 def test_the_sources_are_still_there_when_the_page_is_opened_again(served: House, tab: Tab) -> None:

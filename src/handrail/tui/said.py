@@ -84,8 +84,9 @@ def service_call_note(call: ShownServiceCall) -> Static:
 def _numbered(text: str, marks: Iterable[Mark]) -> str:
     """The text with the numbers of its sources, which no Markdown makes anything else of."""
     units = text.encode("utf-16-le", "surrogatepass")
-    places = (Mark(len(units[: 2 * mark.at].decode("utf-16-le", "replace")), mark.number) for mark in marks)
-    return with_marks(text, (mark for mark in places if mark.at <= len(text)), lambda number: f"\\[{number}\\]")
+    near = (mark for mark in marks if 2 * mark.at <= len(units))  # the others are behind where the text is cut
+    places = (Mark(len(units[: 2 * mark.at].decode("utf-16-le", "replace")), mark.number) for mark in near)
+    return with_marks(text, places, lambda number: f"\\[{number}\\]")
 
 
 def _source(source: Source) -> Content:

@@ -8,7 +8,7 @@ import { moment, number, t, when } from "../../words.js";
 import { attachment } from "./attachment.js";
 import { failed } from "./list.js";
 import { serviceCards } from "./service-call.js";
-import { sourceList, withSourceMarks } from "./sources.js";
+import { sourceList, toSource, withSourceMarks } from "./sources.js";
 import { drawn } from "./streamed.js";
 
 /**
@@ -62,7 +62,7 @@ function replied(item, doings, all) {
   const text = item.text?.text ?? "";
   return h(
     "article",
-    { class: "message said-by-model", "aria-label": t("chat.model") },
+    { class: "message said-by-model", "aria-label": t("chat.model"), on: { click: toSource } },
     h("h2", { class: "unseen" }, t("chat.model")),
     serviceCards(item.service_calls ?? []),
     text ? (all ?? words(item, doings)) : null,

@@ -31,6 +31,15 @@ export function sourceList(sources, more) {
   );
 }
 
+/** From a number in a reply to its source in the list, where a link has the focus then. @param {MouseEvent} event */
+export function toSource(event) {
+  const mark = event.target instanceof Element ? event.target.closest("sup.cite") : null;
+  if (!(mark instanceof HTMLElement)) return;
+  const found = mark.closest("article")?.querySelector(`.sources li[value="${Number(mark.dataset["source"])}"]`);
+  found?.scrollIntoView({ block: "nearest" });
+  found?.querySelector("a")?.focus();
+}
+
 /** @param {Source} source */
 function one({ number, title = "", url = "", host = "", quote = "" }) {
   const address = host ? webAddress(url) : null;
