@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from handrail.cli.groups import examples
+from handrail.cli.reply_extras import files_option
 from handrail.cli.setup import Chosen, Setup, choosing
 from handrail.cli.working import work
 from handrail.core.errors import UsageError
@@ -25,15 +27,17 @@ from handrail.core.messages import Conversation, DocumentMessage
 )
 @click.argument("question", nargs=-1)
 @click.option("--system", metavar="TEXT", help="What the model is told before the question.")
+@files_option
 @choosing
-def command(setup: Setup, chosen: Chosen, question: tuple[str, ...], system: str | None) -> None:
+def command(setup: Setup, chosen: Chosen, question: tuple[str, ...], system: str | None, files: Path | None) -> None:
     """Ask a model a question, with tools.
 
-    The answer goes to stdout; calls, questions and the id of the run go to stderr. Before a tool changes something
-    you are asked on a terminal; elsewhere the call waits, and one line says how to allow it. What is piped in is given
-    to the model beside the QUESTION. Everything is in the journal, and a run that is cut off can be taken up.
+    The answer goes to stdout, and below it the sources that it cites; calls, questions and the id of the run go to
+    stderr. Before a tool changes something you are asked on a terminal; elsewhere the call waits, and one line says how
+    to allow it. What is piped in is given to the model beside the QUESTION. Everything is in the journal, and a run
+    that is cut off can be taken up.
     """
-    work(setup, chosen, new_id("run"), _conversation(" ".join(question), system))
+    work(setup, chosen, new_id("run"), _conversation(" ".join(question), system), files=files)
 
 
 def _conversation(question: str, system: str | None) -> Conversation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -14,6 +15,7 @@ from handrail.cli.chat_commands import HELP
 from handrail.cli.chat_input import Lines
 from handrail.cli.chat_turns import Chat
 from handrail.cli.groups import examples
+from handrail.cli.reply_extras import files_option
 from handrail.cli.resume import recorded
 from handrail.cli.setup import Chosen, Setup, choosing
 from handrail.cli.view import tell
@@ -32,8 +34,9 @@ from handrail.run.history import conversation_of
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
 @click.option("--system", metavar="TEXT", help="What the model is told before everything else.")
+@files_option
 @choosing
-def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -> None:
+def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None, files: Path | None) -> None:
     """Talk with a model, with tools.
 
     Before a tool changes something you are asked. Ctrl-C ends the turn, Ctrl-D or /quit the conversation; /help lists
@@ -49,7 +52,7 @@ def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -
     with asyncio.Runner() as loop:
         stack = AsyncExitStack()
         try:
-            chat = loop.run(_open(stack, setup, chosen, run, conversation))
+            chat = loop.run(_open(stack, setup, chosen, run, conversation, files))
             _welcome(chat)
             chat.talk(loop, Lines.here(setup.journal.parent / "chat-history"))
             known = chat.app.executor.holds(chat.run) or (known and chat.run == run)
@@ -60,7 +63,9 @@ def command(setup: Setup, chosen: Chosen, run: str | None, system: str | None) -
         tell(f"run {text.visible(chat.run)}")
 
 
-async def _open(stack: AsyncExitStack, setup: Setup, chosen: Chosen, run: str, conversation: Conversation) -> Chat:
+async def _open(
+    stack: AsyncExitStack, setup: Setup, chosen: Chosen, run: str, conversation: Conversation, files: Path | None
+) -> Chat:
     llm = await stack.enter_async_context(open_model(setup.config, chosen.model, chosen.fallback))
     wanted, ask = chosen.wanted(setup.config), chosen.ask()
     opening = open_app(setup.config, setup.journal, wanted, ask, chosen.person(), adjust=setup.adjust)
@@ -73,6 +78,7 @@ async def _open(stack: AsyncExitStack, setup: Setup, chosen: Chosen, run: str, c
         stack=stack,
         resume_line=partial(chosen.resume_line, setup),
         as_json=setup.view.as_json,
+        files=files,
     )
 
 

@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from handrail.app import model_names
 from handrail.cli import text
+from handrail.cli.reply_extras import service_call_line
 from handrail.cli.resources import all_prompts, all_resources, arguments_of, prompt_anywhere, read_anywhere, takes
 from handrail.cli.timeline import timeline
 from handrail.cli.view import tell
 from handrail.core.errors import UsageError
 from handrail.core.ids import new_id
-from handrail.core.messages import Conversation, DocumentMessage, UserMessage
+from handrail.core.messages import AssistantMessage, Conversation, DocumentMessage, UserMessage
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.proof.audit import audit
 from handrail.store.conversations import ConversationStore
@@ -82,6 +83,9 @@ def _proof(chat: Chat, loop: asyncio.Runner, rest: str) -> None:
         by = f", by the word of {text.visible(line.by)}" if line.by else ""
         arguments = text.inline(line.arguments, 60) if isinstance(line.arguments, dict) else "-"
         tell(f"  {text.time_of_day(line.at, utc=False)} {text.visible(line.tool)} {arguments}: {line.outcome}{by}")
+    for message in chat.conversation.messages:
+        for made in message.service_calls if isinstance(message, AssistantMessage) else ():
+            tell(f"  {service_call_line(made)}")
     report = audit(chat.app.journal.path)
     word = "VERIFIED" if report.ok else "NOT VERIFIED; run: handrail proof verify"
     unsigned = f"{report.unsigned_tail} not signed yet"

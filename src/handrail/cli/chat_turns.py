@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from handrail.app import App, open_model
+from handrail.cli import text
 from handrail.cli.chat_commands import do, is_command
 from handrail.cli.chat_input import Lines
 from handrail.cli.groups import one_line
@@ -33,6 +35,7 @@ class Chat:
         stack: AsyncExitStack,
         resume_line: Callable[[str], str],
         as_json: bool,
+        files: Path | None = None,
     ) -> None:
         self.app = app
         self.llm = llm
@@ -47,6 +50,7 @@ class Chat:
         self._stack = stack
         self._resume_line = resume_line
         self._as_json = as_json
+        self._files = files
 
     def talk(self, loop: asyncio.Runner, lines: Lines) -> None:
         """Until the person leaves."""
@@ -76,7 +80,7 @@ class Chat:
 
     def answer(self, loop: asyncio.Runner) -> None:
         """Let the model answer what was said last."""
-        live = Live(as_json=self._as_json)
+        live = Live(as_json=self._as_json, files=self._files)
         try:
             loop.run(self._answer(live))
         except KeyboardInterrupt:
@@ -84,6 +88,8 @@ class Chat:
             tell("(stopped; /undo takes the turn back)")
         finally:
             live.end_line()
+        if live.unsaved:
+            tell(f"Save what the model made with: handrail replay {text.visible(self.run)} --files FOLDER")
         if live.waiting:
             self.waits = True
             tell_waiting(live.waiting.values(), self._resume_line(self.run))

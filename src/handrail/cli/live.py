@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from handrail.cli import text
-from handrail.cli.view import answer_json, tell
+from handrail.cli.reply_extras import ReplySources, media_line, save_media, service_call_line
+from handrail.cli.view import answer, answer_json, tell, tell_dim
 from handrail.core.calls import ToolResult
 from handrail.core.events import (
     CallAmended,
@@ -15,14 +17,18 @@ from handrail.core.events import (
     CallProgress,
     CallRequested,
     CallSettled,
+    CitationAdded,
     ConfirmationAnswered,
     ConfirmationRequested,
     ConversationChanged,
     Event,
+    MediaAdded,
     Notice,
     ReplyFinished,
+    ServiceCallMade,
     TextDelta,
 )
+from handrail.core.messages import Media
 
 _WIDE = 160
 
@@ -30,8 +36,11 @@ _WIDE = 160
 class Live:
     """An `Emit`."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, files: Path | None = None) -> None:
+        """`files` is the folder where pictures and files of the model are saved; without one they are named."""
         self._as_json = as_json
+        self._files = files
+        self._sources = ReplySources()
         self._open = False
         """Whether a line of the answer has no end yet."""
         self._passing = False
@@ -45,6 +54,8 @@ class Live:
         """Questions to a person that nobody has answered."""
         self.begun = False
         """Whether the record has something of the run."""
+        self.unsaved = 0
+        """Pictures and files that were only named."""
 
     async def __call__(self, event: Event) -> None:
         self._note(event)
@@ -61,13 +72,24 @@ class Live:
                 self.waiting[event.request] = event
             case ConfirmationAnswered():
                 self.waiting.pop(event.request, None)
+            case MediaAdded(media=media) if self._files is not None and media.data is not None:
+                self._save(media, self._files)
 
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=piece):
+                self._sources.said(piece)
                 self._say(piece)
+            case CitationAdded(citation=citation):
+                self._say(self._sources.mark(citation))
+            case ServiceCallMade(call=made):
+                self._beside(service_call_line(made), dim=True)
+            case MediaAdded(media=media) if self._files is None or media.data is None:
+                self.unsaved += media.data is not None
+                self._beside(f"* {media_line(media)}")
             case ReplyFinished():
                 self.end_line()
+                self._list_sources()
             case CallRequested(call=call):
                 self._call(call.id, call.name, call.arguments)
             case CallIntended() if event.arguments is not None:  # they may be erased
@@ -107,11 +129,26 @@ class Live:
             click.echo()
         self._open, self._held = False, ""
 
-    def _beside(self, line: str) -> None:
+    def _list_sources(self) -> None:
+        sources, self._sources = self._sources, ReplySources()
+        for number, line in enumerate(sources.lines()):
+            if not number:
+                answer()
+            answer(line, "dim")
+
+    def _save(self, media: Media, folder: Path) -> None:
+        try:
+            path = save_media(media, folder)
+        except OSError as error:
+            self._beside(f"! {media_line(media)} cannot be saved in {text.visible(str(folder))}: {error.strerror}")
+            return
+        self._beside(f"* {media_line(media)}, saved as {text.visible(str(path))}")
+
+    def _beside(self, line: str, *, dim: bool = False) -> None:
         self._wipe()
         if self._open and sys.stdout.isatty():
             self.end_line()
-        tell(line)
+        (tell_dim if dim else tell)(line)
 
     def _progress(self, event: CallProgress) -> None:
         share = f" {event.current / event.total:.0%}" if event.current is not None and event.total else ""

@@ -12,10 +12,12 @@ from handrail.cli.detail import print_call, print_entry
 from handrail.cli.groups import examples
 from handrail.cli.ids import resolve
 from handrail.cli.proof_list import state
+from handrail.cli.reply_extras import service_call_line
 from handrail.cli.timeline import UNKNOWN, Line, timeline
 from handrail.cli.view import Column, View, answer, answer_json, common, table
 from handrail.core.errors import UsageError
-from handrail.core.events import ReplyFailed, RunStarted
+from handrail.core.events import ReplyFailed, ReplyGiven, RunStarted
+from handrail.core.messages import AssistantMessage
 from handrail.proof.database import key_file
 from handrail.proof.entry import place
 from handrail.proof.read import Entry, Reader
@@ -106,7 +108,24 @@ def _print_run(view: View, summary: RunSummary, entries: Sequence[Entry]) -> Non
         shown = view.ids(line.call_id for line in lines)
         days = {text.day(line.at, view.utc) for line in lines}
         table(_COLUMNS, [_row(view, line, shown[line.call_id], len(days) == 1) for line in lines])
+    _print_service_calls(view, [event for event in events if isinstance(event, ReplyGiven)])
     _print_failures(view, [event for event in events if isinstance(event, ReplyFailed)])
+
+
+def _print_service_calls(view: View, replies: Sequence[ReplyGiven]) -> None:
+    """What the services of models ran themselves: it is on record only as the service told it."""
+    said = [(reply, message) for reply in replies for message in reply.messages or ()]
+    calls = [
+        (reply, made)
+        for reply, message in said
+        if isinstance(message, AssistantMessage)
+        for made in message.service_calls
+    ]
+    if calls:
+        answer()
+        answer(f"{text.count(len(calls), 'call')} that the service ran, as it told:")
+        for reply, made in calls:
+            answer(f"  {view.when(reply.at)}  {service_call_line(made)}")
 
 
 def _print_failures(view: View, failures: Sequence[ReplyFailed]) -> None:

@@ -112,6 +112,11 @@ def tell(line: str = "") -> None:
     click.echo(line, err=True)
 
 
+def tell_dim(line: str) -> None:
+    """Something beside the answer that matters less."""
+    tell(line if os.environ.get("NO_COLOR") else click.style(line, dim=True))
+
+
 def ask(question: str) -> bool:
     """Whether the person says yes.
 

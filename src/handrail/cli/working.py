@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
@@ -20,8 +21,17 @@ from handrail.core.messages import AssistantMessage, Conversation
 from handrail.execute.executor import Executor
 
 
-def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, before: Sequence[Recorded] = ()) -> None:
-    """Let the model and the tools go on with a conversation to its end. `before` is what the record had of the run.
+def work(
+    setup: Setup,
+    chosen: Chosen,
+    run: str,
+    conversation: Conversation,
+    before: Sequence[Recorded] = (),
+    *,
+    files: Path | None = None,
+) -> None:
+    """Let the model and the tools go on with a conversation to its end. `before` is what the record had of the run,
+    `files` the folder for what the model makes.
 
     Raises:
         HandrailError: It ended before; how to take it up was told.
@@ -29,7 +39,7 @@ def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, bef
         KeyboardInterrupt: Likewise, on Ctrl-C.
         Exit: A call waits for a person, and the command has not done all of its work.
     """
-    live = Live(as_json=setup.view.as_json)
+    live = Live(as_json=setup.view.as_json, files=files)
     try:
         asyncio.run(_work(setup, chosen, run, conversation, live, before))
     except (HandrailError, KeyboardInterrupt):
@@ -38,6 +48,8 @@ def work(setup: Setup, chosen: Chosen, run: str, conversation: Conversation, bef
             tell(f"Cut off; take it up with: {chosen.resume_line(setup, run)}")
         raise
     tell(f"run {text.visible(run)}")
+    if live.unsaved:
+        tell(f"Save what the model made with: handrail replay {text.visible(run)} --files FOLDER")
     if live.waiting:
         tell_waiting(live.waiting.values(), chosen.resume_line(setup, run))
         raise click.exceptions.Exit(1)

@@ -15,6 +15,7 @@ from handrail.app.opened import App
 from handrail.core.about import VERSION
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
+from handrail.core.media_files import file_name
 from handrail.core.messages import Conversation, Media
 from handrail.core.ports import Clock, SystemClock
 from handrail.desk.asking import Asking, Decision
@@ -156,7 +157,7 @@ class Desk:
         if found.data is None:
             where = found.url if isinstance(found, Media) else ""
             raise UsageError(f"this file is not here but at {where}")
-        return File(name=found.name or "file", media_type=found.media_type, data=found.data)
+        return File(name=file_name(found.name, found.media_type), media_type=found.media_type, data=found.data)
 
     async def say(
         self, id: str, text: str, attached: Sequence[Attached] = (), *, upto: int | None = None, once: str | None = None

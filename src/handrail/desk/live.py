@@ -16,16 +16,20 @@ from handrail.core.events import (
     CallProgress,
     CallRequested,
     CallSettled,
+    CitationAdded,
     ConfirmationRequested,
     Event,
+    MediaAdded,
     Notice,
     ReasoningDelta,
     ReplyFailed,
+    ServiceCallMade,
     TextDelta,
 )
+from handrail.core.messages import AssistantMessage, Citation, Media, ServiceCall
 from handrail.core.redact import redact_text
-from handrail.desk.shown import CLIP, Shown, clipped, notes_of, spread, tellable_text
-from handrail.desk.values import Live, LiveCall
+from handrail.desk.shown import CLIP, Shown, clipped, notes_of, shown_service_call, spread, tellable_text
+from handrail.desk.values import Live, LiveCall, ShownServiceCall
 
 _WRITTEN = 2 * CLIP
 """Characters of arguments that are shown while they are written."""
@@ -44,6 +48,10 @@ class Turn:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._notices: list[str] = []
+        self._citations: list[Citation] = []
+        self._media: list[Media] = []
+        self._service_calls: list[ServiceCall] = []
+        self._shown_service_calls: list[ShownServiceCall] = []
         self._calls: dict[str, LiveCall] = {}
         self._written: dict[str, _Written] = {}
         self.requested: set[str] = set()
@@ -62,12 +70,31 @@ class Turn:
             notices=tuple(self._notices),
             model=self._model,
             begun=self._begun,
+            service_calls=tuple(self._shown_service_calls),
+        )
+
+    def broken_off(self, at: int) -> AssistantMessage | None:
+        """What the model said before its reply broke off, as a message; None if that is nothing."""
+        if not (self.text.strip() or self._media or self._service_calls):
+            return None
+        return AssistantMessage(
+            self.text,
+            at,
+            self._model,
+            "max_tokens",
+            citations=tuple(self._citations),
+            media=tuple(self._media),
+            service_calls=tuple(self._service_calls),
         )
 
     def took_in(self, answered: Iterable[str]) -> tuple[LiveCall, ...]:
         """The conversation has what the model said, and the results of these calls: the calls that are left."""
         self._text.clear()
         self._reasoning.clear()
+        self._citations.clear()
+        self._media.clear()
+        self._service_calls.clear()
+        self._shown_service_calls.clear()
         over = set(answered)
         self._calls = {
             id: call for id, call in self._calls.items() if id not in over and (id in self.requested or not _done(call))
@@ -84,6 +111,13 @@ class Turn:
                 self._reasoning.append(tellable_text(piece))
             case Notice(text=words):
                 self._notices.append(tellable_text(redact_text(words)))
+            case CitationAdded(citation=citation):
+                self._citations.append(citation)
+            case MediaAdded(media=media):
+                self._media.append(media)
+            case ServiceCallMade(call=made):
+                self._service_calls.append(made)
+                self._shown_service_calls.append(shown_service_call(made))
             case ReplyFailed():
                 self._start_over()
             case CallDelta():

@@ -136,8 +136,10 @@ def _word(message: Message) -> Message:
     match message:
         case SupervisorMessage(text=text, at=at):
             return DocumentMessage(_INSTRUCTIONS, text, at)
-        case AssistantMessage(text=text, at=at, model=model):
-            return AssistantMessage(text, at, model)
+        case AssistantMessage(text=text, at=at, model=model, citations=citations, service_calls=made):
+            # Media without bytes would be fetched from wherever the file says.
+            media = tuple(replace(each, url=None) for each in message.media if each.data is not None)
+            return AssistantMessage(text, at, model, citations=citations, media=media, service_calls=made)
         case UserMessage(content=content, at=at):
             # An address would be fetched by whoever asks a model about it.
             parts = (

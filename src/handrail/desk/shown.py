@@ -10,6 +10,7 @@ import msgspec
 
 from handrail.core.calls import Attachment, ToolResult
 from handrail.core.exact import exact
+from handrail.core.footnotes import Mark, Source, footnotes
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import (
     AssistantMessage,
@@ -18,11 +19,12 @@ from handrail.core.messages import (
     Media,
     Message,
     ResultMessage,
+    ServiceCall,
     SupervisorMessage,
     UserMessage,
 )
 from handrail.core.redact import redact, redact_text
-from handrail.desk.values import Clipped, Item, Part
+from handrail.desk.values import Clipped, Item, Part, ShownServiceCall
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
@@ -33,6 +35,10 @@ WORDS = 100_000
 _LARGEST = 2**53 - 1
 _NOTES = 16
 """Of one result."""
+_SERVICE_CALLS = 200
+"""Of one reply."""
+_TITLE, _ADDRESS, _QUOTE = 300, 2_000, 1_000
+"""Characters of a source."""
 
 
 class Shown:
@@ -49,11 +55,8 @@ class Shown:
             case UserMessage(at=at):
                 text = clipped(message.text, WORDS) if message.text else None
                 return Item(index=index, kind="user", at=at, text=text, parts=_parts(media_of(message)))
-            case AssistantMessage(text=text, at=at, model=model, usage=usage):
-                tokens = None if usage is None else (usage.input_tokens, usage.output_tokens)
-                cost = None if usage is None else usage.cost
-                said, by = clipped(text, WORDS), tellable_text(model)
-                return Item(index=index, kind="assistant", at=at, text=said, model=by, tokens=tokens, cost=cost)
+            case AssistantMessage():
+                return _reply(index, message)
             case SupervisorMessage(text=text, at=at):
                 return Item(index=index, kind="supervisor", at=at, text=clipped(text, WORDS))
             case DocumentMessage(name=name, text=text, at=at):
@@ -150,6 +153,65 @@ class Shown:
                 return tellable_text(message.text)
 
 
+def _reply(index: int, message: AssistantMessage) -> Item:
+    text, usage = message.text, message.usage
+    found = footnotes(text, message.citations)
+    return Item(
+        index=index,
+        kind="assistant",
+        at=message.at,
+        text=clipped(text, WORDS),
+        parts=_parts(message.media),
+        model=tellable_text(message.model),
+        tokens=None if usage is None else (usage.input_tokens, usage.output_tokens),
+        cost=None if usage is None else usage.cost,
+        sources=tuple(map(_source, found.sources)),
+        marks=in_utf16(text, found.marks),
+        more_sources=found.left_out,
+        service_calls=tuple(map(shown_service_call, message.service_calls[:_SERVICE_CALLS])),
+    )
+
+
+def _source(source: Source) -> Source:
+    return Source(
+        number=source.number,
+        title=tellable_text(source.title[:_TITLE]),
+        url=tellable_text(source.url[:_ADDRESS]),
+        host=source.host if len(source.url) <= _ADDRESS else "",
+        quote=tellable_text(source.quote[:_QUOTE]),
+    )
+
+
+def in_utf16(text: str, marks: Iterable[Mark]) -> tuple[Mark, ...]:
+    """The same places, counted as a browser counts them."""
+    if text.isascii():
+        return tuple(marks)
+    found, units, before = list[Mark](), 0, 0
+    for mark in marks:
+        units += len(text[before : mark.at].encode("utf-16-le", "surrogatepass")) // 2
+        before = mark.at
+        found.append(Mark(units, mark.number))
+    return tuple(found)
+
+
+def shown_service_call(call: ServiceCall) -> ShownServiceCall:
+    arguments = call.arguments
+    given = shortened(redact(_read(arguments) if isinstance(arguments, str | dict) else arguments))
+    told = tellable(given)
+    result = None
+    if call.result is not None:
+        said = call.result if isinstance(call.result, str) else exact(redact(call.result))
+        result = clipped(redact_text(tellable_text(said)))
+    return ShownServiceCall(
+        id=tellable_text(call.id),
+        name=tellable_text(call.name[:_TITLE]),
+        arguments=told,
+        written="" if told == given or isinstance(given, str) else exact(given),
+        result=result,
+        failed=call.failed,
+    )
+
+
 def notes_of(result: ToolResult) -> tuple[str, ...]:
     return tuple(shortened(tellable_text(each)) for each in result.warnings[:_NOTES])
 
@@ -209,6 +271,8 @@ def media_of(message: Message) -> tuple[Media | Attachment, ...]:
     match message:
         case UserMessage(content=content):
             return tuple(part for part in content if isinstance(part, Media))
+        case AssistantMessage(media=media):
+            return media
         case ResultMessage(result=result):
             return result.attachments
     return ()

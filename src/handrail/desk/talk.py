@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from handrail.core.context import Context
 from handrail.core.errors import LeaseHeld, UsageError
-from handrail.core.events import CallSettled, Event, Notice, ReasoningDelta, TextDelta
-from handrail.core.messages import AssistantMessage, Conversation, Message, ResultMessage
+from handrail.core.events import CallSettled, Event, Notice, ReasoningDelta, ServiceCallMade, TextDelta
+from handrail.core.messages import Conversation, Message, ResultMessage
 from handrail.core.redact import redact_text
 from handrail.desk.choices import patterns
 from handrail.desk.given import title_of
 from handrail.desk.kept import check_alone
 from handrail.desk.live import Turn
 from handrail.desk.said import Around, Said
-from handrail.desk.shown import tellable_text
+from handrail.desk.shown import shown_service_call, tellable_text
 from handrail.desk.turns import spoke_at, to_answer, turn_at, turns, words_from
 from handrail.desk.values import Question
 from handrail.run.history import unanswered
@@ -231,12 +231,13 @@ class Talk(Said):
         for secrets, unless a call still waits: they are kept as the record has them."""
         assert self.turn is not None
         live = self.turn.live
+        said_before_end = self.turn.broken_off(self.around.app.executor.now()) if broken else None
         self.turn = Turn(self.shown, begun=live.begun, model=live.model)
         said = self.conversation
         if not unanswered(said):
             said = Conversation(self.shown.kept(said.messages))
-        if broken and live.text.strip():
-            said = said.add(AssistantMessage(live.text, self.around.app.executor.now(), live.model, "max_tokens"))
+        if said_before_end is not None:
+            said = said.add(said_before_end)
         if not self.become(said) and (live.text or live.calls or live.reasoning or live.notices):
             self.tell_items(len(said))
 
@@ -250,6 +251,8 @@ class Talk(Said):
                 self.feed.tell("text", {"text": tellable_text(text)})
             case ReasoningDelta(text=text):
                 self.feed.tell("reasoning", {"text": tellable_text(text)})
+            case ServiceCallMade(call=made):
+                self.feed.tell("service_call", shown_service_call(made))
             case Notice(text=text):
                 self.feed.tell("notice", {"text": tellable_text(redact_text(text))})
         if call is not None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from handrail.core.errors import Outcome
+from handrail.core.footnotes import Mark, Source
 
 State = Literal["idle", "working", "waiting", "failed"]
 """`waiting`: for a person's word. `failed`: the last turn came to nothing, or a tool in it failed."""
@@ -50,6 +51,20 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str = ""
 
 
+class ShownServiceCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that the service of the model ran itself. Nothing of it ran here."""
+
+    id: str
+    name: str
+    arguments: Any = None
+    """Secrets masked, long texts cut."""
+    written: str = ""
+    """The same as JSON, where `arguments` cannot say it exactly."""
+    result: Clipped | None = None
+    """None if the service does not show it."""
+    failed: bool = False
+
+
 class Item(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message of a conversation. A call and its result are two, with one `call_id`."""
 
@@ -78,6 +93,14 @@ class Item(Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     """What else there is to say of a result, as that a person changed the arguments, and to what."""
     side_effects: bool = False
+    sources: tuple[Source, ...] = ()
+    """Of a reply: what it cites."""
+    marks: tuple[Mark, ...] = ()
+    """Where the numbers of the sources stand in all of its text, in UTF-16 units, as a browser counts them."""
+    more_sources: int = 0
+    """How many sources are not listed."""
+    service_calls: tuple[ShownServiceCall, ...] = ()
+    """Of a reply: what its service ran."""
 
 
 class RuleValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -161,6 +184,7 @@ class Live(Struct, frozen=True, kw_only=True, omit_defaults=True):
     notices: tuple[str, ...] = ()
     model: str = ""
     begun: int = 0
+    service_calls: tuple[ShownServiceCall, ...] = ()
 
 
 class Alert(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -209,12 +233,14 @@ class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     n: int
     type: str
-    """`text`, `reasoning`, `call`, `notice`, `question`, `answered`, `state`, `items`, `alert`, `about`, `gone`."""
+    """`text`, `reasoning`, `call`, `service_call`, `notice`, `question`, `answered`, `state`, `items`, `alert`,
+    `about`, `gone`."""
     data: Any = None
-    """text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its id. question: a
-    `Question`. answered: {"request", "decision", "by"}. state: {"state", "model", "begun"}. items: {"from", "items",
-    "total", "calls"}: every message from that index on is replaced, and of what is live only these calls are left.
-    alert: an `Alert`, or {} once it is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted)."""
+    """text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its id. service_call: a
+    `ShownServiceCall`. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model",
+    "begun"}. items: {"from", "items", "total", "calls"}: every message from that index on is replaced, and of what is
+    live only these calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model",
+    "ensembles"}. gone: {} (it was deleted)."""
 
 
 class Attached(Struct, frozen=True, kw_only=True):

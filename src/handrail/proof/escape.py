@@ -25,8 +25,11 @@ def decode(data: bytes) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Any value as dict, list, text, number, bool and None. What is no data becomes its type, as `<Socket>`."""
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
+    """Any value as dict, list, text, number, bytes, bool and None. What is no data becomes its type, as `<Socket>`.
+
+    Bytes stay bytes: their base64 may look like a secret, and with a mask in it could not be read back.
+    """
+    return msgspec.to_builtins(value, str_keys=True, builtin_types=(bytes,), enc_hook=_foreign)
 
 
 def escape(value: Any) -> Any:

@@ -10,11 +10,14 @@ from handrail.core.events import (
     CallAmended,
     CallRequested,
     CallSettled,
+    CitationAdded,
     ConversationChanged,
     Emit,
+    MediaAdded,
     Recorded,
     ReplyFinished,
     ReplyGiven,
+    ServiceCallMade,
     TextDelta,
 )
 from handrail.core.messages import (
@@ -99,11 +102,22 @@ async def replay(events: Sequence[Recorded], emit: Emit) -> Conversation:
 async def _tell(reply: ReplyGiven, emit: Emit) -> None:
     for message in _there(reply.run, reply.messages):
         match message:
-            case AssistantMessage(text=text) if text:
-                await emit(TextDelta(text=text))
+            case AssistantMessage():
+                await _tell_words(message, emit)
             case InvocationMessage(call=call, artefacts=artefacts):
                 await emit(CallRequested(call=call, artefacts=artefacts))
     await emit(ReplyFinished(stop=reply.stop, model=reply.model))
+
+
+async def _tell_words(message: AssistantMessage, emit: Emit) -> None:
+    for made in message.service_calls:
+        await emit(ServiceCallMade(call=made))
+    if message.text:
+        await emit(TextDelta(text=message.text))
+    for citation in message.citations:
+        await emit(CitationAdded(citation=citation))
+    for media in message.media:
+        await emit(MediaAdded(media=media))
 
 
 def user_spoke(messages: tuple[Message, ...]) -> int:

@@ -11,7 +11,8 @@ Which reply comes next is read from the conversation and not counted, so a run t
 was cut off goes on in another process. A reply with `when` is for questions that
 hold these words; those of one question come in their order. A reply with an `error`
 fails instead, as a service does: `error = "model_unavailable"`; one with `breaks`
-is cut off after its text.
+is cut off after its text. `citations`, `media` (its data in base64) and `service_calls`
+are what a service adds to a reply, with the fields of the values in `core/messages.py`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,18 @@ from msgspec import Struct
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused, UsageError
-from handrail.core.events import CallDelta, CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.events import (
+    CallDelta,
+    CallRequested,
+    CitationAdded,
+    MediaAdded,
+    ModelEvent,
+    ReplyFinished,
+    ServiceCallMade,
+    TextDelta,
+)
 from handrail.core.ids import NewId, new_id
-from handrail.core.messages import AssistantMessage, UserMessage
+from handrail.core.messages import AssistantMessage, Citation, Media, ServiceCall, UserMessage
 from handrail.core.model import ModelRequest
 
 Error = Literal["model_error", "rate_limited", "model_unavailable", "request_refused", "protocol_error"]
@@ -55,6 +65,9 @@ class ReplyLine(Struct, frozen=True, forbid_unknown_fields=True):
     """Instead of a reply: the code of a `ModelError`, of which `text` are the words."""
     breaks: str | None = None
     """What a service says that breaks off after the text."""
+    citations: tuple[Citation, ...] = ()
+    media: tuple[Media, ...] = ()
+    service_calls: tuple[ServiceCall, ...] = ()
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,10 +102,16 @@ class ScriptFile:
         reply = self._next(request)
         if reply.error is not None:
             raise ERRORS[reply.error](reply.text or "the script says so")
+        for made in reply.service_calls:
+            yield ServiceCallMade(call=made)
         for word in re.findall(r"\S*\s*", reply.text):
             if word:
                 await asyncio.sleep(0)  # as from a service, others get their turn
                 yield TextDelta(text=word)
+        for citation in reply.citations:
+            yield CitationAdded(citation=citation)
+        for media in reply.media:
+            yield MediaAdded(media=media)
         if reply.breaks is not None:
             raise ProtocolError(reply.breaks)
         for number, call in enumerate(reply.calls):

@@ -22,9 +22,10 @@ from handrail.tui.asking import done, got
 from handrail.tui.card import Card
 from handrail.tui.choosing import pick_ensembles, pick_model
 from handrail.tui.dialogs import Line, Pick, Whole
-from handrail.tui.files import attached
+from handrail.tui.files import attached, write_new
 from handrail.tui.prompt import Prompt
 from handrail.tui.question import Ask
+from handrail.tui.saving import files_of
 from handrail.tui.transcript import PIECE, Transcript
 from handrail.tui.undoing import points
 from handrail.tui.words import count, line, plain
@@ -51,6 +52,7 @@ class Chat(Screen[None]):
         Binding("f6", "alert", "To the alert", show=False, priority=True),
         Binding("f7", "question", "To the question", show=False, priority=True),
         Binding("ctrl+t", "attach", "Attach", show=False, priority=True),
+        Binding("ctrl+s", "save", "Save a file", show=False, priority=True),
         Binding("pageup", "page(-1)", "Back", show=False, priority=True),
         Binding("pagedown", "page(1)", "On", show=False, priority=True),
     ]
@@ -125,6 +127,8 @@ class Chat(Screen[None]):
                 await transcript.thought(data["text"])
             case "call":
                 await transcript.call(data)
+            case "service_call":
+                await transcript.service_call(data)
             case "notice":
                 await transcript.notice(data["text"])
             case "items":
@@ -277,6 +281,24 @@ class Chat(Screen[None]):
         if (file := await got(self, asyncio.to_thread(attached, path))) is not None:
             self._attached = (*self._attached, file)
             self._say_writing()
+
+    @work(exclusive=True, group="dialog")
+    async def action_save(self) -> None:
+        """Save a picture or a file of this conversation."""
+        found = await got(self, files_of(self._desk, self.talk, self._total))
+        if not found:
+            self.notify("There is no picture or file in this conversation.")
+            return
+        key = await self.app.push_screen_wait(Pick("Save which file?", found))
+        if key is None:
+            return
+        index, _, part = key.partition(".")
+        file = await got(self, self._desk.attachment(self.talk, int(index), int(part)))
+        if file is None:
+            return
+        path = await self.app.push_screen_wait(Line("Write it to which file?", file.name))
+        if path is not None and (done := await got(self, asyncio.to_thread(write_new, path, file.data))) is not None:
+            self.notify(line(str(done)), title="Written", markup=False)
 
     def _edit(self, upto: int | None) -> None:
         self._upto = upto

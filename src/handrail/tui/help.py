@@ -23,6 +23,7 @@ _KEYS = (
     ("F4, F5", "another model; other sets of tools"),
     ("F6, F7", "go to the alert; go to the question that waits"),
     ("Ctrl+T", "attach a file to what you say next"),
+    ("Ctrl+S", "save a picture or a file of this conversation"),
     ("Tab", "to the panes of calls: Enter unfolds one, w shows all of it"),
     ("PageUp", "earlier messages"),
     ("Ctrl+P", "commands, and themes, light and dark"),

@@ -14,12 +14,15 @@ from markdown_it.token import Token
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Markdown, Static
 
+from handrail.core.footnotes import Mark, Source, with_marks
 from handrail.core.visible import block, visible
-from handrail.desk.values import Clipped, Item, Part
-from handrail.tui.words import count, line, plain
+from handrail.desk.values import Clipped, Item, Part, ShownServiceCall
+from handrail.tui.words import MUTED, count, inline, line, plain
 
+_KEY = ", Ctrl+S saves it"
 WHO = {"user": "you", "assistant": "model", "supervisor": "instruction", "document": "document"}
 
 
@@ -51,14 +54,46 @@ class Said(Vertical):
         item = self._item
         yield Static(plain(_head(item), "bold"), classes="who")
         text = item.text.text if item.text is not None else ""
+        for call in item.service_calls:
+            yield service_call_note(call)
         if item.kind == "assistant":
-            yield ModelText(text)
+            yield ModelText(_numbered(text, item.marks))
         elif text:
             yield Static(plain(text), classes="text")
         if item.text is not None and item.text.whole:
             yield Static(plain(_cut(item.text)), classes="note")
         for part in item.parts:
-            yield Static(plain(f"📎 {_part(part)}"), classes="note")
+            yield Static(plain(f"📎 {part_words(part)}{_KEY if item.kind == 'assistant' else ''}"), classes="note")
+        for source in item.sources:
+            yield Static(_source(source), classes="note source")
+        if item.more_sources:
+            yield Static(plain(f"and {count(item.more_sources, 'more source')}"), classes="note")
+
+
+def service_call_note(call: ShownServiceCall) -> Static:
+    """A call that the service ran, in a line."""
+    end, style = ("failed", "$text-error") if call.failed else ("done", MUTED)
+    given = "" if call.arguments is None else f" {inline(call.written or call.arguments, 80)}"
+    said = f"\n  {line(call.result.text, 100)}" if call.result is not None and call.result.text else ""
+    name, how = line(call.name, 40), f" · run by the service, {end}"
+    return Static(
+        Content.assemble("⇢ ", (name, "bold"), (given, MUTED), (how, style), (said, MUTED)), classes="note service-call"
+    )
+
+
+def _numbered(text: str, marks: Iterable[Mark]) -> str:
+    """The text with the numbers of its sources, which no Markdown makes anything else of."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    near = (mark for mark in marks if 2 * mark.at <= len(units))  # the others are behind where the text is cut
+    places = (Mark(len(units[: 2 * mark.at].decode("utf-16-le", "replace")), mark.number) for mark in near)
+    return with_marks(text, places, lambda number: f"\\[{number}\\]")
+
+
+def _source(source: Source) -> Content:
+    title = line(source.title, 120) or line(source.url, 120) or "a source without a name"
+    where = f"  {line(source.url, 200)}" if source.title.strip() and source.url else ""
+    quote = f"\n    “{line(source.quote, 160)}”" if source.quote else ""
+    return Content.assemble((f"[{source.number}] ", "bold"), title, (where, MUTED), (quote, MUTED))
 
 
 def _head(item: Item) -> str:
@@ -70,7 +105,8 @@ def _cut(text: Clipped) -> str:
     return f"… the first {len(text.text):,} of {count(text.whole, 'character')}"
 
 
-def _part(part: Part) -> str:
+def part_words(part: Part) -> str:
+    """A picture or a file: its name, its type and its size."""
     size = f", {part.size:,} bytes" if part.size else ""
     return f"{line(part.name or part.url or 'attachment', 60)} ({line(part.media_type, 40)}{size})"
 

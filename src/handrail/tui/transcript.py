@@ -12,9 +12,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from handrail.desk.values import Item, Live, LiveCall, Snapshot
+from handrail.desk.values import Item, Live, LiveCall, ShownServiceCall, Snapshot
 from handrail.tui.card import Card, Shown
-from handrail.tui.said import ModelText, Said
+from handrail.tui.said import ModelText, Said, service_call_note
 from handrail.tui.words import line, plain
 
 PIECE = 40
@@ -102,7 +102,9 @@ class Transcript(VerticalScroll, can_focus=False):
                     card = Card(shown, index=item.index, unfolded=item.call_id in open_ones)
                     self._cards[item.call_id] = card
                     new.append(card)
-                case _ if (item.text is not None and item.text.text) or item.parts:
+                case _ if (
+                    (item.text is not None and item.text.text) or item.parts or item.sources or item.service_calls
+                ):
                     new.append(Said(item))
         await self._items.mount_all(new, before=0 if before and self._items.children else None)
         self._say_older()
@@ -153,6 +155,10 @@ class Transcript(VerticalScroll, can_focus=False):
         await self._under_way.mount(self._live[call.call_id])
         self._words = None  # what the model says now stands under the call
 
+    async def service_call(self, call: ShownServiceCall) -> None:
+        await self._under_way.mount(service_call_note(call))
+        self._words = None
+
     async def notice(self, text: str) -> None:
         await self._under_way.mount(Static(plain(text), classes="note"))
 
@@ -160,6 +166,8 @@ class Transcript(VerticalScroll, can_focus=False):
         await self._end_live()
         if live is None:
             return
+        for made in live.service_calls:
+            await self.service_call(made)
         if live.text:
             await self.text(live.text)
         for call in live.calls:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec.structs import replace
 
+from handrail.bus.chat.extras import extra_event, extra_frames
 from handrail.bus.chat.messages import artefacts_read, artefacts_written, call_written
 from handrail.bus.frames import DONE, ERROR, Frame
 from handrail.core.calls import ToolCall
@@ -24,10 +25,13 @@ from handrail.core.events import (
     CallDelta,
     CallReady,
     CallRequested,
+    CitationAdded,
     Event,
+    MediaAdded,
     ModelEvent,
     Notice,
     ReplyFinished,
+    ServiceCallMade,
     TextDelta,
 )
 from handrail.core.ids import NewId
@@ -89,6 +93,8 @@ class Speaking:
                     text = call.arguments if isinstance(call.arguments, str) else _text(call.arguments)
                     yield self._delta(call.id, call.name, text)
                 yield "tool_call", call_written(call, artefacts)
+            case CitationAdded() | MediaAdded() | ServiceCallMade():
+                yield from extra_frames(event)
 
     def _delta(self, id: str, name: str, piece: str) -> Said:
         first = {} if id in self._begun else {"name": name}
@@ -135,6 +141,9 @@ class Hearing:
                     yield _finished(data)
                 case event if event == ERROR:
                     raise model_error(BusError.from_dict(data))
+                case event:
+                    if (extra := extra_event(event, data)) is not None:
+                        yield extra
         except (KeyError, TypeError, msgspec.ValidationError) as error:
             raise ProtocolError(f"the node sent a {frame.event!r} frame that cannot be read") from error
 

@@ -27,6 +27,19 @@ _ARTEFACTS = {
     "items": _object({"provider": _TEXT, "data": {}}, "provider", "data"),
     "description": "What the service behind the model wants back as it is.",
 }
+_CITATION = _object({"url": _TEXT, "title": _TEXT, "quote": _TEXT, "start": _COUNT, "end": _COUNT})
+_MEDIA = _object(
+    {
+        "media_type": _TEXT,
+        "name": _TEXT,
+        "data": {"type": "string", "description": "In base64."},
+        "url": {"type": "string", "description": "Where it is, if it is not here."},
+    },
+    "media_type",
+)
+_SERVICE_CALL = _object(
+    {"id": _TEXT, "name": _TEXT, "arguments": {}, "result": {}, "failed": {"type": "boolean"}}, "id", "name"
+)
 _CALL = _object(
     {"id": _TEXT, "name": _TEXT, "arguments": _ARGUMENTS, "artefacts": _ARTEFACTS}, "id", "name", "arguments"
 )
@@ -91,7 +104,22 @@ def request_schema(version: tuple[int, int], max_tools: int = MAX_TOOLS) -> dict
     return _object({"params": params, "input": _object(input, "messages")}, *required)
 
 
-MESSAGE = _object({"role": {"const": "assistant"}, "content": _TEXT, "artefacts": _ARTEFACTS}, "role", "content")
+MESSAGE = _object(
+    {
+        "role": {"const": "assistant"},
+        "content": _TEXT,
+        "artefacts": _ARTEFACTS,
+        "citations": {"type": "array", "items": _CITATION},
+        "media": {"type": "array", "items": _MEDIA, "description": "Pictures and files that the model made."},
+        "service_calls": {
+            "type": "array",
+            "items": _SERVICE_CALL,
+            "description": "Calls that the service of the model ran itself.",
+        },
+    },
+    "role",
+    "content",
+)
 RESPONSE = _object({"message": MESSAGE, "tool_calls": {"type": "array", "items": _CALL}}, "message")
 
 STOP_REASONS = (
@@ -109,6 +137,9 @@ STREAM: dict[str, dict[str, Any]] = {
     "token": _object({"text": _TEXT, "logprob": {"type": "number"}}, "text"),
     "tool_call_delta": _object({"id": _TEXT, "name": _TEXT, "arguments_delta": _TEXT}, "id", "arguments_delta"),
     "tool_call": _CALL,
+    "citation": _CITATION,
+    "media": _MEDIA,
+    "service_call": _SERVICE_CALL,
     "progress": _object(_PROGRESS),
     "notice": _object({"text": _TEXT}, "text"),
     "done": {

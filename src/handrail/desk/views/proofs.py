@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from handrail.core.amounts import count
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import (
     CallAmended,
@@ -28,6 +29,7 @@ from handrail.core.events import (
     RunStarted,
     ToolsOffered,
 )
+from handrail.core.messages import AssistantMessage
 from handrail.desk.values import File
 from handrail.desk.views.record import Record, RunState, Signed
 from handrail.desk.views.values import EntryRow, RunPage, RunRow
@@ -274,11 +276,20 @@ def _says(event: Recorded) -> str:
                 f"said, after {keep} messages" if messages is None else f"{len(messages)} said, after {keep} messages"
             )
         case ReplyGiven(model=model, input_tokens=taken, output_tokens=given):
-            return f"{model} replied, {taken} tokens in and {given} out"
+            return f"{model} replied, {taken} tokens in and {given} out{_says_besides(event)}"
         case ReplyFailed(model=model, attempt=attempt, error=error):
             return f"{model}, attempt {attempt} failed: {error}"
         case _:
             return _says_of_call(event)
+
+
+def _says_besides(reply: ReplyGiven) -> str:
+    """What the service added to a reply: names of the calls that it ran, sources, pictures and files."""
+    said = [message for message in reply.messages or () if isinstance(message, AssistantMessage)]
+    made = [call.name for message in said for call in message.service_calls]
+    cited, media = sum(len(message.citations) for message in said), sum(len(message.media) for message in said)
+    ran = f"; the service ran {', '.join(made)}" if made else ""
+    return ran + (f"; {count(cited, 'citation')}" if cited else "") + (f"; {count(media, 'file')}" if media else "")
 
 
 def _says_of_call(event: Recorded) -> str:

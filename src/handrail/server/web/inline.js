@@ -14,7 +14,11 @@ const DEEP = 6;
 const ADDRESS = 2_000;
 const TRIES = 8;
 
-const STOPS = /[\\`*_~[!<\n]|https?:\/\//g;
+/** The number of a source as it stands in a text that is drawn. No text from elsewhere can hold one: its key is made anew for each page. */
+const KEY = Array.from(crypto.getRandomValues(new Uint32Array(2)), (part) => part.toString(36)).join("");
+const NUMBERS = new RegExp(`\ufdd0${KEY}(\\d+)\ufdd1`, "g");
+
+const STOPS = /[\\`*_~[!<\n\ufdd0]|https?:\/\//g;
 const ESCAPED = /[!-/:-@[-`{-~]/;
 const WORD = /[\p{L}\p{N}]/u;
 const MARKS = /** @type {const} */ (["***", "**", "__", "~~", "*", "_"]);
@@ -91,6 +95,28 @@ function finder(text) {
   };
 }
 
+/** What draws as the number of a source, where a text has it. @param {number} number */
+export function sourceMark(number) {
+  return `\ufdd0${KEY}${number}\ufdd1`;
+}
+
+/** The text without numbers of sources: for code and addresses, in which none can stand. @param {string} text */
+export function withoutMarks(text) {
+  return text.includes("\ufdd0") ? text.replace(NUMBERS, "") : text;
+}
+
+/**
+ * @param {string} text
+ * @param {number} at
+ * @returns {Found | null}
+ */
+function source(text, at) {
+  NUMBERS.lastIndex = at;
+  const found = NUMBERS.exec(text);
+  if (found?.index !== at) return null;
+  return { node: h("sup", { class: "cite", data: { source: found[1] ?? "" } }, `[${found[1]}]`), end: at + found[0].length };
+}
+
 /**
  * @param {Place} place
  * @param {number} at
@@ -99,6 +125,8 @@ function finder(text) {
 function special(place, at) {
   const { text } = place;
   switch (text[at]) {
+    case "\ufdd0":
+      return source(text, at);
     case "\n":
       return { node: h("br"), end: at + 1 };
     case "\\":
@@ -145,7 +173,7 @@ function code({ text, next }, at) {
     close = next(mark, after);
   }
   if (close === -1) return null;
-  const inner = text.slice(end, close).replaceAll("\n", " ").replace(/^ (.*[^ ].*) $/, "$1");
+  const inner = withoutMarks(text.slice(end, close)).replaceAll("\n", " ").replace(/^ (.*[^ ].*) $/, "$1");
   return { node: h("code", null, visible(inner)), end: close + mark.length };
 }
 
@@ -199,7 +227,7 @@ function link(place, at, image) {
   const close = next(")", middle);
   if (close === -1 || close - middle > ADDRESS) return null;
   const end = text[close + 1] === ")" && text.slice(middle + 2, close).includes("(") ? close + 1 : close;
-  const said = text.slice(middle + 2, end).trim().replace(/\s+["'(][^"']*["')]$/, "").replace(/^<(.*)>$/, "$1");
+  const said = withoutMarks(text.slice(middle + 2, end)).trim().replace(/\s+["'(][^"']*["')]$/, "").replace(/^<(.*)>$/, "$1");
   const label = text.slice(at + 1, middle);
   const url = address(said);
   if (url === null || label.includes("\n\n")) return null;
@@ -216,7 +244,7 @@ function link(place, at, image) {
 function bracketed({ text, next, linked }, at) {
   const close = next(">", at);
   if (linked || close === -1 || close - at > ADDRESS) return null;
-  const said = text.slice(at + 1, close);
+  const said = withoutMarks(text.slice(at + 1, close));
   const url = /^[a-z]+:\S+$/i.test(said) ? address(said) : null;
   return url === null ? null : { node: anchor(url, [words(said)], said), end: close + 1 };
 }
@@ -228,7 +256,7 @@ function bracketed({ text, next, linked }, at) {
  * @returns {Found | null}
  */
 function bare({ text, linked }, at) {
-  const said = (/^[^\s<>"`]+/.exec(text.slice(at, at + ADDRESS))?.[0] ?? "").replace(/[.,;:!?'"*_~)\]]+$/, "");
+  const said = (/^[^\s<>"`\ufdd0]+/.exec(text.slice(at, at + ADDRESS))?.[0] ?? "").replace(/[.,;:!?'"*_~)\]]+$/, "");
   const url = linked ? null : address(said);
   return url === null ? null : { node: anchor(url, [words(said)], said), end: at + said.length };
 }

@@ -7,7 +7,7 @@
 
 import { copy } from "./copy.js";
 import { fill, h } from "./dom.js";
-import { inline } from "./inline.js";
+import { inline, withoutMarks } from "./inline.js";
 import { block, long, prose } from "./text.js";
 import { t } from "./words.js";
 
@@ -118,7 +118,7 @@ function fence(reader) {
   const [, mark = "", language = ""] = FENCE.exec(reader.lines[reader.at] ?? "") ?? [];
   const begin = ++reader.at;
   while (reader.at < reader.lines.length && !closes(reader.lines[reader.at] ?? "", mark)) reader.at++;
-  return code(reader.lines.slice(begin, reader.at++).join("\n"), language);
+  return code(withoutMarks(reader.lines.slice(begin, reader.at++).join("\n")), withoutMarks(language));
 }
 
 /**

@@ -40,6 +40,34 @@
  */
 
 /**
+ * A call that the service of the model ran itself. Nothing of it ran here.
+ * @typedef {object} ShownServiceCall
+ * @property {string} id
+ * @property {string} name
+ * @property {any} [arguments] Secrets masked, long texts cut.
+ * @property {string} [written] The same as JSON, where `arguments` cannot say it exactly.
+ * @property {Clipped | null} [result] Null if the service does not show it.
+ * @property {boolean} [failed]
+ */
+
+/**
+ * One source in the list below a reply.
+ * @typedef {object} Source
+ * @property {number} number
+ * @property {string} [title]
+ * @property {string} [url] As the service wrote it; only if `host` is set may it be made a link.
+ * @property {string} [host] Where the address leads, if it is one of http or https.
+ * @property {string} [quote]
+ */
+
+/**
+ * A number in the text.
+ * @typedef {object} Mark
+ * @property {number} at The character before which it stands.
+ * @property {number} number
+ */
+
+/**
  * A message of a conversation. A call and its result are two, with one `call_id`.
  * @typedef {object} Item
  * @property {number} index
@@ -60,6 +88,10 @@
  * @property {string | null} [reused_from]
  * @property {string[]} [notes] What else there is to say of a result, as that a person changed the arguments.
  * @property {boolean} [side_effects]
+ * @property {Source[]} [sources] Of a reply: what it cites.
+ * @property {Mark[]} [marks] Where the numbers of the sources stand in all of its text.
+ * @property {number} [more_sources] How many sources are not listed.
+ * @property {ShownServiceCall[]} [service_calls] Of a reply: what its service ran.
  */
 
 /**
@@ -131,6 +163,7 @@
  * @property {string[]} [notices]
  * @property {string} [model]
  * @property {number} [begun]
+ * @property {ShownServiceCall[]} [service_calls]
  */
 
 /**
@@ -172,10 +205,10 @@
  * One event of a conversation, as everybody who follows it is told.
  * @typedef {object} Told
  * @property {number} n
- * @property {string} type `text`, `reasoning`, `call`, `notice`, `question`, `answered`, `state`, `items`, `alert`,
+ * @property {string} type `text`, `reasoning`, `call`, `service_call`, `notice`, `question`, `answered`, `state`, `items`, `alert`,
  *   `about`, `gone`.
  * @property {any} [data] text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its
- *   id. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model", "begun"}. items:
+ *   id. service_call: a `ShownServiceCall`. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model", "begun"}. items:
  *   {"from", "items", "total", "calls"}: every message from that index on is replaced, and of what is live only these
  *   calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted).
  */

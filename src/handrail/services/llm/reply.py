@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Any
 
+from handrail.bus.chat.extras import FIELDS
 from handrail.bus.chat.frames import Naming, Speaking, done_data
 from handrail.bus.chat.messages import artefacts_written
 from handrail.bus.request import RouteRequest
@@ -26,6 +29,7 @@ async def one_reply(model: Model, asked: ModelRequest, request: RouteRequest, ne
     watch = ReplyWatch(asked, takes_tools=takes_tools(model))
     text: list[str] = []
     calls: list[dict[str, Any]] = []
+    extras: dict[str, list[dict[str, Any]]] = {}
     end = ReplyFinished(stop="end")
     async with aclosing(model.stream(asked)) as events:
         async for event in events:
@@ -38,13 +42,21 @@ async def one_reply(model: Model, asked: ModelRequest, request: RouteRequest, ne
                             text.append(data["text"])
                         case "tool_call":
                             calls.append(data)
+                        case _ if name in FIELDS:
+                            extras.setdefault(FIELDS[name], []).append(data)
                     await request.send(name, data)
     watch.close()
-    return response("".join(text), calls, end)
+    return response("".join(text), calls, end, extras)
 
 
-def response(text: str, calls: list[dict[str, Any]], end: ReplyFinished) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text, **artefacts_written(end.artefacts)}
+def response(
+    text: str,
+    calls: list[dict[str, Any]],
+    end: ReplyFinished,
+    extras: Mapping[str, list[dict[str, Any]]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """`extras` are citations, media and calls of the service, by their fields."""
+    message = {"role": "assistant", "content": text, **artefacts_written(end.artefacts), **extras}
     output = {"message": message, **({"tool_calls": calls} if calls else {})}
     return {"output": output, "meta": done_data(end)}
 

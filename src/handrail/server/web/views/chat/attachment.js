@@ -61,5 +61,8 @@ async function picture(button, name, type, get) {
   if (!file) return; // It can still be asked for by the button, which says why not.
   const address = URL.createObjectURL(new Blob([fromBase64(file.data)], { type }));
   const forget = () => URL.revokeObjectURL(address);
-  button.prepend(h("img", { src: address, alt: name, class: "thumb", on: { load: forget, error: forget } }));
+  // What cannot be drawn is still there to be saved.
+  const failed = () => (forget(), drawn.remove());
+  const drawn = h("img", { src: address, alt: name, class: "thumb", on: { load: forget, error: failed } });
+  button.prepend(drawn);
 }

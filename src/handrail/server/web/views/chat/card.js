@@ -127,7 +127,11 @@ function since(live, now) {
 
 /** What the call is about, in one line. @param {Sources} from */
 function summary({ call, live }) {
-  const given = call?.arguments ?? live?.arguments;
+  return argumentLine(call?.arguments ?? live?.arguments);
+}
+
+/** Arguments in one line. @param {any} given */
+export function argumentLine(given) {
   if (given === undefined || given === null) return "";
   if (typeof given !== "object") return oneLine(String(given));
   const said = (/** @type {unknown} */ value) => (typeof value === "string" ? value.slice(0, LINE) : JSON.stringify(value));

@@ -7,6 +7,8 @@ import { long, plain, prose, visible } from "../../text.js";
 import { moment, number, t, when } from "../../words.js";
 import { attachment } from "./attachment.js";
 import { failed } from "./list.js";
+import { serviceCards } from "./service-call.js";
+import { sourceList, toSource, withSourceMarks } from "./sources.js";
 import { drawn } from "./streamed.js";
 
 /**
@@ -60,10 +62,12 @@ function replied(item, doings, all) {
   const text = item.text?.text ?? "";
   return h(
     "article",
-    { class: "message said-by-model", "aria-label": t("chat.model") },
+    { class: "message said-by-model", "aria-label": t("chat.model"), on: { click: toSource } },
     h("h2", { class: "unseen" }, t("chat.model")),
+    serviceCards(item.service_calls ?? []),
     text ? (all ?? words(item, doings)) : null,
-    attached(item, doings),
+    attached(item, doings, true),
+    sourceList(item.sources ?? [], item.more_sources ?? 0),
     text
       ? h(
           "div",
@@ -78,11 +82,11 @@ function replied(item, doings, all) {
 
 /** What the model wrote; of something very long its beginning, and all of it when that is wanted.
  * @param {Item} item @param {MessageDoings} doings */
-function words({ index, text }, doings) {
-  const box = h("div", null, drawn(text?.text ?? ""));
+function words({ index, text, marks = [] }, doings) {
+  const box = h("div", null, drawn(withSourceMarks(text?.text ?? "", marks)));
   const all = async () => {
     const whole = await doings.whole(index).catch(failed("chat.failed"));
-    if (whole !== null) box.replaceChildren(drawn(whole));
+    if (whole !== null) box.replaceChildren(drawn(withSourceMarks(whole, marks)));
   };
   const more = h("button", { type: "button", class: "quiet more", on: { click: () => busy(more, all()) } }, t("shell.long.more"));
   if (text?.whole) box.append(more);
@@ -121,11 +125,12 @@ function figures({ model, tokens, cost }) {
   return parts.filter(Boolean).join(" · ");
 }
 
-/** @param {Item} item @param {MessageDoings} doings */
-function attached(item, doings) {
+/** @param {Item} item @param {MessageDoings} doings @param {boolean} [made] Whether the model made them. */
+function attached(item, doings, made = false) {
   /** @param {Part} part @param {number} at */
   const one = (part, at) => h("li", null, attachment(part, () => doings.attachment(item.index, at)));
-  return item.parts?.length ? h("ul", { class: "attachments", "aria-label": t("chat.attached") }, item.parts.map(one)) : null;
+  const label = t(made ? "chat.made" : "chat.attached");
+  return item.parts?.length ? h("ul", { class: made ? "attachments made" : "attachments", "aria-label": label }, item.parts.map(one)) : null;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What is known of an open conversation, and how each thing that is told changes it. Pure: nothing here is shown. */
 
-/** @import { Alert, Item, Live, LiveCall, Question, Snapshot, State, Told } from "../../values.js" */
+/** @import { Alert, Item, Live, LiveCall, Question, ShownServiceCall, Snapshot, State, Told } from "../../values.js" */
 
 /**
  * @typedef {object} Turn What of the turn under way is in no message yet.
@@ -10,6 +10,7 @@
  * @property {string[]} notices
  * @property {string} model
  * @property {number} begun
+ * @property {ShownServiceCall[]} service_calls
  */
 
 /**
@@ -31,7 +32,7 @@
  */
 
 /** @type {Turn} */
-const QUIET = { text: "", reasoning: "", calls: [], notices: [], model: "", begun: 0 };
+const QUIET = { text: "", reasoning: "", calls: [], notices: [], model: "", begun: 0, service_calls: [] };
 
 /** @param {Snapshot} snapshot @returns {Talk} */
 export function opened(snapshot) {
@@ -55,7 +56,7 @@ export function opened(snapshot) {
 
 /** @param {Live | null | undefined} live @returns {Turn} */
 function turn(live) {
-  return { ...QUIET, ...live, calls: [...(live?.calls ?? [])], notices: [...(live?.notices ?? [])] };
+  return { ...QUIET, ...live, calls: [...(live?.calls ?? [])], notices: [...(live?.notices ?? [])], service_calls: [...(live?.service_calls ?? [])] };
 }
 
 /** @type {Record<string, (talk: Talk, data: any) => Partial<Talk>>} */
@@ -64,6 +65,7 @@ const CHANGES = {
   reasoning: (talk, data) => ({ live: { ...talk.live, reasoning: talk.live.reasoning + data.text } }),
   notice: (talk, data) => ({ live: { ...talk.live, notices: [...talk.live.notices, data.text] } }),
   call: (talk, data) => ({ live: { ...talk.live, calls: put(talk.live.calls, data) } }),
+  service_call: (talk, data) => ({ live: { ...talk.live, service_calls: [...talk.live.service_calls, data] } }),
   question: (talk, data) => ({ questions: [...without(talk.questions, data.request), data] }),
   answered: (talk, data) => ({ questions: without(talk.questions, data.request) }),
   state: (talk, { state, model, begun }) => ({
@@ -74,7 +76,7 @@ const CHANGES = {
   items: (talk, data) => ({
     items: [...talk.items.filter((item) => item.index < data.from), ...data.items],
     total: data.total,
-    live: { ...talk.live, text: "", reasoning: "", calls: [...data.calls] },
+    live: { ...talk.live, text: "", reasoning: "", calls: [...data.calls], service_calls: [] },
   }),
   alert: (_talk, data) => ({ alert: data?.id ? data : null }),
   about: (talk, data) => ({

@@ -19,6 +19,9 @@ import { underway } from "./underway.js";
 
 /** @typedef {Doings & MessageDoings & { older: () => Promise<void> }} ThreadDoings */
 
+/** Whether a reply has anything to be shown but its calls. @param {Item} item */
+const says = ({ text, parts, sources, service_calls: made }) => text?.text || parts?.length || sources?.length || made?.length;
+
 const PIECE_MS = 3;
 const TICK_MS = 200;
 
@@ -54,13 +57,13 @@ export function thread(doings) {
   /** A row for the message, or none: a result is shown in the card of its call, and who only calls says nothing. @param {Item} item */
   function row(item) {
     if (item.kind === "result") return void cardOf(item.call_id ?? "").set({ result: item });
-    if (item.kind === "assistant" && !item.text?.text && !item.parts?.length) return;
+    if (item.kind === "assistant" && !says(item)) return;
     let shown;
     if (item.kind === "call") {
       const one = cardOf(item.call_id ?? "");
       one.set({ call: item });
       shown = one.node;
-    } else shown = message(item, doings, item.kind === "assistant" && item.text ? live.become(item.text) : null);
+    } else shown = message(item, doings, item.kind === "assistant" && item.text && !item.marks?.length ? live.become(item.text) : null);
     const made = h("li", { class: `said-row ${item.kind}`, data: { index: item.index } }, shown);
     rows.set(item.index, made);
     return made;

@@ -6,6 +6,7 @@
 import { h, replace } from "../../dom.js";
 import { block, visible } from "../../text.js";
 import { t } from "../../words.js";
+import { serviceCards } from "./service-call.js";
 import { streamed } from "./streamed.js";
 
 const TAIL = 20_000;
@@ -15,12 +16,14 @@ export function underway() {
   const reasoning = h("details", { class: "reasoning", hidden: true }, h("summary", null, t("chat.reasoning")), thoughts);
   let words = streamed();
   const calls = h("div", { class: "live-calls" });
+  const services = h("div", { class: "live-service-calls" });
   const notices = h("div", { class: "notices" });
   const doing = h("span");
   const going = h("p", { class: "going", hidden: true }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), doing);
-  const node = h("div", { class: "underway" }, reasoning, words.node, calls, notices, going);
+  const node = h("div", { class: "underway" }, reasoning, services, words.node, calls, notices, going);
   let thought = "";
   let noticed = 0;
+  let served = 0;
 
   return {
     node,
@@ -45,6 +48,8 @@ export function underway() {
       thought = live.reasoning;
       if (noticed !== live.notices.length) replace(notices, live.notices.map((text) => h("p", { class: "turn-notice" }, visible(text))));
       noticed = live.notices.length;
+      if (served !== live.service_calls.length) replace(services, serviceCards(live.service_calls));
+      served = live.service_calls.length;
       const silent = state === "working" && !live.text && !live.calls.length;
       going.hidden = !silent;
       if (silent) doing.textContent = live.model ? t("chat.going", { model: visible(live.model) }) : t("chat.going.anyone");

@@ -1,0 +1,185 @@
+"""The citations of a reply as footnotes: a numbered list of sources, and the places in the text where numbers stand.
+
+A number stands at the end of the words that its source supports. It is moved where it would break Markdown: out of code
+and links, in front of the last bar of a table row, and from a line that is only marks to the line before it. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from handrail.core.messages import Citation
+
+MOST_SOURCES = 100
+"""Sources that are listed for one reply."""
+MOST_MARKS = 1_000
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ONLY_MARKS = re.compile(r"[\s|:*_=+>#-]*")
+"""A rule, the line below the head of a table, an empty item."""
+_PREFIX = re.compile(r"[ \t]*(?:(?:[-*+>]|#{1,6}|\d{1,9}[.)])[ \t]+|>)*")
+_UNBROKEN = re.compile(
+    r"`+[^`]*`+"
+    r"|<https?://[^\s<>]*>"
+    r"|!?\[[^\]]{0,400}\]\([^)]{0,2000}\)"
+    r"|https?://[^\s<>\"`]+"
+)
+"""Inside of these no number can stand: code, links, addresses."""
+
+
+class Source(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One source in the list below a reply."""
+
+    number: int
+    title: str = ""
+    url: str = ""
+    """As the service wrote it; only if `host` is set may it be made a link."""
+    host: str = ""
+    """Where the address leads, if it is one of http or https."""
+    quote: str = ""
+
+
+class Mark(Struct, frozen=True):
+    """A number in the text."""
+
+    at: int
+    """The character before which it stands."""
+    number: int
+
+
+class Footnotes(Struct, frozen=True):
+    sources: tuple[Source, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    """In the order of their places."""
+    left_out: int = 0
+    """Sources beyond the most that are listed."""
+
+
+class SourceList:
+    """Numbers sources as they are named; the same one has the same number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._sources: list[Source] = []
+
+    def add(self, citation: Citation) -> int | None:
+        """The number of the source that a citation names; None if there are too many."""
+        key = (citation.url, "") if citation.url else (citation.title, citation.quote)
+        if key not in self._numbers:
+            number = self._numbers[key] = len(self._numbers) + 1
+            if number <= MOST_SOURCES:
+                host = host_of(citation.url)
+                quote, title, url = citation.quote, citation.title, citation.url
+                self._sources.append(Source(number=number, title=title, url=url, host=host, quote=quote))
+        number = self._numbers[key]
+        return number if number <= MOST_SOURCES else None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(self._sources)
+
+    @property
+    def left_out(self) -> int:
+        return len(self._numbers) - len(self._sources)
+
+
+def footnotes(text: str, citations: Sequence[Citation]) -> Footnotes:
+    """What a reader of this text is shown of its citations. Numbers follow the order in which the sources came."""
+    if not citations:
+        return Footnotes()
+    listed = SourceList()
+    ends: set[tuple[int, int]] = set()
+    for citation in citations:
+        number = listed.add(citation)
+        if number is not None and citation.end is not None and len(ends) < MOST_MARKS:
+            ends.add((citation.end, number))
+    places = _Places(text)
+    marks = {(at, number) for end, number in ends if (at := places.near(end)) is not None}
+    return Footnotes(listed.sources, tuple(Mark(at, number) for at, number in sorted(marks)), listed.left_out)
+
+
+def with_marks(text: str, marks: Iterable[Mark], written: Callable[[int], str]) -> str:
+    """The text with its numbers, each written by this function."""
+    pieces: list[str] = []
+    before = 0
+    for mark in marks:
+        pieces += [text[before : mark.at], written(mark.number)]
+        before = mark.at
+    return "".join((*pieces, text[before:]))
+
+
+def host_of(url: str) -> str:
+    """The host of an address of http or https, in ASCII; "" for anything else, which must not become a link."""
+    try:
+        parts = urlsplit(url.strip())
+        host = parts.hostname if parts.scheme in ("http", "https") else None
+        return "" if host is None or not _is_plain(url.strip()) else host.encode("idna").decode()
+    except ValueError:  # also what is no name of a host
+        return ""
+
+
+def _is_plain(url: str) -> bool:
+    """Whether no letter of an address is a space or a control character: browsers pass over some of them."""
+    return not any(letter.isspace() or not letter.isprintable() for letter in url)
+
+
+class _Places:
+    """The places of a text where a number may stand."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: list[int] = []
+        self._usable: list[int] = []
+        """For each line, the last line up to it that can carry a number; -1 is none."""
+        fence = ""
+        start = 0
+        for number, line in enumerate(text.split("\n")):
+            opened = _FENCE.match(line)
+            if fence:
+                inside = True
+                if opened and opened[1].startswith(fence) and not line[opened.end() :].strip():
+                    fence = ""
+            else:
+                inside = opened is not None
+                fence = opened[1] if opened else ""
+            carries = not inside and not _ONLY_MARKS.fullmatch(line)
+            self._starts.append(start)
+            self._usable.append(number if carries else self._usable[-1] if number else -1)
+            start += len(line) + 1
+
+    def near(self, end: int) -> int | None:
+        """The place for a number that belongs at this one; None if the text has none."""
+        end = min(max(end, 0), len(self._text))
+        line = bisect_right(self._starts, end) - 1
+        first, last = self._line(line)
+        if self._usable[line] != line or end <= first:
+            usable = self._usable[line - 1 if self._usable[line] == line else line] if line else self._usable[0]
+            if usable < 0 or usable == line:
+                return None
+            line, end = usable, len(self._text)
+            first, last = self._line(line)
+        return self._outside(self._starts[line], min(end, last), last)
+
+    def _line(self, number: int) -> tuple[int, int]:
+        """Where the words of a line begin and end."""
+        start = self._starts[number]
+        stop = self._starts[number + 1] - 1 if number + 1 < len(self._starts) else len(self._text)
+        line = self._text[start:stop]
+        prefix = _PREFIX.match(line)
+        return start + (prefix.end() if prefix else 0), start + len(line.rstrip())
+
+    def _outside(self, start: int, at: int, last: int) -> int:
+        line = self._text[start:last]
+        for found in _UNBROKEN.finditer(line):
+            if start + found.start() < at < start + found.end():
+                at = start + found.end()
+        if at == last and len(line) > 1 and line.lstrip().startswith("|") and line.endswith("|"):
+            return start + len(line[:-1].rstrip())
+        while at > start and self._text[at - 1].isspace():
+            at -= 1
+        return at
