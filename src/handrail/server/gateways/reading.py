@@ -6,7 +6,7 @@ import base64
 import binascii
 import mimetypes
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -79,11 +79,6 @@ def extension_of(body: Mapping[str, Any], headers: Mapping[str, str]) -> Extensi
     if not isinstance(field, dict | None):
         bad("handrail", "expected an object")
     return converted({**said, **(field or {})}, Extension, "handrail")
-
-
-def ignored_fields(body: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
-    """Those of these fields that a client set and that have no effect here."""
-    return tuple(name for name in names if body.get(name) not in (None, False, {}, []))
 
 
 def check_tools(tools: tuple[ToolOffer, ...], choice: ToolChoice, param: str) -> None:

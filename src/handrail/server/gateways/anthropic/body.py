@@ -1,4 +1,4 @@
-"""What is read of a Messages body. Other fields are passed over."""
+"""What is read of a Messages body. `fields.py` says what becomes of the other fields."""
 
 from __future__ import annotations
 

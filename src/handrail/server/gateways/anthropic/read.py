@@ -1,9 +1,9 @@
-"""A Messages body as what is asked. Fields that it does not know are passed over; wrong ones are refused."""
+"""A Messages body as what is asked. Fields that cannot be honoured are refused by their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 from handrail.core.calls import Attachment, ToolCall, ToolResult
 from handrail.core.messages import (
@@ -35,7 +35,9 @@ from handrail.server.gateways.anthropic.body import (
     User,
     UserBlock,
 )
+from handrail.server.gateways.anthropic.fields import COUNT, MESSAGES, OUTPUT_CONFIG
 from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.fields import FieldTable, check_fields
 from handrail.server.gateways.reading import (
     bad,
     bytes_of,
@@ -43,12 +45,10 @@ from handrail.server.gateways.reading import (
     check_tools,
     converted,
     extension_of,
-    ignored_fields,
     media_at,
     read_object,
 )
 
-_IGNORED = ("thinking", "top_k", "container", "context_management", "mcp_servers")
 _NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
 """The official client goes on without threads when it reads this."""
 _CHOICES: dict[str, Literal["auto", "none", "required"]] = {"auto": "auto", "any": "required", "none": "none"}
@@ -59,8 +59,22 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
     Raises:
         BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
     """
-    given = read_object(data, most)
-    body = converted(given, Body)
+    return _asked(read_object(data, most), headers, MESSAGES)
+
+
+def read_to_count(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
+    """As `read`, of a request whose tokens are to be counted: it says nothing of its answer.
+
+    Raises:
+        BusError: The request could not be answered as it stands (`bad_request`), with the place that is wrong.
+    """
+    return _asked(read_object(data, most), headers, COUNT, max_tokens=1)
+
+
+def _asked(given: dict[str, Any], headers: Mapping[str, str], table: FieldTable, **assumed: Any) -> Asked:
+    hints = check_fields(given, table)
+    body = converted({**given, **assumed}, Body)
+    hints += check_fields(given.get("output_config") or {}, OUTPUT_CONFIG, "output_config.")
     if body.thread is not None:
         bad("thread", "no conversation is held here; send all of its messages", api_details=_NO_THREADS)
     messages = tuple(_Reader().read(body))
@@ -77,7 +91,7 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         stream=bool(body.stream),
         usage=True,
         ours=extension_of(given, headers),
-        ignored=tuple(name for name in ignored_fields(given, _IGNORED) if given[name] != {"type": "disabled"}),
+        ignored=hints,
     )
 
 

@@ -1,4 +1,4 @@
-"""A Chat Completions body as what is asked. Fields that it does not know are passed over; wrong ones are refused."""
+"""A Chat Completions body as what is asked. Fields that cannot be honoured are refused by their names."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from handrail.core.messages import (
 )
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
 from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.fields import check_fields
 from handrail.server.gateways.openai.body import (
     Address,
     Allowed,
@@ -46,6 +47,7 @@ from handrail.server.gateways.openai.body import (
     TextPart,
     User,
 )
+from handrail.server.gateways.openai.fields import CHAT, STREAM_OPTIONS
 from handrail.server.gateways.reading import (
     bad,
     bytes_of,
@@ -53,20 +55,10 @@ from handrail.server.gateways.reading import (
     check_tools,
     converted,
     extension_of,
-    ignored_fields,
     media_at,
     read_object,
 )
 
-_IGNORED = (
-    "frequency_penalty",
-    "logit_bias",
-    "prediction",
-    "presence_penalty",
-    "reasoning_effort",
-    "verbosity",
-    "web_search_options",
-)
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -76,8 +68,9 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
     """
     given = read_object(data, most)
+    hints = check_fields(given, CHAT)
     body = converted(given, Body)
-    _refuse(body)
+    check_fields(given.get("stream_options") or {}, STREAM_OPTIONS, "stream_options.")
     messages = tuple(_Reader().read(body.messages))
     check_answered(messages)
     choice, only = _choice(body)
@@ -93,20 +86,8 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         stream=bool(body.stream),
         usage=bool(body.stream_options and body.stream_options.include_usage),
         ours=extension_of(given, headers),
-        ignored=ignored_fields(given, _IGNORED),
+        ignored=hints,
     )
-
-
-def _refuse(body: Body) -> None:
-    """What would change the form of the answer, and cannot be had."""
-    if body.n not in (None, 1):
-        bad("n", "one answer to a request is given here; leave it out, or ask again")
-    if body.logprobs:
-        bad("logprobs", "they are not given here; leave it out")
-    if body.functions is not None or body.function_call is not None:
-        bad("functions", "write them as tools, and the choice as tool_choice")
-    if any(kind != "text" for kind in body.modalities or ()):
-        bad("modalities", "answers are text")
 
 
 def _settings(body: Body) -> ModelRequest:

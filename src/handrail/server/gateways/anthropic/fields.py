@@ -1,0 +1,58 @@
+"""Every field that Anthropic's client sends to Messages and to its count of tokens, and what becomes of it."""
+
+from __future__ import annotations
+
+from handrail.server.gateways.fields import EXTENSION, HONOURED, FieldTable, hint, ignored, refused
+
+_BOOKKEEPING = "bookkeeping of Anthropic's"
+_CACHING = "caching is decided by the model's service"
+
+_BOTH: FieldTable = {
+    **EXTENSION,
+    "cache_control": ignored(_CACHING),
+    "context_management": hint("the conversation is taken as it is sent"),
+    "mcp_servers": HONOURED,
+    "messages": HONOURED,
+    "model": HONOURED,
+    "output_config": HONOURED,
+    "speed": ignored("price and speed of Anthropic's service"),
+    "system": HONOURED,
+    "thinking": hint("the node's configuration decides how much a model thinks", {"type": "disabled"}),
+    "tool_choice": HONOURED,
+    "tools": HONOURED,
+}
+
+HEADERS: FieldTable = {
+    "betas": ignored("a field of a beta is honoured or refused by its own name"),
+    "user_profile_id": ignored(_BOOKKEEPING),
+    "workspace_id": ignored(_BOOKKEEPING),
+}
+"""What the official client takes as fields and sends as headers."""
+
+MESSAGES: FieldTable = {
+    **_BOTH,
+    "compaction": refused("the node does not summarise conversations; send a message that asks for a summary"),
+    "container": refused("there are no containers of Anthropic's here; the node's own tools may run code"),
+    "diagnostics": ignored("it explains Anthropic's cache"),
+    "fallback_credit_token": ignored(_BOOKKEEPING),
+    "fallbacks": refused("the node's configuration says which model takes the place of another; leave it out"),
+    "inference_geo": refused("where a model runs is up to the node's configuration; leave it out"),
+    "max_tokens": HONOURED,
+    "metadata": ignored(_BOOKKEEPING),
+    "service_tier": ignored("price and speed of Anthropic's service"),
+    "stop_sequences": HONOURED,
+    "stream": HONOURED,
+    "temperature": HONOURED,
+    "thread": HONOURED,
+    "top_k": refused("is not passed on to the models of this node; leave it out"),
+    "top_p": HONOURED,
+}
+"""`thread` is refused where it is read: the official client looks for details in that error, and goes on without."""
+
+OUTPUT_CONFIG: FieldTable = {
+    "effort": hint("the node's configuration decides how much a model thinks"),
+    "format": HONOURED,
+    "task_budget": refused("use max_tokens; the node has limits of its own for a run"),
+}
+
+COUNT: FieldTable = {**_BOTH, "compaction": ignored("the service ignores it here too")}
