@@ -21,6 +21,7 @@ from handrail.core.errors import BusError, UsageError
 from handrail.core.redact import Secret
 from handrail.core.trace import traceparent
 from handrail.server.gateways.asked import Asked, Ended
+from handrail.server.gateways.elsewhere import NotServed, wire_of
 from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.gateway import Gateway, GatewayModel
 from handrail.server.gateways.listing import listed
@@ -34,7 +35,7 @@ from handrail.server.gateways.talk import Talk
 from handrail.server.gateways.told import ClientGone, EventStream, unless_gone
 from handrail.server.gateways.waiting import Taken, taken_up
 from handrail.server.gateways.wire import Wire
-from handrail.server.gateways.wires import ANTHROPIC, OPENAI, WIRES
+from handrail.server.gateways.wires import WIRES
 from handrail.server.negotiate import JSON, require_json
 
 P = ParamSpec("P")
@@ -48,11 +49,12 @@ _SHORT = 256 * 1024
 
 def routes(gateway: Gateway) -> list[Route]:
     desk = _Desk(gateway)
-    return [
+    served = [
         *(Route(wire.path, desk.door(wire), methods=["POST"], name=wire.name) for wire in WIRES),
         Route("/v1/models", desk.models, methods=["GET"]),
         Route("/v1/models/{name:path}", desk.models, methods=["GET"]),
     ]
+    return [*served, Route("/v1/{path:path}", NotServed(served, gateway.new_id), name="not served")]
 
 
 class _Desk:
@@ -243,7 +245,7 @@ class _Desk:
 
     async def models(self, request: Request) -> Response:
         gateway = self._gateway
-        wire = ANTHROPIC if "anthropic-version" in request.headers else OPENAI
+        wire = wire_of(request.headers)
         id = gateway.new_id("request")
         try:
             with _about_the_key():
