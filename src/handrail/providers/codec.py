@@ -93,6 +93,22 @@ class Codec(Protocol):
 
 
 @runtime_checkable
+class CountingCodec(Protocol):
+    """What a codec may be beside a `Codec`: one whose service counts the tokens of a request."""
+
+    def encode_count(self, request: ModelRequest, model: str) -> WireRequest:
+        """The question; its answer is one JSON document."""
+        ...
+
+    def read_count(self, data: Mapping[str, Any]) -> int:
+        """
+        Raises:
+            ProtocolError: It is no count.
+        """
+        ...
+
+
+@runtime_checkable
 class SearchingCodec(Protocol):
     """What a codec may be beside a `Codec`: one whose wire has deferred tools."""
 
