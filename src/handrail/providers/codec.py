@@ -93,6 +93,15 @@ class Codec(Protocol):
 
 
 @runtime_checkable
+class CompletingCodec(Protocol):
+    """What a codec may be beside a `Codec`: one whose service also continues a text that is no conversation."""
+
+    def text_codec(self, model: str) -> Codec | None:
+        """The wire for that; None where the service cannot do it with this model."""
+        ...
+
+
+@runtime_checkable
 class CountingCodec(Protocol):
     """What a codec may be beside a `Codec`: one whose service counts the tokens of a request."""
 

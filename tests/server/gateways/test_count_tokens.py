@@ -51,25 +51,27 @@ async def test_a_count_has_everything_that_the_model_would_read() -> None:
 
 async def test_a_service_that_counts_is_asked_and_its_count_is_given() -> None:
     """The service is a gateway too: what it counts is what the official API would be sent."""
-    async with scene(ScriptedModel(), tools=[]) as service:
-        async with create_llm("anthropic", model="m", base_url=service.url, key=KEY) as llm:
-            for model in (llm.model, FailoverModel([llm.model]), WithSettings(llm.model, {"max_tokens": 7})):
-                async with scene(model, tools=[add]) as there:
-                    given = {"model": "m", "messages": HELLO, "system": "Be brief.", "tools": [WEATHER]}
-                    told = await there.anthropic().messages.count_tokens(**given)
-                    other = await there.anthropic().messages.count_tokens(model="m", messages=HELLO)
-                assert told.model_extra == {} and told.input_tokens > other.input_tokens > 1
+    given: Any = {"model": "m", "messages": HELLO, "system": "Be brief.", "tools": [WEATHER]}
+    async with (
+        scene(ScriptedModel(), tools=[]) as service,
+        create_llm("anthropic", model="m", base_url=service.url, key=KEY) as llm,
+    ):
+        for model in (llm.model, FailoverModel([llm.model]), WithSettings(llm.model, {"max_tokens": 7})):
+            async with scene(model, tools=[add]) as there:
+                told = await there.anthropic().messages.count_tokens(**given)
+                other = await there.anthropic().messages.count_tokens(model="m", messages=HELLO)
+            assert told.model_extra == {} and told.input_tokens > other.input_tokens > 1
 
 
 async def test_a_service_that_speaks_the_api_and_does_not_count_is_not_asked_in_vain() -> None:
     async with scene(ScriptedModel(), tools=[]) as service:
-        async with create_llm("anthropic", model="m", base_url=f"{service.url}/v1/other", key=KEY) as llm:
-            async with scene(llm.model, tools=[]) as there:
-                told = await there.anthropic().messages.count_tokens(model="m", messages=HELLO)
-        async with create_llm("anthropic", model="other", base_url=service.url, key="bad") as llm:
-            async with scene(llm.model, tools=[]) as there:
-                with pytest.raises(anthropic.InternalServerError):
-                    await there.anthropic().messages.count_tokens(model="m", messages=HELLO)
+        uncounted = create_llm("anthropic", model="m", base_url=f"{service.url}/v1/other", key=KEY)
+        async with uncounted as llm, scene(llm.model, tools=[]) as there:
+            told = await there.anthropic().messages.count_tokens(model="m", messages=HELLO)
+        locked = create_llm("anthropic", model="m", base_url=service.url, key="bad")
+        async with locked as llm, scene(llm.model, tools=[]) as there:
+            with pytest.raises(anthropic.InternalServerError):
+                await there.anthropic().messages.count_tokens(model="m", messages=HELLO)
 
     assert "estimate" in (told.model_extra or {})["handrail"]["notices"][0]
 

@@ -12,21 +12,26 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from anthropic.types import message_create_params
+from anthropic.types import message_count_tokens_params, message_create_params
 from anthropic.types.beta import beta_output_config_param
+from anthropic.types.beta import message_count_tokens_params as beta_count_tokens_params
 from anthropic.types.beta import message_create_params as beta_message_create_params
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
+from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import chat_completion_stream_options_param
 from openai.types.chat import completion_create_params as chat_params
 
 from handrail.core.errors import BusError
 from handrail.core.events import ModelEvent
 from handrail.core.model import ModelRequest
+from handrail.core.ports import Model
 from handrail.server.gateways.anthropic.fields import COUNT, HEADERS, MESSAGES, OUTPUT_CONFIG
 from handrail.server.gateways.fields import EXTENSION, FieldTable, check_fields
+from handrail.server.gateways.gateway import GatewayEmbedder
 from handrail.server.gateways.openai.fields import CHAT, COMPLETIONS, EMBEDDINGS, STREAM_OPTIONS
+from handrail.testing.embedding import WordEmbedder
 from handrail.testing.model import text
 from tests.server.gateways.scene import Served, finished, scene
 
@@ -62,7 +67,28 @@ MESSAGES_API = Api(
     {"model": "m", "max_tokens": 9, "messages": HELLO},
     frozenset({"temperature", "top_k", "top_p"}),
 )
-APIS = [CHAT_API, MESSAGES_API]
+COMPLETIONS_API = Api(
+    "/v1/completions",
+    (
+        completion_create_params.CompletionCreateParamsNonStreaming,
+        completion_create_params.CompletionCreateParamsStreaming,
+    ),
+    COMPLETIONS,
+    {"model": "m", "prompt": "Once"},
+)
+EMBEDDINGS_API = Api(
+    "/v1/embeddings",
+    (embedding_create_params.EmbeddingCreateParams,),
+    EMBEDDINGS,
+    {"model": "words", "input": "Hello"},
+)
+COUNT_API = Api(
+    "/v1/messages/count_tokens",
+    (message_count_tokens_params.MessageCountTokensParams, beta_count_tokens_params.MessageCountTokensParams),
+    COUNT,
+    {"model": "m", "messages": HELLO},
+)
+APIS = [CHAT_API, MESSAGES_API, COMPLETIONS_API, EMBEDDINGS_API, COUNT_API]
 by_path = pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 
 NESTED = {
@@ -96,10 +122,16 @@ class Answering:
 
     name = "m"
 
+    @property
+    def text_model(self) -> Model:
+        return self
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         yield text("Hello.")
         yield finished()
 
+
+WORDS = GatewayEmbedder("words", WordEmbedder)
 
 SAMPLES: Mapping[str, Any] = {
     "audio": {"voice": "alloy", "format": "wav"},
@@ -164,7 +196,7 @@ REFUSED = (openai.BadRequestError, anthropic.BadRequestError)
 
 @by_path
 async def test_a_field_that_cannot_be_honoured_is_refused_by_its_name_in_the_form_of_the_client(api: Api) -> None:
-    async with scene(Answering()) as there:
+    async with scene(Answering(), embedder=WORDS) as there:
         for name in [name for name, rule in api.table.items() if rule.treatment == "refused"]:
             with pytest.raises(REFUSED) as error:
                 await asked(there, api, **{name: SAMPLES[name]})
@@ -178,24 +210,25 @@ async def test_a_field_that_cannot_be_honoured_is_refused_by_its_name_in_the_for
 async def test_a_field_that_asks_for_nothing_is_not_refused(api: Api) -> None:
     neutral = {name: value for name, rule in api.table.items() for value in rule.neutral}
     absent = {name: None for name in api.table if name not in api.body}
-    async with scene(Answering()) as there:
+    async with scene(Answering(), embedder=WORDS) as there:
         for fields in (neutral, absent, {"no_such_field": None}):
-            assert "notices" not in str(await asked(there, api, **fields))
+            assert "no effect" not in str(await asked(there, api, **fields))
 
 
 @by_path
 async def test_a_hint_has_no_effect_and_a_notice_says_so_and_what_is_ignored_needs_none(api: Api) -> None:
     hints = [name for name, rule in api.table.items() if rule.treatment == "hint"]
     ignored = [name for name, rule in api.table.items() if rule.treatment == "ignored"]
-    async with scene(Answering()) as there:
+    async with scene(Answering(), embedder=WORDS) as there:
         answer = await asked(there, api, **{name: SAMPLES[name] for name in (*hints, *ignored)})
 
     told = answer.get("handrail", {}).get("notices", [])
+    told = [notice for notice in told if "estimate" not in notice]
     assert sorted(told) == sorted(f"{name} has no effect here" for name in hints)
 
 
 async def test_a_field_inside_of_another_is_refused_by_its_place() -> None:
-    async with scene(Answering()) as there:
+    async with scene(Answering(), embedder=WORDS) as there:
         with pytest.raises(openai.BadRequestError, match=r"stream_options\.include_obfuscation: "):
             await asked(there, CHAT_API, stream=True, stream_options={"include_obfuscation": True})
         with pytest.raises(anthropic.BadRequestError, match=r"output_config\.task_budget: "):

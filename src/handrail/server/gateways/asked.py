@@ -24,6 +24,13 @@ class Extension(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Say in comments of the stream which of the node's tools are at work."""
 
 
+class Continuation(Struct, frozen=True, kw_only=True):
+    """How the text of a request is to be continued, where it is no conversation."""
+
+    echo: bool = False
+    """Whether the answer begins with the text itself."""
+
+
 class Asked(Struct, frozen=True, kw_only=True):
     """One request."""
 
@@ -40,6 +47,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     usage: bool = False
     """Whether the stream is to say how many tokens it took."""
     ours: Extension = Extension()
+    continues: Continuation | None = None
+    """Set where the one message is a text for the model to continue."""
     ignored: tuple[str, ...] = ()
     """Fields that have no effect here."""
 

@@ -33,7 +33,7 @@ from handrail.server.gateways.memory import Memory
 from handrail.server.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS
 from handrail.server.gateways.openai.embeddings import Embeddings
 from handrail.server.gateways.pipe import Pipe, Tape
-from handrail.server.gateways.plan import Plan, covers_calls, runner_for, with_tools
+from handrail.server.gateways.plan import Plan, covers_calls, model_for, runner_for, with_tools
 from handrail.server.gateways.repeats import Answer, Kept, Repeats, cut_off, other_request
 from handrail.server.gateways.responses import headers_of, refusal, to_keep, whole
 from handrail.server.gateways.sent import Sent
@@ -89,7 +89,7 @@ class _Desk:
         with self._one_more():
             body = await read_body(request, bounds.body)
             asked = await soon(len(body), wire.read, body, request.headers, bounds.body)
-            model = self._model(asked.model)
+            model = model_for(asked, self._model(asked.model))
             admitted = await self._admitted(caller, token, model.name)
             sent = await soon(len(body), Sent.of, wire.name, admitted.principal, request.headers, body)
             caller = with_tools(admitted, self._gateway.executor)

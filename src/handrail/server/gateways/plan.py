@@ -10,6 +10,7 @@ from handrail.bus.request import Caller
 from handrail.core.context import Context
 from handrail.core.messages import Conversation, InvocationMessage
 from handrail.core.model import ModelRequest, NamedTool
+from handrail.core.ports import text_model_of
 from handrail.execute.executor import Executor
 from handrail.faces.capability import capability_name
 from handrail.run.runner import ALWAYS_VALID, Runner
@@ -55,6 +56,20 @@ def runner_for(gateway: Gateway, asked: Asked, model: GatewayModel, caller: Call
     )
     _check_names(asked, runner.may_call)
     return runner
+
+
+def model_for(asked: Asked, model: GatewayModel) -> GatewayModel:
+    """The model in the form that the request takes.
+
+    Raises:
+        BusError: A text is to be continued, and the model takes conversations only.
+    """
+    if asked.continues is None:
+        return model
+    found = text_model_of(model.model)
+    if found is None:
+        bad("model", f"{model.name!r} takes conversations and continues no text; use /v1/chat/completions")
+    return replace(model, model=found, defaults=replace(model.defaults, extra={}))
 
 
 def with_tools(caller: Caller, executor: Executor) -> Caller:
