@@ -165,9 +165,22 @@ class NetworkNode:
             identify=self.admission.identify,
             limits=self.config.limits,
             offering=self.config.offering,
+            mcp_servers=self._mcp_servers,
             embedder=GatewayEmbedder(WORDLLAMA, _embedder),
             life=server.life,
         )
+
+    def _mcp_servers(self) -> dict[str, dict[str, str]]:
+        """The MCP servers in use that have an address, each with the names of its tools there and here."""
+        from handrail.mcp.values import Http
+
+        found: dict[str, dict[str, str]] = {}
+        for server in self.app.servers.values():
+            if isinstance(server.ensemble.endpoint, Http):
+                tools = {name: server.ensemble.offered(name) for name in server.ensemble.remote}
+                names = {name: tool.scoped_name for name, tool in tools.items() if tool is not None}
+                found.setdefault(server.ensemble.endpoint.url, {}).update(names)
+        return found
 
 
 @asynccontextmanager

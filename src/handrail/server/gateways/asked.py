@@ -31,6 +31,17 @@ class Continuation(Struct, frozen=True, kw_only=True):
     """Whether the answer begins with the text itself."""
 
 
+class NamedServer(Struct, frozen=True, kw_only=True):
+    """An MCP server as a client names it, and those of its tools that the client wants."""
+
+    place: str
+    """Of its address in the request."""
+    url: str
+    allowed: frozenset[str] | None = None
+    """By their names at the server; None is all of them."""
+    left_out: frozenset[str] = frozenset()
+
+
 class Asked(Struct, frozen=True, kw_only=True):
     """One request."""
 
@@ -47,6 +58,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     usage: bool = False
     """Whether the stream is to say how many tokens it took."""
     ours: Extension = Extension()
+    mcp_servers: tuple[NamedServer, ...] = ()
+    """Those that the client names; only the node's own are used."""
     continues: Continuation | None = None
     """Set where the one message is a text for the model to continue."""
     ignored: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from handrail.core.redact import Secret
 from handrail.execute.executor import Executor
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
+from handrail.server.gateways.mcp_servers import McpServers
 from handrail.server.life import Life
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class Gateway:
     limits: Limits = field(default_factory=Limits)
     """Of one answer."""
     offering: Offering = field(default_factory=Offering)
+    mcp_servers: McpServers = dict
+    """The MCP servers that requests may name, because the node uses them already."""
     embedder: GatewayEmbedder | None = None
     """What answers `/v1/embeddings`."""
     bounds: GatewayLimits = field(default_factory=GatewayLimits)

@@ -87,9 +87,22 @@ class Output(Struct):
     format: Format | None = None
 
 
+class ToolConfiguration(Struct):
+    allowed_tools: list[str] | None = None
+    enabled: bool | None = None
+
+
+class McpServer(Struct):
+    name: str
+    url: str
+    type: Literal["url"] = "url"
+    tool_configuration: ToolConfiguration | None = None
+
+
 class Body(Struct):
     max_tokens: Annotated[int, Meta(ge=1)]
     messages: Annotated[list[User | Assistant], Meta(min_length=1)]
+    mcp_servers: list[McpServer] | None = None
     model: str | None = None
     system: str | list[TextBlock] | None = None
     tools: list[Declared] | None = None

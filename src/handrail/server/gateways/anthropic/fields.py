@@ -55,4 +55,18 @@ OUTPUT_CONFIG: FieldTable = {
     "task_budget": refused("use max_tokens; the node has limits of its own for a run"),
 }
 
+TOOL: FieldTable = {
+    "allowed_callers": refused("calls come from the model itself here; leave it out", ["direct"]),
+    "cache_control": ignored(_CACHING),
+    "defer_loading": hint("the node decides which tools a model is shown at once", False),
+    "description": HONOURED,
+    "eager_input_streaming": ignored("a call is sent when it is complete"),
+    "input_examples": hint("write them into the description", []),
+    "input_schema": HONOURED,
+    "name": HONOURED,
+    "strict": ignored("calls are held to the schema as far as the model's service can"),
+    "type": HONOURED,
+}
+"""Of one of the client's tools."""
+
 COUNT: FieldTable = {**_BOTH, "compaction": ignored("the service ignores it here too")}

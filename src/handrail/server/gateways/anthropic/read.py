@@ -35,7 +35,8 @@ from handrail.server.gateways.anthropic.body import (
     User,
     UserBlock,
 )
-from handrail.server.gateways.anthropic.fields import COUNT, MESSAGES, OUTPUT_CONFIG
+from handrail.server.gateways.anthropic.fields import COUNT, MESSAGES, OUTPUT_CONFIG, TOOL
+from handrail.server.gateways.anthropic.mcp_toolset import is_toolset, named_servers
 from handrail.server.gateways.asked import Asked
 from handrail.server.gateways.fields import FieldTable, check_fields
 from handrail.server.gateways.reading import (
@@ -51,6 +52,7 @@ from handrail.server.gateways.reading import (
 
 _NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
 """The official client goes on without threads when it reads this."""
+_TOOLSET = {"name": "mcp_toolset", "input_schema": {}}
 _CHOICES: dict[str, Literal["auto", "none", "required"]] = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -73,14 +75,23 @@ def read_to_count(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
 
 def _asked(given: dict[str, Any], headers: Mapping[str, str], table: FieldTable, **assumed: Any) -> Asked:
     hints = check_fields(given, table)
-    body = converted({**given, **assumed}, Body)
+    body = converted({**given, **assumed, "tools": _declared(given.get("tools"))}, Body)
+    servers, more = named_servers(body.mcp_servers or [], given)
+    hints += more
+    for at, tool in enumerate(given.get("tools") or ()):
+        if not is_toolset(tool):
+            hints += check_fields(tool, TOOL, f"tools[{at}].")
     hints += check_fields(given.get("output_config") or {}, OUTPUT_CONFIG, "output_config.")
     if body.thread is not None:
         bad("thread", "no conversation is held here; send all of its messages", api_details=_NO_THREADS)
     messages = tuple(_Reader().read(body))
     check_answered(messages)
     choice = _choice(body.tool_choice)
-    tools = tuple(ToolOffer(tool.name, tool.description or "", tool.input_schema) for tool in body.tools or ())
+    tools = tuple(
+        ToolOffer(tool.name, tool.description or "", tool.input_schema)
+        for tool, said in zip(body.tools or (), given.get("tools") or (), strict=True)
+        if not is_toolset(said)
+    )
     check_tools(tools, choice, "tools")
     return Asked(
         model=body.model,
@@ -91,8 +102,14 @@ def _asked(given: dict[str, Any], headers: Mapping[str, str], table: FieldTable,
         stream=bool(body.stream),
         usage=True,
         ours=extension_of(given, headers),
+        mcp_servers=servers,
         ignored=hints,
     )
+
+
+def _declared(tools: Any) -> Any:
+    """The tools with something harmless in the place of each toolset, so that the others keep their places."""
+    return [_TOOLSET if is_toolset(tool) else tool for tool in tools] if isinstance(tools, list) else tools
 
 
 def _settings(body: Body) -> ModelRequest:

@@ -54,6 +54,22 @@ STREAM_OPTIONS: FieldTable = {
     "include_usage": HONOURED,
 }
 
+FUNCTION: FieldTable = {
+    "description": HONOURED,
+    "name": HONOURED,
+    "parameters": HONOURED,
+    "strict": ignored("calls are held to the schema as far as the model's service can"),
+}
+"""Of one of the client's tools, inside of its `function`."""
+
+JSON_SCHEMA: FieldTable = {
+    "description": hint("write it into the messages"),
+    "name": ignored("nothing here goes by it"),
+    "schema": HONOURED,
+    "strict": ignored("the answer is held to the schema as far as the model's service can"),
+}
+"""Of `response_format.json_schema`."""
+
 COMPLETIONS: FieldTable = {
     **EXTENSION,
     "best_of": refused("one answer to a request is given here; leave it out", 1),

@@ -18,7 +18,7 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.asked import Asked, NamedServer
 from handrail.server.gateways.fields import check_fields
 from handrail.server.gateways.openai.body import (
     Address,
@@ -47,7 +47,8 @@ from handrail.server.gateways.openai.body import (
     TextPart,
     User,
 )
-from handrail.server.gateways.openai.fields import CHAT, STREAM_OPTIONS
+from handrail.server.gateways.openai.fields import CHAT, FUNCTION, JSON_SCHEMA, STREAM_OPTIONS
+from handrail.server.gateways.openai.mcp_tool import mcp_server_of
 from handrail.server.gateways.reading import (
     bad,
     bytes_of,
@@ -59,6 +60,7 @@ from handrail.server.gateways.reading import (
     read_object,
 )
 
+_SERVER = {"type": "function", "function": {"name": "mcp"}}
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -69,12 +71,17 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
     """
     given = read_object(data, most)
     hints = check_fields(given, CHAT)
-    body = converted(given, Body)
-    check_fields(given.get("stream_options") or {}, STREAM_OPTIONS, "stream_options.")
+    servers, more = _mcp_servers(given.get("tools"))
+    body = converted({**given, "tools": _declared(given.get("tools"))}, Body)
+    hints += more + _check_parts(given)
     messages = tuple(_Reader().read(body.messages))
     check_answered(messages)
     choice, only = _choice(body)
-    tools = tuple(map(_offer, body.tools or ()))
+    tools = tuple(
+        _offer(tool)
+        for tool, said in zip(body.tools or (), given.get("tools") or (), strict=True)
+        if not _is_server(said)
+    )
     check_tools(tools, choice, "tools")
     return Asked(
         model=body.model,
@@ -86,8 +93,40 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         stream=bool(body.stream),
         usage=bool(body.stream_options and body.stream_options.include_usage),
         ours=extension_of(given, headers),
+        mcp_servers=servers,
         ignored=hints,
     )
+
+
+def _is_server(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == "mcp"
+
+
+def _declared(tools: Any) -> Any:
+    """The tools with something harmless in the place of each MCP server, so that the others keep their places."""
+    if not isinstance(tools, list):
+        return tools
+    for at, tool in enumerate(tools):
+        if isinstance(tool, dict) and tool.get("type", "function") not in ("function", "mcp"):
+            bad(f"tools[{at}].type", "declare it as a function; other tools of OpenAI's are not here")
+    return [_SERVER if _is_server(tool) else tool for tool in tools]
+
+
+def _mcp_servers(tools: Any) -> tuple[tuple[NamedServer, ...], tuple[str, ...]]:
+    named = enumerate(tools) if isinstance(tools, list) else ()
+    found = [mcp_server_of(tool, f"tools[{at}]") for at, tool in named if _is_server(tool)]
+    return tuple(server for server, _ in found), tuple(hint for _, hints in found for hint in hints)
+
+
+def _check_parts(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hints among the fields inside of the request's fields, whose forms are known to be right."""
+    hints = check_fields(given.get("stream_options") or {}, STREAM_OPTIONS, "stream_options.")
+    form = (given.get("response_format") or {}).get("json_schema") or {}
+    hints += check_fields(form, JSON_SCHEMA, "response_format.json_schema.")
+    for at, tool in enumerate(given.get("tools") or ()):
+        if not _is_server(tool):
+            hints += check_fields(tool["function"], FUNCTION, f"tools[{at}].function.")
+    return hints
 
 
 def _settings(body: Body) -> ModelRequest:
