@@ -5,6 +5,7 @@ The fields are read from the installed packages: one that a new version adds fai
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,7 @@ SAMPLES: Mapping[str, Any] = {
     "speed": "fast",
     "store": True,
     "suffix": "the end",
+    "thread": {"type": "create"},
     "thinking": {"type": "enabled", "budget_tokens": 1024},
     "top_k": 3,
     "top_logprobs": 2,
@@ -181,7 +183,8 @@ async def asked(there: Served, api: Api, **fields: Any) -> Any:
     return await there.openai().post(api.path.removeprefix("/v1"), body=body, cast_to=object)
 
 
-def _named(error: openai.BadRequestError | anthropic.BadRequestError, field: str) -> bool:
+def _named(error: Exception, field: str) -> bool:
+    assert isinstance(error, openai.BadRequestError | anthropic.BadRequestError)
     body: Any = error.body
     if isinstance(error, anthropic.BadRequestError):
         details = body["error"]
@@ -237,12 +240,18 @@ async def test_a_field_inside_of_another_is_refused_by_its_place() -> None:
     assert answer["handrail"]["notices"] == ["output_config.effort has no effect here"]
 
 
-def test_the_page_about_the_gateways_has_every_field() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "gateways.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "gateways.md").read_text()
+ROWS = {"honoured": "honoured", "ignored": "ignored", "hint": "hints, with a notice", "refused": "refused"}
 
-    for table in (CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, COUNT, HEADERS):
-        for name, rule in table.items():
-            assert f"`{name}`" in page, (name, rule.treatment)
+
+@pytest.mark.parametrize("api", [api for api in APIS if api is not COUNT_API], ids=lambda api: api.path)
+def test_the_page_about_the_gateways_has_every_field_in_the_row_of_its_rule(api: Api) -> None:
+    section = re.split(r"\n(?:\*\*`POST|## )", PAGE.partition(f"**`POST {api.path}`**")[2])[0]
+    rows = {label: line for label in ROWS.values() for line in section.splitlines() if line.startswith(f"| {label} |")}
+
+    for name, rule in api.table.items():
+        assert f"`{name}`" in re.sub(r"\[(`\w+`)\]\([^)]*\)", r"\1", rows[ROWS[rule.treatment]]), (name, rule.treatment)
+    assert all(f"`{name}`" in PAGE for name in HEADERS)
 
 
 values = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=2)

@@ -219,9 +219,7 @@ names = st.frozensets(st.sampled_from(["search", "edit"]))
 
 
 @given(st.none() | names, names)
-def test_each_tool_of_a_named_server_is_wanted_or_left_out(
-    allowed: frozenset[str] | None, off: frozenset[str]
-) -> None:
+def test_each_tool_of_a_named_server_is_wanted_or_left_out(allowed: frozenset[str] | None, off: frozenset[str]) -> None:
     chosen = chosen_tools([NamedServer(place="p", url=WIKI, allowed=allowed, left_out=off)], SERVERS)
 
     assert chosen.wanted | chosen.left_out == {"wiki_search", "wiki_edit"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from handrail.bus.request import Caller
@@ -13,7 +13,7 @@ Admit = Callable[[str], Awaitable[Caller]]
 Raises:
     BusError: It may not.
 """
-AnswerAtOnce = Callable[[bytes, Mapping[str, str], Admit], Awaitable[dict[str, Any]]]
+AnswerAtOnce = Callable[[bytes, Mapping[str, str], Admit], Coroutine[Any, Any, dict[str, Any]]]
 """The answer to a body with these headers.
 
 Raises:

@@ -32,6 +32,8 @@ class FieldRule(Struct, frozen=True):
     """Why it is ignored, or what to do instead of what is refused."""
     neutral: tuple[Any, ...] = ()
     """Values of a refused field or a hint that ask for nothing, as `n = 1`."""
+    api_details: dict[str, Any] | None = None
+    """What the official client looks for in the error, to go on by itself."""
 
 
 FieldTable = Mapping[str, FieldRule]
@@ -69,7 +71,8 @@ def check_fields(body: Mapping[str, Any], table: FieldTable, within: str = "") -
         if rule.treatment in ("honoured", "ignored") or any(_same(value, each) for each in rule.neutral):
             continue
         if rule.treatment == "refused":
-            bad(place, rule.reason)
+            more = {} if rule.api_details is None else {"api_details": rule.api_details}
+            bad(place, rule.reason, **more)
         hints.append(place)
     return tuple(hints)
 

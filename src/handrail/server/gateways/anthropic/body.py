@@ -111,5 +111,4 @@ class Body(Struct):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     stop_sequences: list[str] | None = None
     output_config: Output | None = None
-    thread: dict[str, Any] | None = None
     stream: bool | None = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from handrail.server.gateways.fields import EXTENSION, HONOURED, FieldTable, hint, ignored, refused
+from handrail.server.gateways.fields import EXTENSION, HONOURED, FieldRule, FieldTable, hint, ignored, refused
 
+_NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+"""The official client goes on without threads when it reads this."""
 _BOOKKEEPING = "bookkeeping of Anthropic's"
 _CACHING = "caching is decided by the model's service"
 
@@ -43,11 +45,10 @@ MESSAGES: FieldTable = {
     "stop_sequences": HONOURED,
     "stream": HONOURED,
     "temperature": HONOURED,
-    "thread": HONOURED,
+    "thread": FieldRule("refused", "no conversation is held here; send all of its messages", api_details=_NO_THREADS),
     "top_k": refused("is not passed on to the models of this node; leave it out"),
     "top_p": HONOURED,
 }
-"""`thread` is refused where it is read: the official client looks for details in that error, and goes on without."""
 
 OUTPUT_CONFIG: FieldTable = {
     "effort": hint("the node's configuration decides how much a model thinks"),

@@ -50,8 +50,6 @@ from handrail.server.gateways.reading import (
     read_object,
 )
 
-_NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
-"""The official client goes on without threads when it reads this."""
 _TOOLSET = {"name": "mcp_toolset", "input_schema": {}}
 _CHOICES: dict[str, Literal["auto", "none", "required"]] = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -82,8 +80,6 @@ def _asked(given: dict[str, Any], headers: Mapping[str, str], table: FieldTable,
         if not is_toolset(tool):
             hints += check_fields(tool, TOOL, f"tools[{at}].")
     hints += check_fields(given.get("output_config") or {}, OUTPUT_CONFIG, "output_config.")
-    if body.thread is not None:
-        bad("thread", "no conversation is held here; send all of its messages", api_details=_NO_THREADS)
     messages = tuple(_Reader().read(body))
     check_answered(messages)
     choice = _choice(body.tool_choice)
