@@ -72,11 +72,12 @@ class Assistant(Struct, tag_field="role", tag="assistant"):
     refusal: str | None = None
     tool_calls: list[Call] | None = None
     function_call: Any = None
+    audio: Any = None
 
 
 class Answer(Struct, tag_field="role", tag="tool"):
     tool_call_id: str
-    content: str | list[TextPart]
+    content: str | list[Part]
 
 
 Said = System | Developer | User | Assistant | Answer

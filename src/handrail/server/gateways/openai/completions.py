@@ -15,7 +15,7 @@ from handrail.server.gateways.fields import check_fields
 from handrail.server.gateways.openai.body import StreamOptions
 from handrail.server.gateways.openai.fields import COMPLETIONS, STREAM_OPTIONS
 from handrail.server.gateways.openai.write import DONE, REASONS, usage_of
-from handrail.server.gateways.reading import bad, converted, extension_of, read_object
+from handrail.server.gateways.reading import bad, converted, extension_of, read_object, stops
 from handrail.server.gateways.wire import encode
 
 PATH = "/v1/completions"
@@ -45,7 +45,6 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
     check_fields(given, COMPLETIONS)
     body = converted(given, Body)
     check_fields(given.get("stream_options") or {}, STREAM_OPTIONS, "stream_options.")
-    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
     return Asked(
         model=body.model,
         messages=(UserMessage((Text(_prompt(body.prompt)),)),),
@@ -54,7 +53,7 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
             max_tokens=body.max_tokens,
             temperature=body.temperature,
             top_p=body.top_p,
-            stop=stop,
+            stop=stops(body.stop, "stop"),
             seed=body.seed,
         ),
         stream=bool(body.stream),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
@@ -50,6 +51,7 @@ from handrail.server.gateways.openai.body import (
 from handrail.server.gateways.openai.fields import CHAT, FUNCTION, JSON_SCHEMA, STREAM_OPTIONS
 from handrail.server.gateways.openai.mcp_tool import mcp_server_of
 from handrail.server.gateways.reading import (
+    attachment_of,
     bad,
     bytes_of,
     check_answered,
@@ -58,6 +60,7 @@ from handrail.server.gateways.reading import (
     extension_of,
     media_at,
     read_object,
+    stops,
 )
 
 _SERVER = {"type": "function", "function": {"name": "mcp"}}
@@ -130,14 +133,13 @@ def _check_parts(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _settings(body: Body) -> ModelRequest:
-    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
     return ModelRequest(
         messages=(),
         parallel=body.parallel_tool_calls is not False,
         max_tokens=body.max_completion_tokens or body.max_tokens,
         temperature=body.temperature,
         top_p=body.top_p,
-        stop=stop,
+        stop=stops(body.stop, "stop"),
         seed=body.seed,
         response_schema=_schema(body.response_format),
     )
@@ -184,17 +186,25 @@ class _Reader:
                     yield SupervisorMessage(_text(content, "\n\n"))
                 case User(content=content):
                     yield UserMessage(_content(content, f"messages[{at}].content"))
-                case Assistant(function_call=None):
+                case Assistant(function_call=None, audio=None):
                     yield from self._assistant(message)
+                case Assistant(function_call=None):
+                    bad(f"messages[{at}].audio", "no spoken answers are kept here; send what was said as content")
                 case Assistant():
                     bad(
                         f"messages[{at}].function_call",
                         "write it as one of tool_calls, and what came of it as role tool",
                     )
                 case Answer(tool_call_id=id, content=content):
-                    yield ResultMessage(ToolResult(id, self._names.get(id, ""), _text(content, "\n")))
+                    yield ResultMessage(self._result(id, content, f"messages[{at}].content"))
                 case _:
                     assert_never(message)
+
+    def _result(self, id: str, content: str | list[Part], param: str) -> ToolResult:
+        parts = _content(content, param) if content else ()
+        attached = tuple(attachment_of(part, param) for part in parts if isinstance(part, Media))
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
+        return ToolResult(id, self._names.get(id, ""), text, attachments=attached)
 
     def _assistant(self, message: Assistant) -> Iterator[Message]:
         calls = message.tool_calls or ()
@@ -214,6 +224,8 @@ def _text(content: str | list[TextPart] | list[TextPart | RefusalPart], between:
 def _content(content: str | list[Part], param: str) -> tuple[Content, ...]:
     if isinstance(content, str):
         return (Text(content),)
+    if not content:
+        bad(param, "is empty; say something")
     return tuple(_part(part, f"{param}[{at}]") for at, part in enumerate(content))
 
 
@@ -226,8 +238,16 @@ def _part(part: Part, param: str) -> Content:
         case SoundPart(input_audio=Sound(data=data, format=form)):
             kind = "audio/wav" if form == "wav" else "audio/mpeg"
             return Media(media_type=kind, data=bytes_of(data, f"{param}.input_audio.data"))
-        case FilePart(file=File(file_data=str(url), filename=name)):
-            return media_at(url, f"{param}.file.file_data", name or "", "application/pdf")
+        case FilePart(file=File(file_data=str(data), filename=name)):
+            return _file(data, name or "", f"{param}.file.file_data")
         case FilePart():
             bad(f"{param}.file", "send the file itself, as file_data; there are no uploads here")
     assert_never(part)
+
+
+def _file(data: str, name: str, param: str) -> Media:
+    """A file as a `data:` address, or as bare base64 whose kind its name tells."""
+    if ":" in data[:100]:
+        return media_at(data, param, name, "application/pdf")
+    kind = mimetypes.guess_type(name)[0] or "application/pdf"
+    return Media(media_type=kind, data=bytes_of(data, param), name=name)
