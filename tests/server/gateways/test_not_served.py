@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 import anthropic
@@ -15,6 +16,7 @@ from starlette.testclient import TestClient
 from handrail import Executor
 from handrail.testing.model import ScriptedModel
 from tests.server.gateways.scene import gateway_of, scene
+from tests.server.gateways.test_node import node
 
 
 async def test_a_path_that_is_not_there_is_not_found_in_the_form_of_the_client() -> None:
@@ -64,3 +66,30 @@ def test_any_path_below_v1_is_answered_in_the_form_of_an_api(path: str, of_anthr
     said = answer.json()
     assert said["error"]["type"] in ("not_found_error", "invalid_request_error")
     assert ("request_id" in said) == of_anthropic
+
+
+async def test_what_is_refused_before_the_routes_has_the_form_of_the_client_too() -> None:
+    """A body that nobody known sends, one that is too large, and a host that the node does not go by."""
+    said: Any = [{"role": "user", "content": "x" * 300_000}]
+    large: Any = [{"role": "user", "content": "x" * 17_000_000}]
+    async with node(ScriptedModel()) as (made, there, _):
+        key = made.token("llm.chat@2.0")
+        with pytest.raises(openai.AuthenticationError, match="that is no token") as stranger:
+            await there.openai("bad").chat.completions.create(model="m", messages=said)
+        with pytest.raises(openai.APIStatusError, match="a request may have") as too_large:
+            await there.openai(key).chat.completions.create(model="m", messages=large)
+        with pytest.raises(anthropic.AuthenticationError) as other:
+            await there.anthropic("bad").messages.create(model="m", max_tokens=9, messages=said)
+        async with there.http(key) as http:
+            answers = [
+                await http.get("/v1/models", headers={"host": "evil.example"}),
+                await http.get("/v1/models", headers={"origin": "https://evil.example"}),
+            ]
+            outside = await http.get("/nothing")
+
+    assert (stranger.value.type, too_large.value.status_code) == ("authentication_error", 413)
+    body: Any = other.value.body
+    assert (body["type"], body["error"]["type"]) == ("error", "authentication_error")
+    assert [each.status_code for each in answers] == [421, 403]
+    assert all(each.json()["error"]["message"] for each in answers)
+    assert outside.json()["error"] == "not_found"
