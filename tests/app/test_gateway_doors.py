@@ -53,13 +53,11 @@ async def test_a_node_serves_embeddings_counts_tokens_and_takes_the_mcp_servers_
                 made = await of_openai.embeddings.create(model="wordllama", input=["rain", "boots"], dimensions=64)
                 count = await of_anthropic.messages.count_tokens(model="scripted", messages=HELLO)
                 tool: Any = {"type": "mcp", "server_label": "sdk", "server_url": endpoint.url}
-                answer = await of_openai.chat.completions.create(
-                    model="scripted", messages=HELLO, tools=[{**tool, "allowed_tools": ["echo"]}]
-                )
+                known: Any = [{**tool, "allowed_tools": ["echo"]}]
+                strange: Any = [{**tool, "allowed_tools": ["fly"]}]
+                answer = await of_openai.chat.completions.create(model="scripted", messages=HELLO, tools=known)
                 with pytest.raises(openai.BadRequestError, match="no tool 'fly'"):
-                    await of_openai.chat.completions.create(
-                        model="scripted", messages=HELLO, tools=[{**tool, "allowed_tools": ["fly"]}]
-                    )
+                    await of_openai.chat.completions.create(model="scripted", messages=HELLO, tools=strange)
                 server: Any = {"type": "url", "name": "other", "url": "https://mcp.example"}
                 with pytest.raises(anthropic.BadRequestError, match="does not use an MCP server"):
                     await of_anthropic.beta.messages.create(
