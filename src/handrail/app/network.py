@@ -38,6 +38,7 @@ from handrail.config.values import Config
 from handrail.core.about import VERSION
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.errors import BusError, UsageError
+from handrail.core.ports import Embedder
 from handrail.core.redact import Secret
 from handrail.execute.confirm import DeferAll
 from handrail.execute.rules import Rules
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 KEY, TOKENS = "identity.key", "tokens.db"
 """Beside the journal."""
+WORDLLAMA = "wordllama"
+"""The name by which clients ask for the node's embedder."""
 SESSION_TTL = 24 * 3_600
 """Seconds that the token of whoever starts a node is good for."""
 
@@ -139,7 +142,7 @@ class NetworkNode:
 
     def _gateway(self, server: NodeServer) -> Gateway:
         from handrail.server.door import caller_of
-        from handrail.server.gateways.gateway import Gateway, GatewayModel
+        from handrail.server.gateways.gateway import Gateway, GatewayEmbedder, GatewayModel
 
         node = self.config.node
 
@@ -162,8 +165,22 @@ class NetworkNode:
             identify=self.admission.identify,
             limits=self.config.limits,
             offering=self.config.offering,
+            mcp_servers=self._mcp_servers,
+            embedder=GatewayEmbedder(WORDLLAMA, _embedder),
             life=server.life,
         )
+
+    def _mcp_servers(self) -> dict[str, dict[str, str]]:
+        """The MCP servers in use that have an address, each with the names of its tools there and here."""
+        from handrail.mcp.values import Http
+
+        found: dict[str, dict[str, str]] = {}
+        for server in self.app.servers.values():
+            if isinstance(server.ensemble.endpoint, Http):
+                tools = {name: server.ensemble.offered(name) for name in server.ensemble.remote}
+                names = {name: tool.scoped_name for name, tool in tools.items() if tool is not None}
+                found.setdefault(server.ensemble.endpoint.url, {}).update(names)
+        return found
 
 
 @asynccontextmanager
@@ -311,6 +328,12 @@ async def _connect(
     await asyncio.gather(*(join(*each) for each in remotes))
     for _, _, joined in remotes:
         stack.push_async_callback(bus.disconnect, joined)
+
+
+def _embedder() -> Embedder:
+    from handrail.store.embedding import WordLlamaEmbedder  # it loads 16 MB
+
+    return WordLlamaEmbedder()
 
 
 def telemetry_of(journal: Path) -> Any:

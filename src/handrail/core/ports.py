@@ -10,8 +10,8 @@ Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
-`SearchesTools`, `Provided` and `WritesCode` are what a `Model` may be besides, and `SharedAnswers` what a `Journal` may
-be.
+`SearchesTools`, `Provided`, `WritesCode`, `TakesTools`, `CountsTokens` and `CompletesText` are what a `Model` may be
+besides, and `SharedAnswers` what a `Journal` may be.
 """
 
 from __future__ import annotations
@@ -89,6 +89,43 @@ class TakesTools(Protocol):
 def takes_tools(model: Model) -> bool:
     """Whether tools can be offered to it; a model that says nothing of it takes them."""
     return model.takes_tools is not False if isinstance(model, TakesTools) else True
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """What a model may be beside a `Model`: one whose service can say how many tokens a request has."""
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """The tokens of the request; None where the service cannot say it of this model.
+
+        Raises:
+            ModelError: The service failed, or refused the request.
+        """
+        ...
+
+
+async def count_tokens(model: Model, request: ModelRequest) -> int | None:
+    """As its service counts them; None where it cannot be asked.
+
+    Raises:
+        ModelError: The service failed, or refused the request.
+    """
+    return await model.count_tokens(request) if isinstance(model, CountsTokens) else None
+
+
+@runtime_checkable
+class CompletesText(Protocol):
+    """What a model may be beside a `Model`: one that can go on with a text, without roles or tools."""
+
+    @property
+    def text_model(self) -> Model | None:
+        """A model that is asked with one user message and goes on with its text; None where it cannot be had."""
+        ...
+
+
+def text_model_of(model: Model) -> Model | None:
+    """What goes on with a text in its place; None if it cannot."""
+    return model.text_model if isinstance(model, CompletesText) else None
 
 
 class Invoker(Protocol):

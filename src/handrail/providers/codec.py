@@ -103,6 +103,31 @@ class Codec(Protocol):
 
 
 @runtime_checkable
+class CompletingCodec(Protocol):
+    """What a codec may be beside a `Codec`: one whose service also continues a text that is no conversation."""
+
+    def text_codec(self, model: str) -> Codec | None:
+        """The wire for that; None where the service cannot do it with this model."""
+        ...
+
+
+@runtime_checkable
+class CountingCodec(Protocol):
+    """What a codec may be beside a `Codec`: one whose service counts the tokens of a request."""
+
+    def encode_count(self, request: ModelRequest, model: str) -> WireRequest:
+        """The question; its answer is one JSON document."""
+        ...
+
+    def read_count(self, data: Mapping[str, Any]) -> int:
+        """
+        Raises:
+            ProtocolError: It is no count.
+        """
+        ...
+
+
+@runtime_checkable
 class SearchingCodec(Protocol):
     """What a codec may be beside a `Codec`: one whose wire has deferred tools."""
 

@@ -15,7 +15,16 @@ from msgspec.structs import replace
 from handrail.core.errors import ModelError, UsageError
 from handrail.core.events import AttemptFailed, ModelEvent, Notice
 from handrail.core.model import ModelRequest
-from handrail.core.ports import Clock, Model, SystemClock, provider_of, takes_tools, writes_code
+from handrail.core.ports import (
+    Clock,
+    Model,
+    SystemClock,
+    count_tokens,
+    provider_of,
+    takes_tools,
+    text_model_of,
+    writes_code,
+)
 from handrail.providers.retry import OF_THE_SERVICE
 
 _SPENT = frozenset({402, 429})
@@ -73,6 +82,17 @@ class FailoverModel:
                 text=f"{model.name!r} gave no reply: {failed.text}; going on with {self._models[after].name!r}"
             )
 
+    @property
+    def text_model(self) -> FailoverModel | None:
+        """The same of those that go on with a text; None if one of them cannot."""
+        found = [text_model_of(model) for model in self._models]
+        able = [model for model in found if model is not None]
+        return FailoverModel(able, rest=self._rest, clock=self._clock) if len(able) == len(found) else None
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """As the service of the first one counts them."""
+        return await count_tokens(self._models[0], request)
+
     async def aclose(self) -> None:
         """Close all of them."""
         for model in self._models:
@@ -98,6 +118,14 @@ class WithSettings:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         return self._model.stream(replace(request, **self._settings))
+
+    @property
+    def text_model(self) -> WithSettings | None:
+        found = text_model_of(self._model)
+        return None if found is None else WithSettings(found, self._settings)
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        return await count_tokens(self._model, replace(request, **self._settings))
 
     async def aclose(self) -> None:
         if (close := getattr(self._model, "aclose", None)) is not None:

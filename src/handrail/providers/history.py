@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.errors import UsageError
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import (
     Artefact,
@@ -31,6 +32,7 @@ from handrail.core.messages import (
     Text,
     UserMessage,
 )
+from handrail.core.model import ModelRequest
 
 NO_RESULT = "There is no result of this call: it may have run or not, and nobody recorded which."
 BEGINNING = "(What was said before this is not shown.)"
@@ -325,3 +327,15 @@ def _joined(before: tuple[Content, ...], after: tuple[Content, ...]) -> tuple[Co
     if isinstance(before[-1], Text) and isinstance(after[0], Text):
         return (*before[:-1], Text(f"{before[-1].text}\n\n{after[0].text}"), *after[1:])
     return before + after
+
+
+def text_to_continue(request: ModelRequest) -> str:
+    """The text of a request that is no conversation, for a service that goes on with it.
+
+    Raises:
+        UsageError: The request has more than one message, or another than a user's text.
+    """
+    match request.messages:
+        case (UserMessage(content=(Text(text=text),)),):
+            return text
+    raise UsageError("only one text can be continued; send one user message with nothing but text")

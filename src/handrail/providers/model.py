@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from handrail.core.errors import ModelError, RateLimited
+from handrail.core.errors import ModelError, ProtocolError, RateLimited
 from handrail.core.events import AttemptFailed, CallDelta, ModelEvent, Notice, ReplyFinished
 from handrail.core.model import ModelRequest
 from handrail.core.ports import Clock, SystemClock
-from handrail.providers.codec import Codec, Decoder, HearsEnd, SearchingCodec
+from handrail.providers.codec import Codec, CompletingCodec, CountingCodec, Decoder, HearsEnd, SearchingCodec
 from handrail.providers.events import END, WireEvent
 from handrail.providers.pace import Pace, Place
 from handrail.providers.retry import RetryPolicy
@@ -108,6 +108,40 @@ class CodecModel:
             yield Notice(text=f"{failed.text}; trying again in {delay:.1f} s ({attempt} of {self._retry.attempts})")
             if not for_all:
                 await self._clock.sleep(delay)
+
+    @property
+    def text_model(self) -> CodecModel | None:
+        """Goes on with the text of one user message, at the same service; None where the service cannot."""
+        codec = self._codec.text_codec(self.name) if isinstance(self._codec, CompletingCodec) else None
+        if codec is None:
+            return None
+        return CodecModel(
+            codec,
+            self._transport,
+            self._endpoint,
+            self.name,
+            stream=self._streams,
+            retry=self._retry,
+            profile=self._profile,
+            clock=self._clock,
+            chance=self._chance,
+            pace=self._pace,
+            provider=self.provider,
+        )
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """The tokens of a request as its service counts them; None where it does not. It is asked once.
+
+        Raises:
+            ModelError: The service failed, or refused the request.
+        """
+        if not isinstance(self._codec, CountingCodec):
+            return None
+        wire = self._codec.encode_count(request, self.name)
+        async with aclosing(self._transport.send(wire, self._endpoint)) as events:
+            async for said in events:
+                return self._codec.read_count(said.data)
+        raise ProtocolError("the service was asked to count tokens and said nothing")
 
     async def aclose(self) -> None:
         """Close the connections of its transport, which other models may share."""

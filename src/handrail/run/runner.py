@@ -16,6 +16,7 @@ from handrail.core.messages import Conversation
 from handrail.core.model import ModelRequest, Scratch, ToolChoice, ToolOffer
 from handrail.core.ports import Model
 from handrail.execute.executor import Executor
+from handrail.run.elsewhere import Elsewhere
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering, Offers
 from handrail.run.one import Run
@@ -106,6 +107,19 @@ class Runner:
         with self._traced(context) as traced:
             run = Run(self._terms, conversation, traced, emit, follow, external, Scratch(self._scratch))
             return await self._run(run, tool_choice)
+
+    def first_request(
+        self, conversation: Conversation, *, tool_choice: ToolChoice = "auto", external: tuple[ToolOffer, ...] = ()
+    ) -> ModelRequest:
+        """What a run would ask the model first. Nothing is asked or recorded."""
+        self._equip()
+        shown = self._offers_of(self._terms.executor.tools).begin().shown(conversation.messages, tool_choice)
+        return msgspec.structs.replace(
+            self._terms.defaults,
+            messages=conversation.messages,
+            tools=Elsewhere(external).beside(shown),
+            tool_choice=tool_choice,
+        )
 
     @contextmanager
     def _traced(self, context: Context) -> Iterator[Context]:

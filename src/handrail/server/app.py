@@ -23,6 +23,7 @@ from handrail.http.guard import App, Bounded, Checked, Doors, Message, Receive, 
 from handrail.http.room import Room
 from handrail.server import call as calls
 from handrail.server.answers import failure, refuse, refused
+from handrail.server.gateways.before_routes import RefusalsInApiForm
 from handrail.server.looking import OPEN, look, looks
 from handrail.server.negotiate import JSON, accepted
 from handrail.server.node import NodeServer
@@ -79,6 +80,7 @@ def build(
     app = Starlette(
         routes=[*_routes(server), *server.gateways],
         middleware=[
+            *([Middleware(RefusalsInApiForm)] if server.gateways else ()),
             Middleware(cast(Any, Caught)),
             Middleware(cast(Any, Checked), doors=doors, refuse=refuse),
             Middleware(cast(Any, Crowded), crowded=crowded),

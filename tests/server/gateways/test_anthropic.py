@@ -143,7 +143,6 @@ async def test_settings_reach_the_model() -> None:
             extra_body={
                 "temperature": 0.5,
                 "top_p": 0.9,
-                "top_k": 3,
                 "output_config": {"format": {"type": "json_schema", "schema": schema}},
                 "thinking": {"type": "enabled", "budget_tokens": 1024},
             },
@@ -155,10 +154,7 @@ async def test_settings_reach_the_model() -> None:
     assert request.tool_choice == NamedTool("weather")
     assert request.messages[0] == SupervisorMessage("Be brief.")
     assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", "END")
-    assert (reply.model_extra or {})["handrail"]["notices"] == [
-        "thinking has no effect here",
-        "top_k has no effect here",
-    ]
+    assert (reply.model_extra or {})["handrail"]["notices"] == ["thinking has no effect here"]
 
 
 async def test_images_and_documents_go_to_the_model() -> None:

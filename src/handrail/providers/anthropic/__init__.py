@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from handrail.core.errors import ProtocolError
 from handrail.core.ids import NewId, new_id
 from handrail.core.model import ModelRequest
 from handrail.providers.anthropic.decode import AnthropicDecoder
-from handrail.providers.anthropic.encode import Options, encode_request
+from handrail.providers.anthropic.encode import Options, encode_count, encode_request
 from handrail.providers.anthropic.tools import PROVIDER
 from handrail.providers.codec import WireRequest
 from handrail.providers.names import ANTHROPIC_NAMES
@@ -24,6 +28,15 @@ class AnthropicCodec(Options, frozen=True, kw_only=True):
 
     def searches_tools(self, model: str) -> bool:
         return self.profile.tool_search and self.profile.tools == "native"
+
+    def encode_count(self, request: ModelRequest, model: str) -> WireRequest:
+        return encode_count(self, request, model)
+
+    def read_count(self, data: Mapping[str, Any]) -> int:
+        counted = data.get("input_tokens")
+        if not isinstance(counted, int):
+            raise ProtocolError("the service was asked to count tokens and answered without a count")
+        return counted
 
     def decoder(self, request: ModelRequest) -> AnthropicDecoder:
         return AnthropicDecoder(names_of(request.tools, ANTHROPIC_NAMES), self.new_id)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
@@ -42,6 +43,7 @@ from handrail.providers.profiles import Profile
 
 _PATH = "/v1/messages"
 _VERSION = "2023-06-01"
+_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control")
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
@@ -94,6 +96,13 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),
         known=known,
     )
+
+
+def encode_count(options: Options, request: ModelRequest, model: str) -> WireRequest:
+    """A question for how many tokens the request has. It says nothing of the reply."""
+    wire = encode_request(options, request, model, stream=False)
+    body = {key: value for key, value in wire.body.items() if key in _COUNTED}
+    return replace(wire, path=f"{_PATH}/count_tokens", body=body, notices=())
 
 
 def _system(text: str, *, cache: bool) -> Any:

@@ -9,6 +9,7 @@ from handrail.core.model import ModelRequest
 from handrail.providers.codec import WireRequest
 from handrail.providers.ollama.decode import OllamaDecoder
 from handrail.providers.ollama.encode import PROVIDER, encode
+from handrail.providers.ollama.generate import GenerateCodec
 from handrail.providers.profiles import Profile, profile_for
 
 
@@ -28,6 +29,9 @@ class OllamaCodec(Struct, frozen=True, kw_only=True):
 
     def decoder(self, request: ModelRequest) -> OllamaDecoder:
         return OllamaDecoder(request, self.new_id)
+
+    def text_codec(self, model: str) -> GenerateCodec | None:
+        return GenerateCodec() if self._profile(model).completions else None
 
     def _profile(self, model: str) -> Profile:
         return self.profile or profile_for("ollama", model)

@@ -7,6 +7,7 @@ from msgspec import Struct
 from handrail.core.ids import NewId, new_id
 from handrail.core.model import ModelRequest
 from handrail.providers.codec import WireRequest
+from handrail.providers.openai_chat.completions import CompletionsCodec
 from handrail.providers.openai_chat.decode import ChatDecoder
 from handrail.providers.openai_chat.encode import encode
 from handrail.providers.openai_chat.returned import PROVIDER
@@ -31,6 +32,10 @@ class OpenAIChatCodec(Struct, frozen=True, kw_only=True):
 
     def decoder(self, request: ModelRequest) -> ChatDecoder:
         return ChatDecoder(request, self._profile, self.new_id, self.service or self.server)
+
+    def text_codec(self, model: str) -> CompletionsCodec | None:
+        profile = self._profile(model)
+        return CompletionsCodec(profile) if profile.completions else None
 
     def _profile(self, model: str) -> Profile:
         return self.profile or profile_for(self.server, model)

@@ -95,6 +95,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether it gives its thoughts sealed, to be sent back with the next request."""
     writes_code: bool = True
     """Whether it can write a program. Where it cannot, a fixed one counts and searches in its place (`rlm/plan.py`)."""
+    completions: bool = False
+    """Whether it also continues a text that is no conversation, in the wire of its service for that."""
     prices: Prices | None = None
 
     def cost(self, usage: Usage) -> float | None:

@@ -25,7 +25,7 @@ from handrail.core.events import (
 )
 from handrail.core.ids import NewId, new_id
 from handrail.core.model import ModelRequest
-from handrail.providers.codec import Codec, Decoder, HearsEnd, WireRequest
+from handrail.providers.codec import Codec, CompletingCodec, Decoder, HearsEnd, WireRequest
 from handrail.providers.grammar.fields import Server, held
 from handrail.providers.history import arguments_text
 from handrail.providers.offer import check_choice
@@ -79,6 +79,9 @@ class PromptedCodec(Struct, frozen=True):
         )
         wire = self.inner.encode(plain, model, stream=stream)
         return replace(wire, notices=(*wire.notices, *constraint.notices))
+
+    def text_codec(self, model: str) -> Codec | None:
+        return self.inner.text_codec(model) if isinstance(self.inner, CompletingCodec) else None
 
     def decoder(self, request: ModelRequest) -> Decoder:
         inner = self.inner.decoder(replace(request, tools=(), tool_choice="auto"))

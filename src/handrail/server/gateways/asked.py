@@ -24,6 +24,24 @@ class Extension(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Say in comments of the stream which of the node's tools are at work."""
 
 
+class Continuation(Struct, frozen=True, kw_only=True):
+    """How the text of a request is to be continued, where it is no conversation."""
+
+    echo: bool = False
+    """Whether the answer begins with the text itself."""
+
+
+class NamedServer(Struct, frozen=True, kw_only=True):
+    """An MCP server as a client names it, and those of its tools that the client wants."""
+
+    place: str
+    """Of its address in the request."""
+    url: str
+    allowed: frozenset[str] | None = None
+    """By their names at the server; None is all of them."""
+    left_out: frozenset[str] = frozenset()
+
+
 class Asked(Struct, frozen=True, kw_only=True):
     """One request."""
 
@@ -40,6 +58,10 @@ class Asked(Struct, frozen=True, kw_only=True):
     usage: bool = False
     """Whether the stream is to say how many tokens it took."""
     ours: Extension = Extension()
+    mcp_servers: tuple[NamedServer, ...] = ()
+    """Those that the client names; only the node's own are used."""
+    continues: Continuation | None = None
+    """Set where the one message is a text for the model to continue."""
     ignored: tuple[str, ...] = ()
     """Fields that have no effect here."""
 

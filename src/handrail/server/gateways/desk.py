@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,15 +17,23 @@ from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.bus.request import Caller
 from handrail.core.context import Context
 from handrail.core.errors import BusError, UsageError
+from handrail.core.messages import Conversation
 from handrail.core.redact import Secret
 from handrail.core.trace import traceparent
+from handrail.server.gateways.anthropic import count
+from handrail.server.gateways.anthropic.read import read_to_count
 from handrail.server.gateways.asked import Asked, Ended
+from handrail.server.gateways.at_once import Admit, AnswerAtOnce
+from handrail.server.gateways.elsewhere import NotServed, wire_of
 from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.gateway import Gateway, GatewayModel
+from handrail.server.gateways.intake import about_the_key, check_content_type, read_body, soon
 from handrail.server.gateways.listing import listed
 from handrail.server.gateways.memory import Memory
+from handrail.server.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS
+from handrail.server.gateways.openai.embeddings import Embeddings
 from handrail.server.gateways.pipe import Pipe, Tape
-from handrail.server.gateways.plan import Plan, covers_calls, runner_for, with_tools
+from handrail.server.gateways.plan import Plan, covers_calls, model_for, runner_for, with_tools
 from handrail.server.gateways.repeats import Answer, Kept, Repeats, cut_off, other_request
 from handrail.server.gateways.responses import headers_of, refusal, to_keep, whole
 from handrail.server.gateways.sent import Sent
@@ -35,24 +42,22 @@ from handrail.server.gateways.told import ClientGone, EventStream, unless_gone
 from handrail.server.gateways.waiting import Taken, taken_up
 from handrail.server.gateways.wire import Wire
 from handrail.server.gateways.wires import ANTHROPIC, OPENAI, WIRES
-from handrail.server.negotiate import JSON, require_json
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 CHAT = CapabilityDescriptor(name="llm.chat", version=(2, 0))
 """The right to use the gateway at all."""
-_SHORT = 256 * 1024
-"""Bytes of a body that is read in no time."""
 
 
 def routes(gateway: Gateway) -> list[Route]:
     desk = _Desk(gateway)
-    return [
+    embeddings = Embeddings(gateway.embedder, gateway.bounds.body)
+    served = [
         *(Route(wire.path, desk.door(wire), methods=["POST"], name=wire.name) for wire in WIRES),
+        Route(count.PATH, desk.at_once(ANTHROPIC, desk.count_tokens), methods=["POST"]),
+        Route(PATH_OF_EMBEDDINGS, desk.at_once(OPENAI, embeddings.answer), methods=["POST"]),
         Route("/v1/models", desk.models, methods=["GET"]),
         Route("/v1/models/{name:path}", desk.models, methods=["GET"]),
     ]
+    return [*served, Route("/v1/{path:path}", NotServed(served, gateway.new_id), name="not served")]
 
 
 class _Desk:
@@ -80,18 +85,13 @@ class _Desk:
 
     async def _answer(self, wire: Wire, request: Request, run: str) -> Response:
         bounds = self._gateway.bounds
-        _check_content_type(request)
-        with _about_the_key():
-            caller, token = await self._gateway.caller_of(request)
-        if self._busy >= bounds.at_once:
-            why = f"{self._busy} answers are under way; ask again"
-            raise BusError("capacity_exceeded", why, retry_after_ms=1_000)
+        caller, token = await self._known_caller(request)
         with self._one_more():
-            body = await _body(request, bounds.body)
-            asked = await _soon(len(body), wire.read, body, request.headers, bounds.body)
-            model = self._model(asked.model)
+            body = await read_body(request, bounds.body)
+            asked = await soon(len(body), wire.read, body, request.headers, bounds.body)
+            model = model_for(asked, self._model(asked.model))
             admitted = await self._admitted(caller, token, model.name)
-            sent = await _soon(len(body), Sent.of, wire.name, admitted.principal, request.headers, body)
+            sent = await soon(len(body), Sent.of, wire.name, admitted.principal, request.headers, body)
             caller = with_tools(admitted, self._gateway.executor)
             async with self._repeats.finding(sent):
                 found = self._repeats.find(sent)
@@ -105,6 +105,19 @@ class _Desk:
                     raise cut_off()
                 pipe = self._repeats.begin(found, sent)
         return await self._told(request, found, pipe)
+
+    async def _known_caller(self, request: Request) -> tuple[Caller, Secret | None]:
+        """
+        Raises:
+            BusError: The body is not JSON, the token is not good, or too many are being answered.
+        """
+        check_content_type(request)
+        with about_the_key():
+            caller, token = await self._gateway.caller_of(request)
+        if self._busy >= self._gateway.bounds.at_once:
+            why = f"{self._busy} answers are under way; ask again"
+            raise BusError("capacity_exceeded", why, retry_after_ms=1_000)
+        return caller, token
 
     @property
     def _busy(self) -> int:
@@ -184,7 +197,7 @@ class _Desk:
 
     async def _admitted(self, caller: Caller, token: Secret | None, model: str) -> Caller:
         if self._gateway.admission is not None:
-            with _about_the_key():
+            with about_the_key():
                 body = {"params": {"model": model}, "input": {}}
                 return await self._gateway.admission.admit(caller, token, CHAT, body)
         if not Context(principal=caller.principal).allows(CHAT.full_name, CHAT.name):
@@ -241,43 +254,53 @@ class _Desk:
             write_seconds=bounds.write_seconds,
         )
 
+    # ── what no run answers ──────────────────────────────────────────────────────────
+
+    def at_once(self, wire: Wire, answer: AnswerAtOnce) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint whose answers and errors have the form of this API."""
+
+        async def answered(request: Request) -> Response:
+            id = self._gateway.new_id("request")
+            try:
+                caller, token = await self._known_caller(request)
+                with self._one_more():
+                    body = await read_body(request, self._gateway.bounds.body)
+                    work = answer(body, request.headers, partial(self._admitted, caller, token))
+                    return whole(await unless_gone(request.receive, work), id)
+            except (ClientGone, ClientDisconnect):
+                return Response(status_code=499)  # for the log; nobody reads it
+            except Exception as error:
+                return refusal(wire, failure_of(error), id)
+
+        return answered
+
+    async def count_tokens(self, data: bytes, headers: Mapping[str, str], admit: Admit) -> dict[str, Any]:
+        gateway = self._gateway
+        asked = await soon(len(data), read_to_count, data, headers, gateway.bounds.body)
+        model = self._model(asked.model)
+        caller = with_tools(await admit(model.name), gateway.executor)
+        runner = runner_for(gateway, asked, model, caller)
+        conversation = Conversation(self._memory.restored(caller.id, asked.messages))
+        request = runner.first_request(conversation, tool_choice=asked.choice, external=asked.tools)
+        return await count.count_of(model.model, request, asked.ignored)
+
     async def models(self, request: Request) -> Response:
         gateway = self._gateway
-        wire = ANTHROPIC if "anthropic-version" in request.headers else OPENAI
+        wire = wire_of(request.headers)
         id = gateway.new_id("request")
         try:
-            with _about_the_key():
+            with about_the_key():
                 caller, token = await gateway.caller_of(request)
                 if gateway.identify is not None:
                     await gateway.identify(caller, token)
                 elif gateway.admission is not None:
                     await gateway.admission.admit(caller, token, CHAT, {})
-            return whole(listed(wire, gateway.names(), request.path_params.get("name")), id)
+            names = list(gateway.names())
+            if wire is OPENAI and gateway.embedder is not None:
+                names.append(gateway.embedder.name)
+            return whole(listed(wire, names, request.path_params.get("name")), id)
         except Exception as error:
             return refusal(wire, failure_of(error), id)
-
-
-@contextmanager
-def _about_the_key() -> Iterator[None]:
-    """A token that cannot be read is, to clients of these APIs, a key that is not good."""
-    try:
-        yield
-    except BusError as error:
-        if error.code != "bad_request":
-            raise
-        raise BusError("token_invalid", error.message, outcome="forbidden") from error
-
-
-def _check_content_type(request: Request) -> None:
-    """A page of another origin can send `text/plain` without being asked for leave, and JSON it cannot.
-
-    Raises:
-        BusError: The body is not JSON, by what the request says of it (status 415).
-    """
-    try:
-        require_json(request.headers, JSON)
-    except HTTPException as error:
-        raise BusError("bad_request", error.detail, status=error.status_code) from error
 
 
 async def _outcome(talk: Talk) -> Ended:
@@ -286,25 +309,3 @@ async def _outcome(talk: Talk) -> Ended:
     if talk.task.cancelled():
         raise cut_off() if talk.changed else BusError("partition", "it was ended; ask again")
     return talk.task.result()
-
-
-async def _soon(size: int, read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """A long history, or pictures in it, would hold the loop up."""
-    if size < _SHORT:
-        return read(*given, **named)
-    return await asyncio.to_thread(read, *given, **named)
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """
-    Raises:
-        BusError: It is longer than that.
-    """
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > most:
-            raise BusError("bad_request", f"the request is longer than {most} bytes", status=413)
-        pieces.append(piece)
-    return b"".join(pieces)

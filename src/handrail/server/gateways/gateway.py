@@ -14,11 +14,12 @@ from handrail.bus.request import Caller
 from handrail.core.errors import MissingExtra
 from handrail.core.ids import NewId, new_id
 from handrail.core.model import ModelRequest
-from handrail.core.ports import Model
+from handrail.core.ports import Embedder, Model
 from handrail.core.redact import Secret
 from handrail.execute.executor import Executor
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
+from handrail.server.gateways.mcp_servers import McpServers
 from handrail.server.life import Life
 
 if TYPE_CHECKING:
@@ -48,6 +49,18 @@ class GatewayModel(Struct, frozen=True, kw_only=True):
     """What a request has where the client says nothing."""
     valid: tuple[tuple[str, ...], ...] = ()
     """Lists of patterns; each must cover a tool of the node for this model to call it."""
+
+
+class GatewayEmbedder(Struct, frozen=True):
+    """A model for embeddings as clients may ask for it."""
+
+    name: str
+    make: Callable[[], Embedder]
+    """Called once, in a thread, when somebody first asks.
+
+    Raises:
+        MissingExtra: Its package is not installed.
+    """
 
 
 Models = Callable[[str | None], GatewayModel]
@@ -96,6 +109,10 @@ class Gateway:
     limits: Limits = field(default_factory=Limits)
     """Of one answer."""
     offering: Offering = field(default_factory=Offering)
+    mcp_servers: McpServers = dict
+    """The MCP servers that requests may name, because the node uses them already."""
+    embedder: GatewayEmbedder | None = None
+    """What answers `/v1/embeddings`."""
     bounds: GatewayLimits = field(default_factory=GatewayLimits)
     life: Life = field(default_factory=Life)
     """Of the node: what is under way is entered there."""
@@ -103,7 +120,7 @@ class Gateway:
     new_id: NewId = new_id
 
     def routes(self) -> list[Route]:
-        """`POST /v1/chat/completions`, `POST /v1/messages`, `GET /v1/models`.
+        """Everything below `/v1/`; what is not served there is refused in the form of the client's API.
 
         Raises:
             MissingExtra: Starlette is not installed.

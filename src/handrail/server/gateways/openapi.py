@@ -7,9 +7,17 @@ from typing import Any
 import msgspec
 
 from handrail.server.gateways.anthropic.body import Body as Messages
+from handrail.server.gateways.anthropic.count import PATH as COUNT_TOKENS
+from handrail.server.gateways.anthropic.fields import COUNT, MESSAGES
 from handrail.server.gateways.asked import Extension
+from handrail.server.gateways.fields import FieldTable
 from handrail.server.gateways.openai.body import Body as Chat
-from handrail.server.gateways.wires import ANTHROPIC, OPENAI
+from handrail.server.gateways.openai.completions import Body as Text
+from handrail.server.gateways.openai.embeddings import PATH as EMBEDDINGS_PATH
+from handrail.server.gateways.openai.embeddings import Body as Embedded
+from handrail.server.gateways.openai.fields import CHAT, EMBEDDINGS
+from handrail.server.gateways.openai.fields import COMPLETIONS as TEXT
+from handrail.server.gateways.wires import ANTHROPIC, COMPLETIONS, OPENAI
 
 Schema = dict[str, Any]
 
@@ -59,18 +67,35 @@ def _untagged(schema: Schema) -> Schema:
     return {**schema, "required": needed}
 
 
-def _post(summary: str, kind: type) -> Schema:
+def _body(kind: type, table: FieldTable) -> Schema:
+    """What is read, what is passed over, and of what is refused the values that ask for nothing."""
     schema = _schema(kind)
-    schema["properties"]["handrail"] = {"anyOf": [_schema(Extension), {"type": "null"}]}
+    fields = {name: field for name, field in schema["properties"].items() if name in table}
+    for name, rule in table.items():
+        if name not in fields:
+            allowed = {"enum": [*rule.neutral, None]} if rule.treatment == "refused" else {}
+            fields[name] = {"description": rule.reason, **allowed}
+    if "handrail" in table:
+        fields["handrail"] = {"anyOf": [_schema(Extension), {"type": "null"}]}
+    required = [name for name in schema["required"] if name in fields]
+    return {**schema, "properties": fields, "required": required, "additionalProperties": {"type": "null"}}
+
+
+def _post(summary: str, kind: type, table: FieldTable) -> Schema:
+    """Of an endpoint whose answer comes whole or as a stream."""
+    found = _at_once(summary, kind, table)
     answers = {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {}}}
+    found["parameters"] = [_KEY]
+    found["responses"]["200"] = {"description": "The answer, whole or as a stream.", "content": answers}
+    return found
+
+
+def _at_once(summary: str, kind: type, table: FieldTable) -> Schema:
+    answer = {"description": "The answer.", "content": {"application/json": {"schema": _OBJECT}}}
     return {
         "summary": summary,
-        "parameters": [_KEY],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-        "responses": {
-            "200": {"description": "The answer, whole or as a stream.", "content": answers},
-            "default": _ERROR,
-        },
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _body(kind, table)}}},
+        "responses": {"200": answer, "default": _ERROR},
     }
 
 
@@ -81,8 +106,15 @@ def _get(summary: str, *parameters: Schema) -> Schema:
 
 
 PATHS: Schema = {
-    OPENAI.path: {"post": _post("An answer by a model with the node's tools, as OpenAI's Chat Completions", Chat)},
-    ANTHROPIC.path: {"post": _post("An answer by a model with the node's tools, as Anthropic's Messages", Messages)},
+    OPENAI.path: {
+        "post": _post("An answer by a model with the node's tools, as OpenAI's Chat Completions", Chat, CHAT)
+    },
+    ANTHROPIC.path: {
+        "post": _post("An answer by a model with the node's tools, as Anthropic's Messages", Messages, MESSAGES)
+    },
+    COUNT_TOKENS: {"post": _at_once("How many tokens a request to Messages has", Messages, COUNT)},
+    COMPLETIONS.path: {"post": _post("A text, continued, as OpenAI's older Completions", Text, TEXT)},
+    EMBEDDINGS_PATH: {"post": _at_once("Texts as vectors, as OpenAI's Embeddings", Embedded, EMBEDDINGS)},
     "/v1/models": {"get": _get("The models there are")},
     "/v1/models/{name}": {
         "get": _get("One of them", {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}})

@@ -10,11 +10,13 @@ from handrail.bus.request import Caller
 from handrail.core.context import Context
 from handrail.core.messages import Conversation, InvocationMessage
 from handrail.core.model import ModelRequest, NamedTool
+from handrail.core.ports import text_model_of
 from handrail.execute.executor import Executor
 from handrail.faces.capability import capability_name
 from handrail.run.runner import ALWAYS_VALID, Runner
 from handrail.server.gateways.asked import Asked
 from handrail.server.gateways.gateway import Gateway, GatewayModel
+from handrail.server.gateways.mcp_servers import ChosenTools, check_callable, chosen_tools
 from handrail.server.gateways.reading import bad
 from handrail.server.gateways.waiting import Taken
 from handrail.server.gateways.wire import Wire, Writer
@@ -42,6 +44,7 @@ def runner_for(gateway: Gateway, asked: Asked, model: GatewayModel, caller: Call
     Raises:
         BusError: The tools of the client and of the node cannot be offered together.
     """
+    chosen = chosen_tools(asked.mcp_servers, gateway.mcp_servers()) if asked.mcp_servers else ChosenTools()
     runner = Runner(
         model.model,
         gateway.executor,
@@ -49,12 +52,29 @@ def runner_for(gateway: Gateway, asked: Asked, model: GatewayModel, caller: Call
         on_wait=asked.ours.confirm,
         defaults=_settings(model.defaults, asked.settings),
         offering=gateway.offering,
-        valid=(*model.valid, *_valid(asked, caller)),
+        valid=(*model.valid, *_valid(asked, caller, chosen), *_without(gateway.executor, chosen)),
         own_ids=True,
         new_id=gateway.new_id,
     )
     _check_names(asked, runner.may_call)
+    if chosen.wanted:
+        callable_here = {tool.scoped_name for tool in gateway.executor.tools if tool.name in runner.may_call}
+        check_callable(asked.mcp_servers, chosen, frozenset(callable_here))
     return runner
+
+
+def model_for(asked: Asked, model: GatewayModel) -> GatewayModel:
+    """The model in the form that the request takes.
+
+    Raises:
+        BusError: A text is to be continued, and the model takes conversations only.
+    """
+    if asked.continues is None:
+        return model
+    found = text_model_of(model.model)
+    if found is None:
+        bad("model", f"{model.name!r} takes conversations and continues no text; use /v1/chat/completions")
+    return replace(model, model=found, defaults=replace(model.defaults, extra={}))
 
 
 def with_tools(caller: Caller, executor: Executor) -> Caller:
@@ -83,16 +103,23 @@ def _settings(defaults: ModelRequest, asked: ModelRequest) -> ModelRequest:
     return replace(defaults, **said, stop=asked.stop or defaults.stop, parallel=asked.parallel and defaults.parallel)
 
 
-def _valid(asked: Asked, caller: Caller) -> tuple[tuple[str, ...], ...]:
+def _without(executor: Executor, chosen: ChosenTools) -> tuple[tuple[str, ...], ...]:
+    """Every tool but those of a named MCP server that the client did not choose."""
+    if not chosen.left_out:
+        return ()
+    return (tuple(name for tool in executor.tools if (name := tool.scoped_name) not in chosen.left_out),)
+
+
+def _valid(asked: Asked, caller: Caller, chosen: ChosenTools) -> tuple[tuple[str, ...], ...]:
     """The node's tools that may be called: by the token, by what the client chose, by the choice of this request."""
     lists: list[tuple[str, ...]] = []
     if caller.principal.scopes is not None:
         lists.append(caller.principal.scopes)
     match asked.ours.tools:
         case "none":
-            lists.append(())
+            lists.append(tuple(chosen.wanted))
         case tuple(names):
-            lists.append(names)
+            lists.append((*names, *chosen.wanted))
     if asked.only is not None:
         lists.append(asked.only)
     return tuple(lists)

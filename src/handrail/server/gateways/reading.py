@@ -6,11 +6,12 @@ import base64
 import binascii
 import mimetypes
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
+from handrail.core.calls import Attachment
 from handrail.core.errors import BusError
 from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.messages import InvocationMessage, Media, Message, ResultMessage
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 _AT = re.compile(r"(?s)(.*) - at `(?:key in )?\$\.?(.*)`")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_DATA = re.compile(r"data:([a-z]+/[A-Za-z0-9.+-]+)(?:;[a-z-]+=[^;,]*)*;base64,", re.ASCII)
+_DATA = re.compile(r"data:([a-z]+/[a-z0-9.+-]+)(?:;[a-z-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
 _SEEN = 40
 """Characters of what a client wrote that an error shows."""
 
@@ -81,11 +82,6 @@ def extension_of(body: Mapping[str, Any], headers: Mapping[str, str]) -> Extensi
     return converted({**said, **(field or {})}, Extension, "handrail")
 
 
-def ignored_fields(body: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
-    """Those of these fields that a client set and that have no effect here."""
-    return tuple(name for name in names if body.get(name) not in (None, False, {}, []))
-
-
 def check_tools(tools: tuple[ToolOffer, ...], choice: ToolChoice, param: str) -> None:
     """
     Raises:
@@ -129,6 +125,18 @@ def check_answered(messages: tuple[Message, ...]) -> None:
         bad("messages", f"there is no result for the calls {named}; each must follow the reply that made it")
 
 
+def stops(said: str | list[str] | None, param: str) -> tuple[str, ...]:
+    """Texts at which an answer ends.
+
+    Raises:
+        BusError: One is empty.
+    """
+    found = (said,) if isinstance(said, str) else tuple(said or ())
+    if "" in found:
+        bad(param, "a text to stop at cannot be empty")
+    return found
+
+
 def media_at(url: str, param: str, name: str = "", kind: str = "image/jpeg") -> Media:
     """What an address stands for: bytes in it, or something on the web that the model's service fetches.
 
@@ -136,7 +144,7 @@ def media_at(url: str, param: str, name: str = "", kind: str = "image/jpeg") -> 
         BusError: It is of another kind.
     """
     if found := _DATA.match(url):
-        return Media(media_type=found[1], data=bytes_of(url[found.end() :], param), name=name)
+        return Media(media_type=found[1].lower(), data=bytes_of(url[found.end() :], param), name=name)
     if not url.startswith(("https://", "http://")):
         bad(param, "expected an http(s) address, or data:TYPE;base64,…")
     return Media(media_type=mimetypes.guess_type(url.partition("?")[0])[0] or kind, url=url, name=name)
@@ -151,3 +159,14 @@ def bytes_of(text: str, param: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         bad(param, "is not base64")
+
+
+def attachment_of(media: Media, param: str) -> Attachment:
+    """Something that a result shows beside its text.
+
+    Raises:
+        BusError: It is an address: what a result shows is sent itself.
+    """
+    if media.data is None:
+        bad(param, "an image or a document of a result is sent itself, not as an address")
+    return Attachment(media.name or "attachment", media.media_type, media.data)

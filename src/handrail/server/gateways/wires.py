@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handrail.server.gateways.anthropic import read as messages_read
 from handrail.server.gateways.anthropic import write as messages_write
+from handrail.server.gateways.openai import completions
 from handrail.server.gateways.openai import read as chat_read
 from handrail.server.gateways.openai import write as chat_write
 from handrail.server.gateways.wire import Wire
@@ -29,4 +30,14 @@ ANTHROPIC = Wire(
     id="msg",
     overloaded=529,
 )
-WIRES = (OPENAI, ANTHROPIC)
+COMPLETIONS = Wire(
+    name="completions",
+    path=completions.PATH,
+    read=completions.read,
+    writer=completions.CompletionsWriter,
+    failed=chat_write.failed,
+    broken=chat_write.broken,
+    alive=b": still there\n\n",
+    id="cmpl",
+)
+WIRES = (OPENAI, ANTHROPIC, COMPLETIONS)

@@ -1,4 +1,4 @@
-"""What is read of a Messages body. Other fields are passed over."""
+"""What is read of a Messages body. `fields.py` says what becomes of the other fields."""
 
 from __future__ import annotations
 
@@ -28,9 +28,19 @@ class Image(Struct, tag_field="type", tag="image"):
     source: Inline | Linked
 
 
+class Contents(Struct, tag_field="type", tag="content"):
+    content: str | list[TextBlock | Image]
+
+
 class Document(Struct, tag_field="type", tag="document"):
-    source: Inline | Linked | Plain
+    source: Inline | Linked | Plain | Contents
     title: str | None = None
+
+
+class SearchResult(Struct, tag_field="type", tag="search_result"):
+    source: str
+    title: str
+    content: list[TextBlock]
 
 
 class Thinking(Struct, tag_field="type", tag="thinking"):
@@ -49,12 +59,12 @@ class Use(Struct, tag_field="type", tag="tool_use"):
 
 class Result(Struct, tag_field="type", tag="tool_result"):
     tool_use_id: str
-    content: str | list[TextBlock | Image | Document] | None = None
+    content: str | list[TextBlock | Image | Document | SearchResult] | None = None
     is_error: bool | None = None
 
 
-Shown = TextBlock | Image | Document
-UserBlock = TextBlock | Image | Document | Result
+Shown = TextBlock | Image | Document | SearchResult
+UserBlock = TextBlock | Image | Document | SearchResult | Result
 AssistantBlock = TextBlock | Use | Thinking | Redacted
 
 
@@ -64,6 +74,10 @@ class User(Struct, tag_field="role", tag="user"):
 
 class Assistant(Struct, tag_field="role", tag="assistant"):
     content: str | list[AssistantBlock]
+
+
+class System(Struct, tag_field="role", tag="system"):
+    content: str | list[TextBlock]
 
 
 class Declared(Struct):
@@ -87,9 +101,22 @@ class Output(Struct):
     format: Format | None = None
 
 
+class ToolConfiguration(Struct):
+    allowed_tools: list[str] | None = None
+    enabled: bool | None = None
+
+
+class McpServer(Struct):
+    name: str
+    url: str
+    type: Literal["url"] = "url"
+    tool_configuration: ToolConfiguration | None = None
+
+
 class Body(Struct):
     max_tokens: Annotated[int, Meta(ge=1)]
-    messages: Annotated[list[User | Assistant], Meta(min_length=1)]
+    messages: Annotated[list[User | Assistant | System], Meta(min_length=1)]
+    mcp_servers: list[McpServer] | None = None
     model: str | None = None
     system: str | list[TextBlock] | None = None
     tools: list[Declared] | None = None
@@ -98,5 +125,4 @@ class Body(Struct):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     stop_sequences: list[str] | None = None
     output_config: Output | None = None
-    thread: dict[str, Any] | None = None
     stream: bool | None = None

@@ -1,9 +1,9 @@
-"""A Messages body as what is asked. Fields that it does not know are passed over; wrong ones are refused."""
+"""A Messages body as what is asked. Fields that cannot be honoured are refused by their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 from handrail.core.calls import Attachment, ToolCall, ToolResult
 from handrail.core.messages import (
@@ -23,34 +23,40 @@ from handrail.server.gateways.anthropic.body import (
     AssistantBlock,
     Body,
     Choice,
+    Contents,
     Document,
     Image,
     Inline,
     Linked,
     Plain,
     Result,
+    SearchResult,
     Shown,
+    System,
     TextBlock,
     Use,
     User,
     UserBlock,
 )
+from handrail.server.gateways.anthropic.fields import COUNT, MESSAGES, OUTPUT_CONFIG, TOOL
+from handrail.server.gateways.anthropic.mcp_toolset import is_toolset, named_servers
+from handrail.server.gateways.anthropic.service_blocks import without_service_blocks
 from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.fields import FieldTable, check_fields
 from handrail.server.gateways.reading import (
+    attachment_of,
     bad,
     bytes_of,
     check_answered,
     check_tools,
     converted,
     extension_of,
-    ignored_fields,
     media_at,
     read_object,
+    stops,
 )
 
-_IGNORED = ("thinking", "top_k", "container", "context_management", "mcp_servers")
-_NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
-"""The official client goes on without threads when it reads this."""
+_TOOLSET = {"name": "mcp_toolset", "input_schema": {}}
 _CHOICES: dict[str, Literal["auto", "none", "required"]] = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -59,14 +65,37 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
     Raises:
         BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
     """
-    given = read_object(data, most)
-    body = converted(given, Body)
-    if body.thread is not None:
-        bad("thread", "no conversation is held here; send all of its messages", api_details=_NO_THREADS)
+    return _asked(read_object(data, most), headers, MESSAGES)
+
+
+def read_to_count(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
+    """As `read`, of a request whose tokens are to be counted: it says nothing of its answer.
+
+    Raises:
+        BusError: The request could not be answered as it stands (`bad_request`), with the place that is wrong.
+    """
+    return _asked(read_object(data, most), headers, COUNT, max_tokens=1)
+
+
+def _asked(given: dict[str, Any], headers: Mapping[str, str], table: FieldTable, **assumed: Any) -> Asked:
+    hints = check_fields(given, table)
+    said, dropped = without_service_blocks(given.get("messages"))
+    hints += dropped
+    body = converted({**given, **assumed, "messages": said, "tools": _declared(given.get("tools"))}, Body)
+    servers, more = named_servers(body.mcp_servers or [], given)
+    hints += more
+    for at, tool in enumerate(given.get("tools") or ()):
+        if not is_toolset(tool):
+            hints += check_fields(tool, TOOL, f"tools[{at}].")
+    hints += check_fields(given.get("output_config") or {}, OUTPUT_CONFIG, "output_config.")
     messages = tuple(_Reader().read(body))
     check_answered(messages)
     choice = _choice(body.tool_choice)
-    tools = tuple(ToolOffer(tool.name, tool.description or "", tool.input_schema) for tool in body.tools or ())
+    tools = tuple(
+        ToolOffer(tool.name, tool.description or "", tool.input_schema)
+        for tool, said in zip(body.tools or (), given.get("tools") or (), strict=True)
+        if not is_toolset(said)
+    )
     check_tools(tools, choice, "tools")
     return Asked(
         model=body.model,
@@ -77,8 +106,14 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         stream=bool(body.stream),
         usage=True,
         ours=extension_of(given, headers),
-        ignored=tuple(name for name in ignored_fields(given, _IGNORED) if given[name] != {"type": "disabled"}),
+        mcp_servers=servers,
+        ignored=hints,
     )
+
+
+def _declared(tools: Any) -> Any:
+    """The tools with something harmless in the place of each toolset, so that the others keep their places."""
+    return [_TOOLSET if is_toolset(tool) else tool for tool in tools] if isinstance(tools, list) else tools
 
 
 def _settings(body: Body) -> ModelRequest:
@@ -89,7 +124,7 @@ def _settings(body: Body) -> ModelRequest:
         max_tokens=body.max_tokens,
         temperature=body.temperature,
         top_p=body.top_p,
-        stop=tuple(body.stop_sequences or ()),
+        stop=stops(body.stop_sequences, "stop_sequences"),
         response_schema=output.format.schema if output and output.format else None,
     )
 
@@ -117,6 +152,8 @@ class _Reader:
                     yield from self._user(content, f"messages[{at}].content")
                 case Assistant(content=content):
                     yield from self._assistant(content)
+                case System(content=content):
+                    yield SupervisorMessage(_joined(content, "\n\n"))
                 case _:
                     assert_never(message)
 
@@ -129,7 +166,7 @@ class _Reader:
         shown: list[Content] = []
         for at, block in enumerate(content):
             if not isinstance(block, Result):
-                shown.append(_shown(block, f"{param}[{at}]"))
+                shown += _shown(block, f"{param}[{at}]")
                 continue
             if shown:
                 yield UserMessage(tuple(shown))
@@ -142,8 +179,8 @@ class _Reader:
         content = block.content or ""
         attached: tuple[Attachment, ...] = ()
         if not isinstance(content, str):
-            parts = [_shown(part, f"{param}[{at}]") for at, part in enumerate(content)]
-            attached = tuple(_attachment(part, param) for part in parts if isinstance(part, Media))
+            parts = [each for at, part in enumerate(content) for each in _shown(part, f"{param}[{at}]")]
+            attached = tuple(attachment_of(part, param) for part in parts if isinstance(part, Media))
             content = "\n".join(part.text for part in parts if isinstance(part, Text))
         return ToolResult(
             block.tool_use_id,
@@ -169,26 +206,34 @@ def _joined(content: str | list[TextBlock], between: str) -> str:
     return content if isinstance(content, str) else between.join(block.text for block in content)
 
 
-def _shown(block: Shown, param: str) -> Content:
+def _shown(block: Shown, param: str) -> Iterator[Content]:
     match block:
         case TextBlock(text=text):
-            return Text(text)
+            yield Text(text)
         case Image(source=source):
-            return _media(source, f"{param}.source", "", "image/jpeg")
-        case Document(source=Plain(data=text), title=title):
-            return Media(media_type="text/plain", data=text.encode(), name=title or "")
-        case Document(source=Inline() | Linked() as source, title=title):
-            return _media(source, f"{param}.source", title or "", "application/pdf")
-    raise AssertionError(block)  # a document has one of three sources
+            yield _media(source, f"{param}.source", "", "image/jpeg")
+        case SearchResult(source=where, title=title, content=parts):
+            yield Text("\n".join((title, where, "", *(part.text for part in parts))))
+        case Document(source=source, title=title):
+            yield from _document(source, title or "", f"{param}.source")
+        case _:
+            assert_never(block)
+
+
+def _document(source: Inline | Linked | Plain | Contents, title: str, param: str) -> Iterator[Content]:
+    match source:
+        case Plain(data=text) | Contents(content=str(text)):
+            yield Media(media_type="text/plain", data=text.encode(), name=title)
+        case Contents(content=list(parts)):
+            if title:
+                yield Text(title)
+            for at, part in enumerate(parts):
+                yield from _shown(part, f"{param}.content[{at}]")
+        case Inline() | Linked():
+            yield _media(source, param, title, "application/pdf")
 
 
 def _media(source: Inline | Linked, param: str, name: str, kind: str) -> Media:
     if isinstance(source, Linked):
         return media_at(source.url, f"{param}.url", name, kind)
     return Media(media_type=source.media_type, data=bytes_of(source.data, f"{param}.data"), name=name)
-
-
-def _attachment(media: Media, param: str) -> Attachment:
-    if media.data is None:
-        bad(param, "an image or a document of a result is sent itself, not as an address")
-    return Attachment(media.name or "attachment", media.media_type, media.data)

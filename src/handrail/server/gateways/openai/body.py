@@ -1,4 +1,4 @@
-"""What is read of a Chat Completions body. Other fields are passed over."""
+"""What is read of a Chat Completions body. `fields.py` says what becomes of the other fields."""
 
 from __future__ import annotations
 
@@ -72,11 +72,12 @@ class Assistant(Struct, tag_field="role", tag="assistant"):
     refusal: str | None = None
     tool_calls: list[Call] | None = None
     function_call: Any = None
+    audio: Any = None
 
 
 class Answer(Struct, tag_field="role", tag="tool"):
     tool_call_id: str
-    content: str | list[TextPart]
+    content: str | list[Part]
 
 
 Said = System | Developer | User | Assistant | Answer
@@ -150,8 +151,3 @@ class Body(Struct):
     response_format: AsText | AsObject | AsSchema | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: int | None = None
-    logprobs: bool | None = None
-    modalities: list[str] | None = None
-    functions: Any = None
-    function_call: Any = None

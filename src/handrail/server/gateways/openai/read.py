@@ -1,7 +1,8 @@
-"""A Chat Completions body as what is asked. Fields that it does not know are passed over; wrong ones are refused."""
+"""A Chat Completions body as what is asked. Fields that cannot be honoured are refused by their names."""
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
@@ -18,7 +19,8 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.server.gateways.asked import Asked
+from handrail.server.gateways.asked import Asked, NamedServer
+from handrail.server.gateways.fields import check_fields
 from handrail.server.gateways.openai.body import (
     Address,
     Allowed,
@@ -46,27 +48,22 @@ from handrail.server.gateways.openai.body import (
     TextPart,
     User,
 )
+from handrail.server.gateways.openai.fields import CHAT, FUNCTION, JSON_SCHEMA, STREAM_OPTIONS
+from handrail.server.gateways.openai.mcp_tool import mcp_server_of
 from handrail.server.gateways.reading import (
+    attachment_of,
     bad,
     bytes_of,
     check_answered,
     check_tools,
     converted,
     extension_of,
-    ignored_fields,
     media_at,
     read_object,
+    stops,
 )
 
-_IGNORED = (
-    "frequency_penalty",
-    "logit_bias",
-    "prediction",
-    "presence_penalty",
-    "reasoning_effort",
-    "verbosity",
-    "web_search_options",
-)
+_SERVER = {"type": "function", "function": {"name": "mcp"}}
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -76,12 +73,18 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
     """
     given = read_object(data, most)
-    body = converted(given, Body)
-    _refuse(body)
+    hints = check_fields(given, CHAT)
+    servers, more = _mcp_servers(given.get("tools"))
+    body = converted({**given, "tools": _declared(given.get("tools"))}, Body)
+    hints += more + _check_parts(given)
     messages = tuple(_Reader().read(body.messages))
     check_answered(messages)
     choice, only = _choice(body)
-    tools = tuple(map(_offer, body.tools or ()))
+    tools = tuple(
+        _offer(tool)
+        for tool, said in zip(body.tools or (), given.get("tools") or (), strict=True)
+        if not _is_server(said)
+    )
     check_tools(tools, choice, "tools")
     return Asked(
         model=body.model,
@@ -93,31 +96,50 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         stream=bool(body.stream),
         usage=bool(body.stream_options and body.stream_options.include_usage),
         ours=extension_of(given, headers),
-        ignored=ignored_fields(given, _IGNORED),
+        mcp_servers=servers,
+        ignored=hints,
     )
 
 
-def _refuse(body: Body) -> None:
-    """What would change the form of the answer, and cannot be had."""
-    if body.n not in (None, 1):
-        bad("n", "one answer to a request is given here; leave it out, or ask again")
-    if body.logprobs:
-        bad("logprobs", "they are not given here; leave it out")
-    if body.functions is not None or body.function_call is not None:
-        bad("functions", "write them as tools, and the choice as tool_choice")
-    if any(kind != "text" for kind in body.modalities or ()):
-        bad("modalities", "answers are text")
+def _is_server(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == "mcp"
+
+
+def _declared(tools: Any) -> Any:
+    """The tools with something harmless in the place of each MCP server, so that the others keep their places."""
+    if not isinstance(tools, list):
+        return tools
+    for at, tool in enumerate(tools):
+        if isinstance(tool, dict) and tool.get("type", "function") not in ("function", "mcp"):
+            bad(f"tools[{at}].type", "declare it as a function; other tools of OpenAI's are not here")
+    return [_SERVER if _is_server(tool) else tool for tool in tools]
+
+
+def _mcp_servers(tools: Any) -> tuple[tuple[NamedServer, ...], tuple[str, ...]]:
+    named = enumerate(tools) if isinstance(tools, list) else ()
+    found = [mcp_server_of(tool, f"tools[{at}]") for at, tool in named if _is_server(tool)]
+    return tuple(server for server, _ in found), tuple(hint for _, hints in found for hint in hints)
+
+
+def _check_parts(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hints among the fields inside of the request's fields, whose forms are known to be right."""
+    hints = check_fields(given.get("stream_options") or {}, STREAM_OPTIONS, "stream_options.")
+    form = (given.get("response_format") or {}).get("json_schema") or {}
+    hints += check_fields(form, JSON_SCHEMA, "response_format.json_schema.")
+    for at, tool in enumerate(given.get("tools") or ()):
+        if not _is_server(tool):
+            hints += check_fields(tool["function"], FUNCTION, f"tools[{at}].function.")
+    return hints
 
 
 def _settings(body: Body) -> ModelRequest:
-    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
     return ModelRequest(
         messages=(),
         parallel=body.parallel_tool_calls is not False,
         max_tokens=body.max_completion_tokens or body.max_tokens,
         temperature=body.temperature,
         top_p=body.top_p,
-        stop=stop,
+        stop=stops(body.stop, "stop"),
         seed=body.seed,
         response_schema=_schema(body.response_format),
     )
@@ -164,17 +186,25 @@ class _Reader:
                     yield SupervisorMessage(_text(content, "\n\n"))
                 case User(content=content):
                     yield UserMessage(_content(content, f"messages[{at}].content"))
-                case Assistant(function_call=None):
+                case Assistant(function_call=None, audio=None):
                     yield from self._assistant(message)
+                case Assistant(function_call=None):
+                    bad(f"messages[{at}].audio", "no spoken answers are kept here; send what was said as content")
                 case Assistant():
                     bad(
                         f"messages[{at}].function_call",
                         "write it as one of tool_calls, and what came of it as role tool",
                     )
                 case Answer(tool_call_id=id, content=content):
-                    yield ResultMessage(ToolResult(id, self._names.get(id, ""), _text(content, "\n")))
+                    yield ResultMessage(self._result(id, content, f"messages[{at}].content"))
                 case _:
                     assert_never(message)
+
+    def _result(self, id: str, content: str | list[Part], param: str) -> ToolResult:
+        parts = _content(content, param) if content else ()
+        attached = tuple(attachment_of(part, param) for part in parts if isinstance(part, Media))
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
+        return ToolResult(id, self._names.get(id, ""), text, attachments=attached)
 
     def _assistant(self, message: Assistant) -> Iterator[Message]:
         calls = message.tool_calls or ()
@@ -194,6 +224,8 @@ def _text(content: str | list[TextPart] | list[TextPart | RefusalPart], between:
 def _content(content: str | list[Part], param: str) -> tuple[Content, ...]:
     if isinstance(content, str):
         return (Text(content),)
+    if not content:
+        bad(param, "is empty; say something")
     return tuple(_part(part, f"{param}[{at}]") for at, part in enumerate(content))
 
 
@@ -206,8 +238,16 @@ def _part(part: Part, param: str) -> Content:
         case SoundPart(input_audio=Sound(data=data, format=form)):
             kind = "audio/wav" if form == "wav" else "audio/mpeg"
             return Media(media_type=kind, data=bytes_of(data, f"{param}.input_audio.data"))
-        case FilePart(file=File(file_data=str(url), filename=name)):
-            return media_at(url, f"{param}.file.file_data", name or "", "application/pdf")
+        case FilePart(file=File(file_data=str(data), filename=name)):
+            return _file(data, name or "", f"{param}.file.file_data")
         case FilePart():
             bad(f"{param}.file", "send the file itself, as file_data; there are no uploads here")
     assert_never(part)
+
+
+def _file(data: str, name: str, param: str) -> Media:
+    """A file as a `data:` address, or as bare base64 whose kind its name tells."""
+    if ":" in data[:100]:
+        return media_at(data, param, name, "application/pdf")
+    kind = mimetypes.guess_type(name)[0] or "application/pdf"
+    return Media(media_type=kind, data=bytes_of(data, param), name=name)

@@ -11,7 +11,7 @@ from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.failures import Failure
 from handrail.server.gateways.wire import encode
 
-_REASONS: dict[StopReason, str] = {
+REASONS: dict[StopReason, str] = {
     "end": "stop",
     "stop_sequence": "stop",
     "tool_calls": "tool_calls",
@@ -46,9 +46,9 @@ class ChatWriter:
             frames.append(self._chunk({"tool_calls": [{"index": index, **written}]}))
             if arguments:
                 frames.append(self._chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}))
-        frames.append(self._chunk({}, _REASONS[ended.stop], ended.extension))
+        frames.append(self._chunk({}, REASONS[ended.stop], ended.extension))
         if self._usage:
-            frames.append(self._frame([], {"usage": _usage(ended.usage)}))
+            frames.append(self._frame([], {"usage": usage_of(ended.usage)}))
         return b"".join((*frames, DONE))
 
     def whole(self, ended: Ended) -> dict[str, Any]:
@@ -59,12 +59,12 @@ class ChatWriter:
         }
         if ended.calls:
             message["tool_calls"] = list(map(_call, ended.calls))
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _REASONS[ended.stop]}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": REASONS[ended.stop]}
         return {
             **self._head,
             "object": "chat.completion",
             "choices": [choice],
-            "usage": _usage(ended.usage),
+            "usage": usage_of(ended.usage),
             **ended.extension,
         }
 
@@ -92,7 +92,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: Usage) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
