@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handrail.code.functions import python_name, signature
+from handrail.code.notebook import overwritten
 from handrail.core.errors import UsageError
-from handrail.rlm.repl.prelude import RESERVED, functions, overwritten, prelude, python_name, signature
+from handrail.rlm.repl.prelude import RESERVED, functions, prelude
 from handrail.tools.definition import NAME, ToolDefinition
 from handrail.tools.tool import Tool, tool
 from tests.rlm.scene import scene

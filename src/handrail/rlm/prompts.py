@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from handrail.code.functions import signature
 from handrail.core.messages import AssistantMessage, Conversation, UserMessage
-from handrail.rlm.repl.prelude import signature
 from handrail.tools.tool import Tool
 
 SYSTEM = """\

@@ -17,14 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
+from handrail.code.calling import OTHER, Caller, Waits
 from handrail.core.calls import ToolResult
 from handrail.core.ids import nested_id
 from handrail.core.timeouts import time_limit_at
 from handrail.execute.whole import to_the_end
 from handrail.rlm.query import sentinel
 from handrail.rlm.query.spending import Spending
-from handrail.rlm.repl.calling import OTHER, Caller
-from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waiting, Waits, settle
+from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waiting, settle
 from handrail.rlm.repl.tools import QUERIES, VALUE_ERROR, completions_of
 from handrail.rlm.values import RLMChatCompletion
 from handrail.sandbox.port import JSON, HostError
