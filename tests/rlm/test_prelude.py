@@ -80,7 +80,7 @@ def test_a_signature_has_what_is_needed_first() -> None:
     def search(words: list[str], *, deep: bool = False, where: str) -> None:
         raise NotImplementedError
 
-    assert signature(search) == "search(words: array, where: string, deep: boolean = False)"
+    assert signature(search) == "search(words: list[str], where: str, deep: bool = False)"
 
 
 def test_it_says_what_it_binds_and_what_became_of_it() -> None:

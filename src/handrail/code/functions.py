@@ -6,12 +6,14 @@ by the executor, as for any other call.
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from handrail.code.sheltered import sheltered
+from handrail.core.errors import UsageError
 from handrail.tools.tool import Tool
 
 CALL = sheltered("""
@@ -39,20 +41,72 @@ def python_name(name: str) -> str:
 
 
 def signature(tool: Tool, name: str = "") -> str:
-    """How a tool is called, in words: `get_stats(question: string, most: integer = 10)`."""
+    """How a tool is called: `get_stats(question: str, most: int = 10)`."""
     schema = tool.definition.input_schema
     required = schema.get("required", [])
     said = [_parameter(key, schema["properties"][key], key in required) for key in _parameters(schema)]
     return f"{name or python_name(tool.name)}({', '.join(said)})"
 
 
+def stub(tool: Tool, name: str) -> str:
+    """What a model is shown of a function: its signature, what it returns, and what is said of it."""
+    output, schema = tool.definition.output_schema, tool.definition.input_schema
+    returns = "" if output is None else f" -> {type_text(output)}"
+    lines = [_one_line(tool.definition.description, _LONGEST)]
+    for key in _parameters(schema):
+        about = schema["properties"][key]
+        if isinstance(about, dict) and isinstance(words := about.get("description"), str) and words.strip():
+            lines.append(f"{key}: {_one_line(words, _LONGEST)}")
+    said = "\n    # ".join(filter(None, lines))
+    return f"def {signature(tool, name)}{returns}: ..." + (f"\n    # {said}" if said else "")
+
+
+_LONGEST = 500
+"""Characters of one description."""
+_DEEP = 2
+"""Levels of an object whose fields are told."""
+_FIELDS = 12
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+
+
+def type_text(schema: Any, deep: int = _DEEP) -> str:
+    """A JSON Schema as a reader of Python would write it. Not all of it: the executor checks the whole."""
+    match schema:
+        case {"const": value}:
+            return f"Literal[{value!r}]"
+        case {"enum": [_, *_] as values} if len(values) <= _FIELDS:
+            return f"Literal[{', '.join(map(repr, values))}]"
+        case {"anyOf": [_, *_] as branches} | {"oneOf": [_, *_] as branches}:
+            return " | ".join(dict.fromkeys(type_text(each, deep) for each in branches))
+        case {"type": [_, *_] as kinds}:
+            return " | ".join(dict.fromkeys(_TYPES.get(str(kind), "Any") for kind in kinds))
+        case {"type": "array", "items": dict() as items}:
+            return f"list[{type_text(items, deep)}]"
+        case {"type": "object", "properties": dict() as fields} if deep and 0 < len(fields) <= _FIELDS:
+            said = (f"{key!r}: {type_text(each, deep - 1)}" for key, each in fields.items())
+            return f"{{{', '.join(said)}}}"
+        case {"type": str(kind)}:
+            return _TYPES.get(kind, "Any")
+    return "Any"
+
+
 def _parameter(name: str, schema: Any, is_required: bool) -> str:
-    schema = schema if isinstance(schema, dict) else {}
-    kind = schema.get("type", "any")
-    words = f"{name}: {kind if isinstance(kind, str) else ' | '.join(map(str, kind))}"
-    if "default" in schema:
+    words = f"{name}: {type_text(schema)}"
+    if isinstance(schema, dict) and "default" in schema:
         return f"{words} = {schema['default']!r}"
-    return words if is_required else f"{words} = …"
+    return words if is_required else f"{words} = ..."
+
+
+def _one_line(text: str, most: int) -> str:
+    return " ".join(text.split())[:most]
 
 
 def _parameters(schema: Mapping[str, Any]) -> list[str]:
@@ -80,3 +134,21 @@ def function_source(tool: Tool, name: str) -> str:
 def _literal(text: str) -> str:
     """Text as Python that both interpreters read alike."""
     return ascii(text)
+
+
+def named(tools: Iterable[Tool], taken: Container[str] = ()) -> dict[str, Tool]:
+    """The tools by the names that code calls them by. One that Python has itself gets an underscore: `open_`.
+
+    Raises:
+        UsageError: Two of them would be one function, or the name is `taken`.
+    """
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        name = python_name(tool.name)
+        if hasattr(builtins, name):
+            name = f"{name}_"
+        if name in taken or name.startswith("_"):
+            raise UsageError(f"code cannot call a tool {tool.name!r}: {name!r} is taken there; rename the tool")
+        if (other := found.setdefault(name, tool)) is not tool:
+            raise UsageError(f"the tools {other.name!r} and {tool.name!r} would both be {name!r} in code; rename one")
+    return found

@@ -24,7 +24,9 @@ class Ran(Protocol):
     @property
     def ending(self) -> Ending: ...
     @property
-    def stdout(self) -> str: ...
+    def stdout(self) -> str | None:
+        """What it printed; None if that is not known."""
+
     @property
     def state(self) -> str: ...
 
@@ -293,7 +295,7 @@ class Notebook(Generic[D, B]):
                 if cell is None or remembered.diverged or cell.ending != block.ending or cell.state == "gone":
                     raise _Stuck(done.id, "code of yours did something else when it was run again")
                 await self._after(cell)
-                if cell.stdout != block.stdout and _DIFFERS not in notes:
+                if block.stdout not in (None, cell.stdout) and _DIFFERS not in notes:
                     notes.append(_DIFFERS)
             if remembered.skipped_handlers and _NOT_HANDLED not in notes:
                 notes.append(_NOT_HANDLED)
