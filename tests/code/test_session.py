@@ -69,7 +69,7 @@ def printed(*code: str, **options: Any) -> list[str]:
 
 
 def test_fifty_calls_cost_one_turn_and_each_is_on_record() -> None:
-    model = scripted("print(sum(read_order(n)['cents'] for n in range(1, 51)))")
+    model = scripted("print(sum(read_order(id)['cents'] for id in range(1, 51)))")
     events: list[Event] = []
     with Session(model, tools=[read_order], code=True) as there:
         reply = there.generate_with_tools("What did the first fifty orders cost?", on_event=events.append)
