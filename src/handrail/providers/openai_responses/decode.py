@@ -141,9 +141,7 @@ class ResponsesDecoder:
     def _item(self, kind: str, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
         if item.type == "function_call" and index not in self._opened:
             self._opened.add(index)
-            found = (Artefact(PROVIDER, {"namespace": item.namespace}),) if item.namespace else ()
-            if item.caller is not None and item.caller.get("type") != "direct":
-                found += (Artefact(PROVIDER, {"caller": item.caller}),)
+            found = tuple(Artefact(PROVIDER, data) for data in _sent_back(item))
             yield from self._calls.delta(index=index, id=item.call_id, name=item.name, artefacts=found)
         if kind == "response.output_item.done" and index not in self._closed:
             self._closed.add(index)
@@ -232,6 +230,14 @@ class ResponsesDecoder:
         if self._layout.calls:
             return "tool_calls"
         return "refusal" if self._refused else "end"
+
+
+def _sent_back(item: Item) -> Iterator[dict[str, Any]]:
+    """What the service wants back with a call: where it found the tool, and the program that called it."""
+    if item.namespace:
+        yield {"namespace": item.namespace}
+    if item.caller is not None and item.caller.get("type") != "direct":
+        yield {"caller": item.caller}
 
 
 def _words(part: Mapping[str, Any]) -> str:
