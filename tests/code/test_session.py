@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from handrail import Context, Policy, Principal, Session, tool
+from handrail import Context, Policy, Principal, Secret, Session, tool
 from handrail.code.mode import Code
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
 from handrail.core.errors import UsageError
 from handrail.core.events import CallSettled, Event
 from handrail.core.messages import SupervisorMessage
-from handrail.sandbox.port import ReplLimits
+from handrail.sandbox.port import Kind, ReplLimits
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.tool import Tool
 
@@ -122,6 +122,28 @@ def test_an_error_in_the_code_comes_back_with_its_line_and_what_was_printed() ->
 
     assert "line 3" in words and "ZeroDivisionError" in words
     assert "before" in words
+
+
+@pytest.mark.parametrize("sandbox", ["monty", "process"])
+def test_a_traceback_has_the_models_lines_and_none_of_ours(sandbox: Kind) -> None:
+    (words,) = printed("def twice(n):\n    return read_order(n) * 2\n\ntwice('x')", code=Code(sandbox=sandbox))
+
+    assert "line 2, in twice" in words and "line 4" in words
+    assert "_call" not in words and "_host" not in words
+
+
+def test_a_tool_that_takes_a_secret_is_called_by_the_model_itself() -> None:
+    @tool
+    def login(user: str, password: Secret) -> str:
+        """Sign in."""
+        return f"{user} is signed in"
+
+    model = scripted("login('ada', 'hunter2')")
+    with Session(model, tools=[read_order, login], code=True) as there:
+        (result,) = there.generate_with_tools("Go.").results
+
+    assert [offer.name for offer in model.requests[0].tools] == ["login", "run_code"]
+    assert "NameError" in result.text
 
 
 def test_wrong_arguments_are_an_exception_that_says_what_is_wrong() -> None:

@@ -44,14 +44,14 @@ def signature(tool: Tool, name: str = "") -> str:
     """How a tool is called: `get_stats(question: str, most: int = 10)`."""
     schema = tool.definition.input_schema
     required = schema.get("required", [])
-    said = [_parameter(key, schema["properties"][key], key in required) for key in _parameters(schema)]
+    said = [_parameter(key, schema, key in required) for key in _parameters(schema)]
     return f"{name or python_name(tool.name)}({', '.join(said)})"
 
 
 def stub(tool: Tool, name: str) -> str:
     """What a model is shown of a function: its signature, what it returns, and what is said of it."""
     output, schema = tool.definition.output_schema, tool.definition.input_schema
-    returns = "" if output is None else f" -> {type_text(output)}"
+    returns = "" if output is None else f" -> {type_text(output, output)}"
     lines = [_one_line(tool.definition.description, _LONGEST)]
     for key in _parameters(schema):
         about = schema["properties"][key]
@@ -77,29 +77,36 @@ _TYPES = {
 }
 
 
-def type_text(schema: Any, deep: int = _DEEP) -> str:
-    """A JSON Schema as a reader of Python would write it. Not all of it: the executor checks the whole."""
+def type_text(schema: Any, root: Any = None, deep: int = _DEEP) -> str:
+    """A JSON Schema as a reader of Python would write it. Not all of it: the executor checks the whole.
+
+    `root` is the schema whose `$defs` it refers to.
+    """
     match schema:
+        case {"$ref": str(ref)} if deep and ref.startswith("#/$defs/"):
+            found = (root or {}).get("$defs", {}).get(ref.removeprefix("#/$defs/"))
+            return type_text(found, root, deep - 1)
         case {"const": value}:
             return f"Literal[{value!r}]"
         case {"enum": [_, *_] as values} if len(values) <= _FIELDS:
             return f"Literal[{', '.join(map(repr, values))}]"
         case {"anyOf": [_, *_] as branches} | {"oneOf": [_, *_] as branches}:
-            return " | ".join(dict.fromkeys(type_text(each, deep) for each in branches))
+            return " | ".join(dict.fromkeys(type_text(each, root, deep) for each in branches))
         case {"type": [_, *_] as kinds}:
             return " | ".join(dict.fromkeys(_TYPES.get(str(kind), "Any") for kind in kinds))
         case {"type": "array", "items": dict() as items}:
-            return f"list[{type_text(items, deep)}]"
+            return f"list[{type_text(items, root, deep)}]"
         case {"type": "object", "properties": dict() as fields} if deep and 0 < len(fields) <= _FIELDS:
-            said = (f"{key!r}: {type_text(each, deep - 1)}" for key, each in fields.items())
+            said = (f"{key!r}: {type_text(each, root, deep - 1)}" for key, each in fields.items())
             return f"{{{', '.join(said)}}}"
         case {"type": str(kind)}:
             return _TYPES.get(kind, "Any")
     return "Any"
 
 
-def _parameter(name: str, schema: Any, is_required: bool) -> str:
-    words = f"{name}: {type_text(schema)}"
+def _parameter(name: str, root: Mapping[str, Any], is_required: bool) -> str:
+    schema = root["properties"][name]
+    words = f"{name}: {type_text(schema, root)}"
     if isinstance(schema, dict) and "default" in schema:
         return f"{words} = {schema['default']!r}"
     return words if is_required else f"{words} = ..."

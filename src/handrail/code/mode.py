@@ -7,6 +7,7 @@ code that was cut off by a crash runs again from its beginning, and what was don
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -54,14 +55,16 @@ class Code:
     """Where the code runs: see the page on sandboxes."""
     limits: ReplLimits = field(default_factory=ReplLimits)
     direct: tuple[str, ...] = ()
-    """Patterns of the names of tools that the model calls itself; code cannot call them."""
+    """Patterns of the names of tools that the model calls itself, and code cannot. So for those that take secrets."""
 
     def __post_init__(self) -> None:
         if self.sandbox not in get_args(Kind):
             raise UsageError(f"there is no sandbox {self.sandbox!r}; there are {', '.join(get_args(Kind))}")
 
-    def is_direct(self, name: str) -> bool:
-        return name in ALWAYS_DIRECT or any(fnmatchcase(name, pattern) for pattern in self.direct)
+    def is_direct(self, tool: Tool) -> bool:
+        """Whether code cannot call it. Not one that takes a secret: what a model writes into code is on record."""
+        named = any(fnmatchcase(tool.name, pattern) for pattern in self.direct)
+        return named or tool.name in ALWAYS_DIRECT or bool(tool.secrets)
 
 
 class _RunCode:
@@ -92,7 +95,7 @@ class CodeMode:
             UsageError: A tool has a name that code cannot call it by.
             SandboxUnavailable: This machine cannot have the sandbox, with what to do about it.
         """
-        tools = [tool for tool in executor.tools if not code.is_direct(tool.name)]
+        tools = [tool for tool in executor.tools if not code.is_direct(tool)]
         if RUN_CODE in executor.tools:
             raise UsageError(f"a tool of yours is called {RUN_CODE!r}, the name of the one that runs code; rename it")
         self._functions = named(tools, taken=(CALL_ALL,))
@@ -202,6 +205,8 @@ class CodeMode:
         await self.aclose()
 
 
+_OWN_FRAME = re.compile(r'  File "[^"\n]*", line \d+, in \w+\n(?:    return _(?:call|host)\(.*\n)')
+"""A line of the functions that we define there, in a traceback."""
 _ENDINGS = {
     "timeout": "the code was stopped: out of time",
     "memory": "the code was stopped: out of memory",
@@ -222,7 +227,8 @@ def _output(cell: Cell, ran: RanCode, notices: tuple[str, ...]) -> Output:
         notices += (f"{cell.dropped:,} more characters were printed and not kept; print less",)
     if cell.ending == "ok":
         return Output(printed or NOTHING, notices)
-    said = [*notices, _ENDINGS.get(cell.ending, ""), cell.error, _GONE if cell.state == "gone" else ""]
+    error = _OWN_FRAME.sub("", cell.error)
+    said = [*notices, _ENDINGS.get(cell.ending, ""), error, _GONE if cell.state == "gone" else ""]
     if printed.strip():
         said.append(f"It had printed:\n{printed}")
     raise ToolError(ran.error_code, "\n".join(filter(None, said)))
