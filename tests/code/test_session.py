@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from handrail import Context, Policy, Principal, Secret, Session, tool
-from handrail.code.mode import Code
+from handrail import Context, Executor, Policy, Principal, Secret, Session, ToolCall, tool
+from handrail.code.mode import OPEN, Code, CodeMode
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
 from handrail.core.errors import UsageError
 from handrail.core.events import CallSettled, Event
@@ -249,3 +249,26 @@ def test_code_that_runs_for_ever_ends_and_the_variables_before_it_are_there() ->
 
     assert "out of time" in second
     assert third.endswith("400\n")
+
+
+async def test_many_runs_share_few_interpreters_and_each_keeps_its_variables() -> None:
+    async with Executor([read_order]) as executor, CodeMode(executor) as mode:
+
+        async def run(number: int, code: str) -> str:
+            call = ToolCall(f"{number}-{len(code)}", "run_code", {"code": code})
+            return (await executor.invoke(call, Context(run=f"run-{number}"))).text
+
+        for number in range(OPEN + 2):
+            await run(number, f"mine = read_order({number})['cents']")
+
+        assert mode.interpreters == OPEN
+        assert (await run(0, "print(mine)"), await run(OPEN, "print(mine)")) == ("0\n", f"{OPEN * 100}\n")
+
+
+async def test_two_pieces_of_code_of_one_reply_run_one_after_the_other() -> None:
+    first, second = "a = [read_order(n)['cents'] for n in range(3)]", "print(a)"
+    model = ScriptedModel([call("run_code", code=first), call("run_code", code=second)], [text("Done.")])
+    async with Session(model, tools=[read_order], code=True) as there:
+        reply = await there.agenerate_with_tools("Go.")
+
+    assert reply.results[1].content == "[0, 100, 200]\n"

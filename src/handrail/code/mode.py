@@ -36,8 +36,8 @@ from handrail.tools.tool import Tool
 DAY = 86_400.0
 ALWAYS_DIRECT = ("find_tools", "read_output")
 """Tools of the runtime itself."""
-_OPEN = 32
-"""Runs whose interpreters are kept."""
+OPEN = 16
+"""Runs whose interpreters are kept open."""
 _GONE = "The interpreter was ended. Variables of earlier code are made again before your next code runs."
 _SCHEMA = {
     "type": "object",
@@ -75,6 +75,8 @@ class _RunCode:
         self.carried = carried
         self.turn = asyncio.Lock()
         """One piece of code at a time: they share their variables."""
+        self.is_read = False
+        """Whether the notebook has what the record says of an earlier process."""
 
 
 class CodeMode:
@@ -117,6 +119,11 @@ class CodeMode:
         """The tools that only code calls."""
         return self._known
 
+    @property
+    def interpreters(self) -> int:
+        """How many are open."""
+        return sum(run.notebook.is_open for run in self._runs.values())
+
     def briefed(self, conversation: Conversation) -> Conversation:
         """The conversation with the functions in it, once."""
         told = (each.text for each in conversation.messages if isinstance(each, SupervisorMessage))
@@ -130,8 +137,9 @@ class CodeMode:
 
     async def _perform(self, invocation: Invocation) -> Output:
         await self._start()
-        run = await self._run(invocation.context)
+        run = self._run(invocation.context)
         async with run.turn:
+            await self._prepare(run, invocation.context)
             source: str = invocation.arguments["code"]
             live = Live(invocation, pauses=self._pauses, carried=run.carried)
             async with run.notebook.bridge(live, invocation.id) as bridge:
@@ -146,14 +154,22 @@ class CodeMode:
             await run.notebook.settled(CodeCall(invocation.id, (source,), (ran,)))
         return _output(cell, ran, notices)
 
-    async def _run(self, context: Context) -> _RunCode:
-        id = context.run or self._executor.run
-        if (found := self._runs.get(id)) is None:
-            found = self._runs[id] = self._begun(id, context)
-            for done in code_calls(await self._executor.history(id)):
-                found.notebook.was_done(done)
+    def _run(self, context: Context) -> _RunCode:
+        id = self._id(context)
+        if id not in self._runs:
+            self._runs[id] = self._begun(id, context)
+        return self._runs[id]
+
+    def _id(self, context: Context) -> str:
+        return context.run or self._executor.run
+
+    async def _prepare(self, run: _RunCode, context: Context) -> None:
+        if not run.is_read:
+            for done in code_calls(await self._executor.history(self._id(context))):
+                run.notebook.was_done(done)
+            run.is_read = True
+        if not run.notebook.is_open:
             await self._close_some()
-        return found
 
     def _begun(self, id: str, context: Context) -> _RunCode:
         async def recall(call_id: str) -> Remembered:
@@ -182,10 +198,11 @@ class CodeMode:
                 self._is_started = True
 
     async def _close_some(self) -> None:
-        """Of runs that are idle; their variables are made again when they go on."""
-        idle = [id for id, run in self._runs.items() if not run.turn.locked()]
-        for id in idle[: max(0, len(self._runs) - _OPEN)]:
-            await self._runs.pop(id).notebook.aclose()
+        """End interpreters of idle runs, before there are too many; their variables are made again when they go on."""
+        opened = [run for run in self._runs.values() if run.notebook.is_open]
+        idle = [run for run in opened if not run.turn.locked()]
+        for run in idle[: max(0, len(opened) + 1 - OPEN)]:
+            await run.notebook.aclose()
 
     async def aclose(self) -> None:
         await to_the_end(self._close())

@@ -129,6 +129,11 @@ class Notebook(Generic[D, B]):
         self.rebuilt: int | None = None
         """Calls whose code was run again when it was last asked to be ready; None if it was ready, or new."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has an interpreter."""
+        return self._repl is not None
+
     async def give(self, given: Given) -> None:
         """Have it for the code from now on."""
         self._steps.append(given)
