@@ -272,3 +272,20 @@ async def test_two_pieces_of_code_of_one_reply_run_one_after_the_other() -> None
         reply = await there.agenerate_with_tools("Go.")
 
     assert reply.results[1].content == "[0, 100, 200]\n"
+
+
+def test_of_many_tools_the_model_is_told_names_and_code_finds_signatures() -> None:
+    def made(at: int) -> Tool:
+        return Tool.from_function(lambda: at, name=f"fact_{at}", description=f"Tells fact {at}.", side_effects=False)
+
+    many = [made(at) for at in range(70)]
+    code = "print(find_functions('read an order'))", "print(find_functions('fact_3 fact_69'))", "print(read_order(2))"
+    model = scripted(*code)
+    with Session(model, tools=[read_order, *many], code=True) as there:
+        by_words, by_names, used = (result.text for result in there.generate_with_tools("Go.").results)
+
+    (told,) = [each.text for each in model.requests[0].messages if isinstance(each, SupervisorMessage)]
+    assert "fact_69" in told and "def read_order" not in told
+    assert by_words.startswith("def read_order(number: int) -> dict")
+    assert "def fact_3()" in by_names and "def fact_69()" in by_names
+    assert "200" in used

@@ -7,7 +7,7 @@ keys, and each has its one answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any, Self
 
 from handrail.code.calling import Caller
@@ -16,6 +16,9 @@ from handrail.core.calls import ToolResult
 from handrail.sandbox.port import JSON, HostError
 
 CALL_ALL = "call_all"
+FIND = "find_functions"
+OWN = (CALL_ALL, FIND)
+"""What code can call besides the tools."""
 
 SOURCE = sheltered('''
 def call_all(calls):
@@ -24,24 +27,32 @@ def call_all(calls):
         if not isinstance(call, (list, tuple)) or len(call) != 2:
             raise TypeError("call_all takes a list of (name, arguments), such as [('read', {'id': 1})]")
     return _host("call_all", [list(call) for call in calls])
+
+def find_functions(words):
+    """The signatures of the functions that fit these words best, or that have one of these names."""
+    return _host("find_functions", str(words))
 ''')
 
 
 class ToolBridge:
     """Of the code of one call of `run_code`."""
 
-    def __init__(self, caller: Caller, names: dict[str, str], known: Container[str], most: int) -> None:
+    def __init__(
+        self, caller: Caller, names: dict[str, str], known: Container[str], most: int, find: Callable[[str], str]
+    ) -> None:
         """
         Args:
             caller: Settles the calls.
             names: The names of tools by those of their functions.
             known: The names of the tools that code may call.
             most: Calls that the code may make. Many at once are one message, so the sandbox does not count them.
+            find: The signatures of the functions that fit some words. It changes nothing, and has no key.
         """
         self._caller = caller
         self._names = names
         self._known = known
         self._most = most
+        self._find = find
         self._calls = 0
 
     async def __call__(self, name: str, value: JSON) -> JSON:
@@ -49,6 +60,8 @@ class ToolBridge:
         Raises:
             HostError: The call gave no value, in words for whoever wrote the code.
         """
+        if name == FIND:
+            return self._find(str(value))
         if name != CALL_ALL:
             return await self._call(*self._asked(name, value))
         if not isinstance(value, list):

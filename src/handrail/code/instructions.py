@@ -31,7 +31,16 @@ MACHINES = {
 }
 
 
-def instructions(functions: Mapping[str, Tool], kind: str, most: int) -> str:
-    """What the model is told before it writes code; `most` characters of output come back to it."""
-    stubs = "\n".join(stub(tool, name) for name, tool in functions.items())
+_MANY = """\
+There are {count} functions. `find_functions("what you want to do")` returns the signatures of those that fit; print \
+it before you use one. Their names: {names}"""
+
+
+def instructions(functions: Mapping[str, Tool], kind: str, most: int, shown: int) -> str:
+    """What the model is told before it writes code; `most` characters of output come back to it. With more functions
+    than `shown`, it is told their names only."""
+    if len(functions) > shown:
+        stubs = _MANY.format(count=len(functions), names=", ".join(functions))
+    else:
+        stubs = "\n".join(stub(tool, name) for name, tool in functions.items())
     return _RULES.format(most=most, machine=MACHINES.get(kind, ""), stubs=stubs)

@@ -15,9 +15,9 @@ from typing import Self, get_args
 
 from msgspec.structs import replace
 
-from handrail.code.bridge import CALL_ALL, SOURCE, ToolBridge
+from handrail.code.bridge import OWN, SOURCE, ToolBridge
 from handrail.code.calling import Caller, Carried, Live, Remembered
-from handrail.code.functions import CALL, function_source, named
+from handrail.code.functions import CALL, function_source, named, stub
 from handrail.code.instructions import DESCRIPTION, RUN_CODE, instructions
 from handrail.code.notebook import Notebook
 from handrail.code.record import NOTHING, CodeCall, RanCode, code_calls
@@ -32,10 +32,13 @@ from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.port import Cell, Kind, ReplLimits, Sandbox
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
+from handrail.tools.words import LONGEST
 
 DAY = 86_400.0
 ALWAYS_DIRECT = ("find_tools", "read_output")
 """Tools of the runtime itself."""
+_FOUND = 8
+"""Functions that a search tells at most."""
 OPEN = 16
 """Runs whose interpreters are kept open."""
 _GONE = "The interpreter was ended. Variables of earlier code are made again before your next code runs."
@@ -56,6 +59,9 @@ class Code:
     limits: ReplLimits = field(default_factory=ReplLimits)
     direct: tuple[str, ...] = ()
     """Patterns of the names of tools that the model calls itself, and code cannot. So for those that take secrets."""
+
+    most: int = 64
+    """Up to so many functions, the model is told the signatures of all; with more, their names, and code finds them."""
 
     def __post_init__(self) -> None:
         if self.sandbox not in get_args(Kind):
@@ -100,7 +106,7 @@ class CodeMode:
         tools = [tool for tool in executor.tools if not code.is_direct(tool)]
         if RUN_CODE in executor.tools:
             raise UsageError(f"a tool of yours is called {RUN_CODE!r}, the name of the one that runs code; rename it")
-        self._functions = named(tools, taken=(CALL_ALL,))
+        self._functions = named(tools, taken=OWN)
         self._wire = {name: tool.name for name, tool in self._functions.items()}
         self._known = frozenset(tool.name for tool in tools)
         self._code = code
@@ -112,7 +118,7 @@ class CodeMode:
         self._executor = executor
         untrusted = any(tool.definition.untrusted for tool in tools)
         executor.include(self._tool(untrusted=untrusted))
-        self.instructions = instructions(self._functions, code.sandbox, executor.policy.max_output)
+        self.instructions = instructions(self._functions, code.sandbox, executor.policy.max_output, code.most)
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -182,14 +188,20 @@ class CodeMode:
             self._sandbox,
             seed=zlib.crc32(id.encode()),
             source=source,
-            functions=frozenset((CALL_ALL, *self._functions)),
+            functions=frozenset((*OWN, *self._functions)),
             bridge=self._bridge,
             recall=recall,
         )
         return _RunCode(notebook, Carried(self._code.limits.calls_bytes))
 
     def _bridge(self, caller: Caller, call_id: str) -> ToolBridge:
-        return ToolBridge(caller, self._wire, self._known, self._code.limits.host_calls)
+        return ToolBridge(caller, self._wire, self._known, self._code.limits.host_calls, self._find)
+
+    def _find(self, words: str) -> str:
+        names = {tool.name: name for name, tool in self._functions.items()}
+        best = self._executor.tools.index.search(words[:LONGEST], _FOUND, self._known.__contains__)
+        found = dict.fromkeys((*filter(self._functions.__contains__, words.split()), *(names[each] for each in best)))
+        return "\n".join(stub(self._functions[name], name) for name in found) or "no function fits; use other words"
 
     async def _start(self) -> None:
         async with self._starting:
