@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import bench_page, bench_rlm
+from bench import bench_code, bench_page, bench_rlm
 from bench.turns.contestants import by_hand, by_hand_msgspec, handrail, handrail_journal, handrail_search
 from bench.turns.replies import Script
 from bench.turns.report import Row, Weight, table, weight_table
@@ -79,6 +79,14 @@ async def test_with_tool_search_few_tools_are_offered_and_the_work_is_the_same()
     expected, found = await bodies(by_hand.opened, "tools200"), await bodies(handrail_search.opened, "tools200")
     assert list(map(said, found)) == list(map(said, expected))
     assert all(len(offered(body)) < 64 for body in found)
+
+
+async def test_the_bench_of_code_needs_two_turns_and_the_fewest_tokens(capfd: pytest.CaptureFixture[str]) -> None:
+    assert not await bench_code.main(reads=30, tools=2)
+
+    found = json.loads(capfd.readouterr().out)
+    assert [row["turns"] for row in found["reads"].values()] == [31, 3, 2]
+    assert found["tools"]["signatures"] > 0
 
 
 async def test_the_bench_of_rlms_measures_every_aim_in_one_run(capfd: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,8 @@ CODECS: dict[str, tuple[Codec, str]] = {
     "anthropic": (AnthropicCodec(), "claude"),
     "anthropic, cache": (AnthropicCodec(cache=True, strict=True), "claude"),
     "anthropic, search": (AnthropicCodec(profile=replace(PLAIN, tool_search=True), cache=True), "claude"),
+    "openai_responses, programs": (OpenAIResponsesCodec(), "gpt-5.6"),
+    "anthropic, programs": (AnthropicCodec(profile=profile_for("anthropic", "claude-opus-4-6")), "claude-opus-4-6"),
     "gemini": (GeminiCodec(profile=profile_for("gemini", "gemini-3-pro")), "gemini-3-pro"),
     "ollama": (OllamaCodec(), "qwen3"),
     "bedrock": (BedrockCodec(cache=True), "model"),
@@ -61,7 +63,8 @@ _SCHEMA: dict[str, Any] = {
 CLOCK = ToolOffer("clock", "Tells the time.", _SCHEMA)
 ODD = ToolOffer("io:clock", "", {"type": "object", "properties": {}})
 LATER = ToolOffer("later", "Is found.", {"type": "object", "properties": {"a": {"type": "integer"}}}, deferred=True)
-OFFERS: tuple[tuple[ToolOffer, ...], ...] = ((CLOCK,), (CLOCK, ODD), (CLOCK, LATER), ())
+PROGRAMMED = replace(CLOCK, by_program=True)
+OFFERS: tuple[tuple[ToolOffer, ...], ...] = ((CLOCK,), (CLOCK, ODD), (CLOCK, LATER), (PROGRAMMED, ODD), ())
 
 _BLOCKS: dict[str, tuple[dict[str, Any], ...]] = {
     "openai_chat": ({"reasoning": "hm"},),
@@ -74,6 +77,7 @@ _BLOCKS: dict[str, tuple[dict[str, Any], ...]] = {
         {"block": {"type": "thinking", "thinking": "hm", "signature": "s"}},
         {"block": {"type": "server_tool_use", "name": "tool_search_tool_bm25"}, "covers": 9},
         {"block": {"type": "text", "text": "cited \n"}, "chars": 99},
+        {"block": {"type": "container", "id": "c", "expires_at": "2100-01-01T00:00:00Z"}, "chars": 99},
     ),
     "gemini": ({"block": {"thoughtSignature": "s"}, "covers": 1},),
     "ollama": ({"thinking": "hm"},),
@@ -83,9 +87,13 @@ _BLOCKS: dict[str, tuple[dict[str, Any], ...]] = {
 
 ARTEFACTS = [
     tuple(Artefact(provider, blocks[number % len(blocks)]) for provider, blocks in _BLOCKS.items())
-    for number in range(3)
+    for number in range(4)
 ]
 SIGNED = (Artefact("gemini", {"thoughtSignature": "t"}), Artefact("openai_responses", {"namespace": "n"}))
+BY_PROGRAM = (
+    Artefact("anthropic", {"caller": {"type": "code_execution_20260120", "tool_id": "s"}}),
+    Artefact("openai_responses", {"caller": {"type": "program", "caller_id": "p"}}),
+)
 
 _TEXTS = st.sampled_from(["", " ", "\n", "hm", "two words", "ends in space \n", "é😀"])
 _IDS = st.sampled_from(["", "0", "a", "a_2", "functions.clock:0", "functions_clock_0", "i" * 64])
@@ -107,7 +115,9 @@ _ATTACHED = st.sampled_from(
 
 _ARTEFACTS = st.sampled_from([(), (), *ARTEFACTS])
 _CALLS = st.builds(
-    InvocationMessage, st.builds(ToolCall, _IDS, _NAMES, _ARGUMENTS), artefacts=st.sampled_from([(), SIGNED])
+    InvocationMessage,
+    st.builds(ToolCall, _IDS, _NAMES, _ARGUMENTS),
+    artefacts=st.sampled_from([(), SIGNED, BY_PROGRAM]),
 )
 
 

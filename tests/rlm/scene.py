@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from handrail.code.calling import Live
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.invocation import Invocation
@@ -14,7 +15,6 @@ from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.calling import Live
 from handrail.rlm.repl.channel import Channels
 from handrail.rlm.repl.prelude import prelude
 from handrail.rlm.repl.tools import query_tools

@@ -196,7 +196,7 @@ async def test_tools_are_functions_with_their_own_arguments(kind: str) -> None:
 
     assert out[:4] == [{"word": "a", "most": 3}, {"word": "b", "most": 4}, {"word": "c", "most": 5}, "kept n"]
     assert out[4:6] == [{"word": "d", "most": 3}, "kept m"]
-    signature = "lookup(word: string, most: integer = 3)"
+    signature = "lookup(word: str, most: int = 3)"
     assert out[6:10] == [
         f"{signature} needs 'word'",
         f"{signature} takes 2 arguments at most, not 3",

@@ -126,7 +126,7 @@ async def test_code_has_the_context_and_asks_models_and_tools(kind: str) -> None
     assert notes == ["x"]
     system = root.requests[0].messages[0]
     assert isinstance(system, SupervisorMessage)
-    assert "`add(a: integer, b: integer = 1)`: Add two." in system.text and "`FACTOR`" in system.text
+    assert "`add(a: int, b: int = 1)`: Add two." in system.text and "`FACTOR`" in system.text
 
 
 async def test_a_side_effect_of_code_needs_a_word_as_any_other() -> None:

@@ -17,6 +17,8 @@ class ToolOffer(Struct, frozen=True):
     input_schema: dict[str, Any]
     deferred: bool = False
     """Not shown at once: the service finds it when the model looks for it. Only for models that search tools."""
+    by_program: bool = False
+    """Programs that the model writes, and the service runs, may call it. Only for services that run programs."""
 
 
 class NamedTool(Struct, frozen=True):

@@ -103,8 +103,14 @@ class Attempt:
 
     @property
     def scope(self) -> str:
-        """Whose memory may answer it."""
-        return f"{self.recorder.run}\n{self.context.principal.id}"
+        """Whose memory may answer it. What code reads is whole, and what a model reads is cut: two memories."""
+        whose = f"{self.recorder.run}\n{self.context.principal.id}"
+        return f"{whose}\ncode" if self.is_for_code else whose
+
+    @property
+    def is_for_code(self) -> bool:
+        """Whether code asked for the result: it reads all of it, and only what it prints goes to a model."""
+        return any(isinstance(each, Tool) and each.replays for each in self.context.held)
 
     def refused(self, error: ToolError) -> ToolResult:
         """The result of a call that gave no value."""

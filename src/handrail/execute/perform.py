@@ -210,7 +210,7 @@ class Performer:
             InvalidOutput: It does not fit the schema.
         """
         unfit = check(output, tool)
-        limit = tool.max_output or self._policy.max_output
+        limit = _WHOLE if attempt.is_for_code else tool.max_output or self._policy.max_output
         try:
             content, spilled, warnings = await bound(output.output, limit, self._spill)
         except asyncio.CancelledError:  # the tool ran: who goes away does not wait for the rest to be kept
@@ -256,6 +256,10 @@ class Performer:
                 await self._sandboxes.aclose()
         if self._amendments:
             await asyncio.wait(self._amendments)
+
+
+_WHOLE = 2**40
+"""Characters: not cut."""
 
 
 def _hold(work: Work, entry: Entry, by: int) -> None:

@@ -13,10 +13,11 @@ import weakref
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from msgspec.structs import replace
 
+from handrail.code.mode import Code, CodeMode
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.events import Emit
@@ -27,7 +28,7 @@ from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, 
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.run.limits import Limits
-from handrail.run.offering import Offering
+from handrail.run.offering import NO_PROGRAMS, Offering, Programs
 from handrail.run.runner import Runner
 from handrail.run.terms import OnError
 from handrail.run.transcript import Follow
@@ -62,6 +63,8 @@ class Setup:
     on_error: OnError
     context: Context
     parts: Parts
+    code: Code | Literal["service"] | None
+    """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
 
 
 class Engine:
@@ -86,6 +89,7 @@ class Engine:
         self._lives = lives
         """The ensembles that were prepared for this."""
         self._executor = Executor(tools, policy=setup.policy, approver=setup.approver, journal=journal, **setup.parts)
+        self._code = CodeMode(self._executor, setup.code) if isinstance(setup.code, Code) else None
         self._runner = Runner(
             setup.model,
             self._executor,
@@ -93,9 +97,21 @@ class Engine:
             on_error=setup.on_error,
             defaults=setup.defaults,
             offering=setup.offering,
+            programs=self._programs(setup),
         )
         self._context = replace(setup.context, run=run)
         self._discard = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def _programs(self, setup: Setup) -> Programs:
+        if self._code is not None:
+            return Programs(self._code.hidden)
+        if setup.code is None:
+            return NO_PROGRAMS
+        return Programs(frozenset(tool.name for tool in self._executor.tools), by_service=True)
+
+    def briefed(self, conversation: Conversation) -> Conversation:
+        """What the model is told of the functions that its code may call is in the conversation, if code is wanted."""
+        return conversation if self._code is None else self._code.briefed(conversation)
 
     @property
     def tools(self) -> RegisteredTools:
@@ -142,6 +158,8 @@ class Engine:
             if self._own:
                 stack.push_async_callback(self._journal.aclose)
             stack.push_async_callback(self._lives.aclose)
+            if self._code is not None:
+                stack.push_async_callback(self._code.aclose)
             stack.push_async_callback(self._executor.aclose)
             await self._executor.finish(self.run_id)
 

@@ -12,10 +12,11 @@ import contextlib
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from msgspec import Struct
 
+from handrail.code.mode import Code
 from handrail.core.calls import ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
@@ -24,7 +25,7 @@ from handrail.core.ids import new_id
 from handrail.core.meant import check_names, keywords
 from handrail.core.messages import Content, Conversation, ResultMessage, UserMessage
 from handrail.core.model import ToolChoice
-from handrail.core.ports import Approver, Journal, Model, SystemClock
+from handrail.core.ports import Approver, Journal, Model, SystemClock, writes_code
 from handrail.execute.policy import Policy
 from handrail.faces.engine import Engine, Parts, Setup
 from handrail.faces.llm import LLM
@@ -35,6 +36,7 @@ from handrail.faces.stream import streamed
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
 from handrail.run.terms import OnError
+from handrail.sandbox.create import create_sandbox
 from handrail.store.conversations import ConversationStore
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import listed, registered
@@ -75,8 +77,25 @@ class Session(Closable):
         offering: Offering = Offering(),
         on_error: OnError = "surface",
         context: Context = Context(),
+        code: bool | Code | Literal["service"] = False,
         **parts: Unpack[Parts],
     ) -> None:
+        """
+        Args:
+            provider: A model, or an `LLM` that is its owner's to close.
+            system_prompt: What the model is told first.
+            tools: Functions, tools, ensembles and registered sets.
+            journal: An open one, or the file of one.
+            approver: Decides about side effects.
+            policy: How calls are treated.
+            limits: How far a run may go.
+            offering: Which tools a turn offers.
+            on_error: What becomes of a call that fails.
+            context: Who asks.
+            code: The model calls tools from Python that it writes, in a sandbox here (True, or a `Code`) or in that of
+                the service ("service").
+            parts: Other parts of an executor.
+        """
         check_names("Session", parts, keywords(Session) | Parts.__annotations__.keys())
         self.llm = provider if isinstance(provider, LLM) else LLM(provider)
         self.portal = self.llm.portal
@@ -99,6 +118,7 @@ class Session(Closable):
             on_error=on_error,
             context=context,
             parts=parts,
+            code=_checked(code, self.llm.model),
         )
         self._new_id = parts.get("new_id", new_id)
         self._clock = parts.get("clock", SystemClock())
@@ -132,6 +152,7 @@ class Session(Closable):
     ) -> Reply:
         engine = await self._opened()
         async with engine.turn():
+            self.conversation = engine.briefed(self.conversation)
             start = len(self.conversation)
             if prompt is not None:
                 content = (prompt,) if isinstance(prompt, str) else tuple(prompt)
@@ -220,6 +241,7 @@ class Session(Closable):
             offering=setup.offering,
             on_error=setup.on_error,
             context=setup.context,
+            code=setup.code or False,
             **setup.parts,
         )
         forked._closes_model = False
@@ -271,6 +293,23 @@ class Session(Closable):
         self.portal.call(self.aclose())
         if self.llm is not self._provider:
             self.portal.close()
+
+
+def _checked(code: bool | Code | Literal["service"], model: Model) -> Code | Literal["service"] | None:
+    """
+    Raises:
+        UsageError: There is no such way, or the model writes no code.
+        SandboxUnavailable: This machine cannot have the sandbox.
+    """
+    if code is False or code == "service":
+        return code or None
+    if code is not True and not isinstance(code, Code):
+        raise UsageError(f"code is True, 'service' or a Code(…), not {code!r}")
+    if not writes_code(model):
+        raise UsageError(f"the model {model.name!r} is too small to write code; leave code= out, or take a larger one")
+    found = Code() if code is True else code
+    create_sandbox(found.sandbox, found.limits)  # what is missing is said now; nothing is started yet
+    return found
 
 
 def _results(messages: Iterable[Any]) -> tuple[ToolResult, ...]:

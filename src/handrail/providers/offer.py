@@ -44,8 +44,9 @@ class Shaped(Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
 
-def offered(request: ModelRequest, profile: Profile, *, searches: bool = False) -> Offered:
-    """Which tools to send, and which choice. A wire without a search of its own is not sent deferred tools.
+def offered(request: ModelRequest, profile: Profile, *, searches: bool = False, runs_programs: bool = False) -> Offered:
+    """Which tools to send, and which choice. A wire without a search of its own is not sent deferred tools, and one
+    that runs no programs is not told of them.
 
     Raises:
         UsageError: The choice names a tool that is not offered.
@@ -53,6 +54,8 @@ def offered(request: ModelRequest, profile: Profile, *, searches: bool = False) 
     if not searches and are_searched(request.tools):
         request = replace(request, tools=_shown(request.tools))
     check_choice(request)
+    if are_for_programs(request.tools):
+        return _with_programs(request, profile, searches=searches, runs_programs=runs_programs)
     choice = request.tool_choice
     if not request.tools or profile.tools != "native":
         return Offered(notices=_unheeded(request))
@@ -68,6 +71,31 @@ def offered(request: ModelRequest, profile: Profile, *, searches: bool = False) 
         case "required" if "required" not in forms:
             return _required(request.tools, "a tool", profile)
     return Offered(request.tools, choice)
+
+
+def _with_programs(request: ModelRequest, profile: Profile, *, searches: bool, runs_programs: bool) -> Offered:
+    """The same for tools that programs may call. A service that runs programs is made to call none of them by name."""
+    plain = replace(request, tools=_without_programs(request.tools))
+    if not runs_programs:
+        offer = offered(plain, profile, searches=searches)
+        notice = "this model's service runs no programs that call tools; the model calls the tools itself"
+        return replace(offer, notices=(*offer.notices, notice))
+    forced = request.tool_choice not in ("auto", "none")
+    offer = offered(replace(plain, tool_choice="auto") if forced else plain, profile, searches=searches)
+    notice = "a call cannot be forced where programs call the tools; tools are offered, not enforced"
+    notices = (*offer.notices, notice) if forced else offer.notices
+    return Offered(request.tools if offer.tools else (), offer.choice, notices)
+
+
+@remembered
+def are_for_programs(tools: tuple[ToolOffer, ...]) -> bool:
+    """Whether programs may call some of them."""
+    return any(tool.by_program for tool in tools)
+
+
+@remembered
+def _without_programs(tools: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
+    return tuple(replace(tool, by_program=False) if tool.by_program else tool for tool in tools)
 
 
 def check_choice(request: ModelRequest) -> None:

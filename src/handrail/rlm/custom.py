@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from handrail.code.functions import python_name
 from handrail.core.errors import UsageError
 from handrail.core.jsontext import oddity
-from handrail.rlm.repl.prelude import RESERVED, is_taken, python_name
+from handrail.rlm.repl.prelude import RESERVED, is_taken
 from handrail.rlm.repl.turns import REPL
 from handrail.sandbox.port import JSON
 from handrail.tools.ensemble import Ensemble

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from handrail.code.dumps import key_of
 from handrail.core.errors import UsageError
 from handrail.execute.whole import to_the_end
-from handrail.rlm.repl.dumps import key_of
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.port import ReplLimits, Sandbox
 

@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 
+from handrail.code.notebook import Lost
 from handrail.core.errors import HandrailError, LimitExceeded, ModelError
 from handrail.core.messages import AssistantMessage, Conversation, Message, SupervisorMessage, UserMessage
 from handrail.core.redact import redact_text
 from handrail.rlm.query.asking import WAITING
 from handrail.rlm.repl import finals
-from handrail.rlm.repl.notebook import Lost, Notebook
+from handrail.rlm.repl.notebook import Notebook
 from handrail.rlm.repl.parse import is_only_code, read_reply
 from handrail.rlm.repl.turns import turns_of
 from handrail.rlm.values import RLMChatCompletion

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from handrail.code.functions import signature
+from handrail.code.instructions import MACHINES
 from handrail.core.messages import AssistantMessage, Conversation, UserMessage
-from handrail.rlm.repl.prelude import signature
 from handrail.tools.tool import Tool
 
 SYSTEM = """\
@@ -51,13 +52,6 @@ FINAL_VAR(name_of_a_variable) or FINAL(the answer) on a line of its own, outside
 
 DEEPER = "each prompt is worked on by a model with a REPL of its own, for tasks that need several steps"
 NOT_DEEPER = "here they do just what llm_query does"
-
-MACHINES = {
-    "monty": "This Python is a small one: no imports but a part of the standard library (`re`, `json`, `math`, "
-    "`datetime`, …), no files, no network, no classes that inherit, no generators. Write simple code.",
-    "os": "This Python has its standard library, no network, and no files but a small scratch directory.",
-    "process": "This Python has its standard library.",
-}
 
 TASK_ONLY = """\
 Your task is below, and it is also the whole of `{variable}`: there is no other context.

@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from handrail.code.calling import Caller, Carried, Remembered, early
+from handrail.code.dumps import Dumps
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError
@@ -34,14 +36,12 @@ from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.recorded import Record, history_of
 from handrail.rlm.recursion import recursive_tools
 from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.calling import Caller, Carried, Remembered, early
 from handrail.rlm.repl.cell import Cells, check_setup
 from handrail.rlm.repl.channel import Channels
-from handrail.rlm.repl.dumps import Dumps
-from handrail.rlm.repl.notebook import Given, Notebook
+from handrail.rlm.repl.notebook import Notebook, given
 from handrail.rlm.repl.prelude import functions, prelude
 from handrail.rlm.repl.root import ReplModel
-from handrail.rlm.repl.tools import query_tools
+from handrail.rlm.repl.tools import QUERIES, query_tools
 from handrail.rlm.repl.turns import REPL, Asked, turns_of
 from handrail.rlm.setup import Setup
 from handrail.rlm.values import RLMChatCompletion, RLMMetadata, UsageSummary
@@ -209,7 +209,7 @@ class Run:
             values = {f"history_{number - 1}": prompts.history(self._conversation)}
         else:
             values = dict(self._setup.custom.values)
-        await self._notebook.give(Given(number, held, values))
+        await self._notebook.give(given(number, held, values))
         for done in record.done:
             self._notebook.was_done(done)
         return held
@@ -300,7 +300,7 @@ class Run:
 
     async def _recall(self, call_id: str) -> Remembered:
         context = replace(self._context, deadline=None)
-        return Remembered(self._executor, context, call_id, await self._executor.calls(context))
+        return Remembered(self._executor, context, call_id, await self._executor.calls(context), QUERIES)
 
     async def _child(self, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
         setup = self._setup

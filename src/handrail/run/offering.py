@@ -30,6 +30,20 @@ _REMEMBERED = 1_024
 """Messages of which is known what fits them."""
 
 
+class Programs(Struct, frozen=True):
+    """Which tools programs of the model call, and where those programs run."""
+
+    tools: frozenset[str] = frozenset()
+    by_service: bool = False
+    """The service runs them, and is told which tools they may call. Else our own tool does, and these are not shown."""
+
+    def hides(self, name: str) -> bool:
+        return not self.by_service and name in self.tools
+
+
+NO_PROGRAMS = Programs()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offering:
     """One value for code and for the `[offering]` table of a file."""
@@ -47,13 +61,13 @@ class Offering:
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)!r}")
 
-    def equip(self, executor: Executor) -> None:
+    def equip(self, executor: Executor, programs: Programs = NO_PROGRAMS) -> None:
         """Give an executor of many tools the one by which models find more.
 
         Raises:
             UsageError: Another tool has its name.
         """
-        if not any(map(_is_finder, executor.tools)) and len(executor.tools) > self.most:
+        if not any(map(_is_finder, executor.tools)) and _shown_count(executor.tools, programs) > self.most:
             executor.include(find_tools_tool(executor.tools))
 
 
@@ -69,15 +83,20 @@ class Offers:
     """The tools that one model may call, and how a conversation is offered them."""
 
     def __init__(
-        self, offering: Offering, of: RegisteredTools, model: Model, valid: tuple[tuple[str, ...], ...] = ()
+        self,
+        offering: Offering,
+        of: RegisteredTools,
+        model: Model,
+        valid: tuple[tuple[str, ...], ...] = (),
+        programs: Programs = NO_PROGRAMS,
     ) -> None:
         self.of = of
         tools = of.for_model(model.name)
         if valid:
             scope = Context(within=valid)
             tools = RegisteredTools(tool for tool in tools if scope.allows(*tool.names))
-        own = [tool for tool in tools if not _is_finder(tool)]
-        offers = {tool.name: _offer(tool) for tool in own}
+        own = [tool for tool in tools if not _is_finder(tool) and not programs.hides(tool.name)]
+        offers = {tool.name: _offer(tool, by_program=tool.name in programs.tools) for tool in own}
         self.many = len(own) > offering.most
         self.everything = _shown(offers.values())
         self.native = self.many and offering.native and isinstance(model, SearchesTools) and model.searches_tools
@@ -186,8 +205,12 @@ def _shown(tools: Iterable[ToolOffer]) -> Shown:
     return Shown(tools, tuple(tool.name for tool in tools if not tool.deferred))
 
 
-def _offer(tool: Tool) -> ToolOffer:
-    return ToolOffer(tool.name, tool.definition.description, tool.definition.input_schema)
+def _offer(tool: Tool, *, by_program: bool = False) -> ToolOffer:
+    return ToolOffer(tool.name, tool.definition.description, tool.definition.input_schema, by_program=by_program)
+
+
+def _shown_count(tools: RegisteredTools, programs: Programs) -> int:
+    return sum(not programs.hides(tool.name) for tool in tools)
 
 
 def _is_finder(tool: Tool) -> bool:

@@ -18,7 +18,7 @@ from handrail.core.ports import Model
 from handrail.execute.executor import Executor
 from handrail.run.elsewhere import Elsewhere
 from handrail.run.limits import Limits
-from handrail.run.offering import Offering, Offers
+from handrail.run.offering import NO_PROGRAMS, Offering, Offers, Programs
 from handrail.run.one import Run
 from handrail.run.terms import OnError, OnWait, Terms
 from handrail.run.transcript import Follow
@@ -27,7 +27,7 @@ from handrail.tools.registry import RegisteredTools
 _REMEMBERED = 64
 """Runs of which a runner knows what is on record, without reading it."""
 
-ALWAYS_VALID = ("find_tools", "read_output")
+ALWAYS_VALID = ("find_tools", "read_output", "run_code")
 """What the runtime itself offers is valid for every model."""
 
 
@@ -47,6 +47,7 @@ class Runner:
         valid: tuple[tuple[str, ...], ...] = (),
         own_ids: bool = False,
         new_id: NewId = new_id,
+        programs: Programs = NO_PROGRAMS,
     ) -> None:
         """
         Raises:
@@ -67,8 +68,9 @@ class Runner:
             new_id=new_id,
         )
         self._offering = offering
-        offering.equip(executor)
-        self._offers = Offers(offering, executor.tools, model, self._terms.valid)
+        self._programs = programs
+        offering.equip(executor, programs)
+        self._offers = Offers(offering, executor.tools, model, self._terms.valid, programs)
         self._known: dict[str, Conversation] = {}
         """What is on record of the latest runs."""
         self._scratch = Scratch()
@@ -155,10 +157,10 @@ class Runner:
     def _equip(self) -> None:
         """The tools that a new run gets may have become too many to show at once."""
         if self._terms.executor.tools is not self._offers.of:
-            self._offering.equip(self._terms.executor)
+            self._offering.equip(self._terms.executor, self._programs)
 
     def _offers_of(self, tools: RegisteredTools) -> Offers:
         """How the tools of a run are offered. They may be others than those of the run before."""
         if self._offers.of is not tools:
-            self._offers = Offers(self._offering, tools, self._terms.model, self._terms.valid)
+            self._offers = Offers(self._offering, tools, self._terms.model, self._terms.valid, self._programs)
         return self._offers

@@ -65,3 +65,12 @@ async def test_what_is_said_to_be_there_is_there_and_other_modules_are_not(repl:
 
 async def test_a_generator_expression_is_a_list_at_once(repl: Repl) -> None:
     assert (await repl.run("x = (i for i in range(3))")).names == {"x": "list"}
+
+
+@pytest.mark.parametrize("name", ["id", "type", "list", "max", "object", "format", "hash", "next", "set"])
+async def test_a_variable_of_a_comprehension_may_be_called_like_a_builtin(repl: Repl, name: str) -> None:
+    made = await repl.run(f"print([{name} for {name} in range(3)], {{{name}: 1 for {name} in 'a'}})")
+    still = await repl.run(f"print({name})")
+
+    assert (made.stdout, made.names) == ("[0, 1, 2] {'a': 1}\n", {})
+    assert "built-in" in still.stdout or "class" in still.stdout

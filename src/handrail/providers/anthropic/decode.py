@@ -15,7 +15,8 @@ from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, Ra
 from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.messages import StopReason, Usage
+from handrail.core.messages import Artefact, StopReason, Usage
+from handrail.providers.anthropic.programs import CONTAINER
 from handrail.providers.anthropic.tools import PROVIDER
 from handrail.providers.assemble import CallAssembler
 from handrail.providers.failures import SHOWN, shown
@@ -97,6 +98,7 @@ class AnthropicDecoder:
         self._begun = False
         """Whether a block of it has begun."""
         self._unknown = UnknownKinds()
+        self._container: dict[str, Any] | None = None
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         match data:
@@ -134,6 +136,8 @@ class AnthropicDecoder:
             raise ProtocolError("the reply ended inside a block; nothing of it can be relied on")
         stop = _STOPS.get(self._stop, "end")
         yield from self._held.settle(cut=stop == "max_tokens")
+        if self._container is not None:
+            self._layout.place({**self._container, "type": CONTAINER})
         if self._stop in _WORDS or self._stop not in _STOPS or self._why:
             yield Notice(text=self._why or _WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
@@ -155,6 +159,8 @@ class AnthropicDecoder:
         self._model = _text(message, "model") or self._model
         self._stop = _text(message, "stop_reason") or self._stop
         self._why = _text(message.get("stop_details"), "explanation") or self._why
+        if isinstance(container := message.get("container"), dict) and isinstance(container.get("id"), str):
+            self._container = container
         if isinstance(usage := message.get("usage"), Mapping):  # totals so far; one that is left out still holds
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
@@ -176,7 +182,10 @@ class AnthropicDecoder:
                 yield from _thought(opened, text)
             case {"type": "tool_use"}:
                 self._layout.called()
-                yield from self._calls.delta(index=index, id=block.get("id"), name=block.get("name"))
+                caller = block.get("caller")
+                by_program = isinstance(caller, dict) and caller.get("type") != "direct"
+                found = (Artefact(PROVIDER, {"caller": caller}),) if by_program else ()
+                yield from self._calls.delta(index=index, id=block.get("id"), name=block.get("name"), artefacts=found)
 
     def _delta(self, opened: _Open, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         match delta:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest
+from handrail.providers.anthropic.programs import CONTAINER, caller_of, container_of, unfinished
 from handrail.providers.anthropic.search import findable, sent_back
 from handrail.providers.anthropic.tools import EPHEMERAL, IDS, PROVIDER, encode_choice, encode_tools
 from handrail.providers.codec import WireRequest
@@ -27,7 +28,7 @@ from handrail.providers.history import (
 )
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import ANTHROPIC_NAMES, NameMap
-from handrail.providers.offer import heeded, offered, unsaid
+from handrail.providers.offer import are_for_programs, heeded, offered, unsaid
 from handrail.providers.pieces import (
     OPENING,
     add_turn,
@@ -63,7 +64,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 def encode_request(options: Options, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
     profile, names = options.profile, names_of(request.tools, ANTHROPIC_NAMES)
-    offer = offered(request, profile, searches=profile.tool_search)
+    offer = offered(request, profile, searches=profile.tool_search, runs_programs=bool(profile.programs))
     given = (profile, names, findable(offer.tools, names))
     said = written(request, _said, *given, provider=PROVIDER, tools_offered=bool(offer.tools), ids=IDS)
     known = said.known
@@ -78,11 +79,13 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         body["system"] = _system(said.system, cache=options.cache)
     if offer.tools:
         strict = options.strict or profile.strict != "never"
-        tools, lost = encode_tools(offer.tools, names, strict, options.cache)
+        tools, lost = encode_tools(offer.tools, names, strict, options.cache, profile.programs)
         choice, unforced = encode_choice(request, offer.choice, names)
         body |= {"tools": tools.items, "tool_choice": choice}
         known, lost = (*known, tools), lost + unforced
     body |= _settings(heeded(request, profile))
+    if are_for_programs(offer.tools) and (container := container_of(request.messages)):
+        body["container"] = container
     if options.cache:
         body["cache_control"] = EPHEMERAL
     headers = {"anthropic-version": _VERSION}
@@ -140,8 +143,10 @@ class _Writer:
         messages: list[dict[str, Any]] = []
         if not history:
             add_turn(messages, "user", "content", [{"type": "text", "text": OPENING}])
-        for turn in history:
+        for at, turn in enumerate(history):
             role = "assistant" if isinstance(turn, AssistantTurn) else "user"
+            if role == "user" and (ended := unfinished(history, at)):
+                add_turn(messages, "assistant", "content", ended)
             add_turn(messages, role, "content", self._blocks(turn))
         if messages and messages[-1]["role"] == "assistant":
             _trim_prefill(messages[-1]["content"])
@@ -161,6 +166,8 @@ class _Writer:
 
     def _piece(self, piece: str | InvocationMessage | Piece) -> dict[str, Any] | None:
         match piece:
+            case Piece(block={"type": kind}) if kind == CONTAINER:
+                return None
             case Piece(block=block):
                 return sent_back(block, self._findable)
             case InvocationMessage(call=call):
@@ -169,6 +176,7 @@ class _Writer:
                     "id": self._ids.to_wire(call.id),
                     "name": self._names.to_wire(call.name),
                     "input": arguments_of(call),
+                    **caller_of(piece),
                 }
             case str():
                 return {"type": "text", "text": piece} if piece.strip() else None

@@ -18,7 +18,7 @@ from handrail.providers.names import OPENAI_NAMES
 from handrail.providers.offer import mend
 from handrail.providers.openai_chat.reports import reported, usage_of
 from handrail.providers.openai_chat.wire import read
-from handrail.providers.openai_responses.encode import PROVIDER, SEARCHES
+from handrail.providers.openai_responses.encode import PROGRAMS, PROVIDER, SEARCHES
 from handrail.providers.openai_responses.places import Places
 from handrail.providers.pieces import names_of
 from handrail.providers.profiles import Profile
@@ -72,6 +72,7 @@ class Item(Struct):
     arguments: Any = None
     """Of a call, text; of a search among tools, an object."""
     namespace: str | None = None
+    caller: dict[str, Any] | None = None
     status: str | None = None
     phase: str | None = None
     content: list[dict[str, Any]] | None = None
@@ -165,7 +166,7 @@ class ResponsesDecoder:
     def _item(self, kind: str, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
         if item.type == "function_call" and index not in self._opened:
             self._opened.add(index)
-            found = (Artefact(PROVIDER, {"namespace": item.namespace}),) if item.namespace else ()
+            found = tuple(Artefact(PROVIDER, data) for data in _sent_back(item))
             yield from self._calls.delta(index=index, id=item.call_id, name=item.name, artefacts=found)
         if kind == "response.output_item.done" and index not in self._closed:
             self._closed.add(index)
@@ -179,6 +180,8 @@ class ResponsesDecoder:
                 yield from self._message(index, item)
             case "reasoning":
                 yield from self._reasoning(index, item, raw)
+            case _ if item.type in PROGRAMS:
+                self._layout.place({key: value for key, value in raw.items() if value is not None})
             case _ if item.type in SEARCHES:
                 self._layout.place({key: value for key, value in raw.items() if value is not None and key in _SEARCH})
 
@@ -258,6 +261,14 @@ class ResponsesDecoder:
         if self._layout.calls:
             return "tool_calls"
         return "refusal" if self._refused else "end"
+
+
+def _sent_back(item: Item) -> Iterator[dict[str, Any]]:
+    """What the service wants back with a call: where it found the tool, and the program that called it."""
+    if item.namespace:
+        yield {"namespace": item.namespace}
+    if item.caller is not None and item.caller.get("type") != "direct":
+        yield {"caller": item.caller}
 
 
 def _words(part: Mapping[str, Any]) -> str:

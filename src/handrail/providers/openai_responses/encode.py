@@ -23,7 +23,16 @@ from handrail.providers.history import (
 )
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import OPENAI_NAMES, NameMap
-from handrail.providers.offer import are_searched, heeded, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.offer import (
+    are_for_programs,
+    are_searched,
+    heeded,
+    losses,
+    offered,
+    parallel_flag,
+    shaped,
+    unsaid,
+)
 from handrail.providers.openai_chat.encode import data_url, wire_id
 from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
 from handrail.providers.profiles import Profile
@@ -32,11 +41,13 @@ from handrail.providers.remember import remembered
 PROVIDER = "openai_responses"
 SEARCHES = ("tool_search_call", "tool_search_output")
 """Items of the service's own search among deferred tools; they go back only beside the search."""
+PROGRAMS = ("program", "program_output")
+"""Items of programs that call tools, which the service runs; they go back as they came, fingerprint included."""
 
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
     profile = _without_seed_and_stop(profile)
-    offer = offered(request, profile, searches=profile.tool_search)
+    offer = offered(request, profile, searches=profile.tool_search, runs_programs=bool(profile.programs))
     searched = are_searched(offer.tools)
     names = names_of(request.tools, OPENAI_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
@@ -84,6 +95,8 @@ def _tools(tools: tuple[ToolOffer, ...], names: NameMap, profile: Profile) -> tu
     items = [_tool(tool, names, profile, notices) for tool in tools]
     if are_searched(tools):
         items.append({"type": "tool_search"})
+    if are_for_programs(tools):
+        items.append({"type": profile.programs})
     return all_known(items), tuple(notices)
 
 
@@ -97,6 +110,7 @@ def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str])
     shape = shaped(tool.input_schema, profile, nulls=True)
     notices += losses(f"tool {tool.name!r}", shape.lost)
     deferred = {"defer_loading": True} if tool.deferred else {}
+    callers = {"allowed_callers": ["programmatic"]} if tool.by_program else {}
     return {
         "type": "function",
         "name": names.to_wire(tool.name),
@@ -104,6 +118,7 @@ def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str])
         "parameters": shape.schema,
         "strict": shape.strict,  # left out, the service would try to make it so
         **deferred,
+        **callers,
     }
 
 
@@ -136,6 +151,8 @@ class _Writer:
         self._searched = searched
         self._names = names
         self._profile = profile
+        self._callers: dict[str, dict[str, Any]] = {}
+        """The programs that made calls, by the ids of the calls."""
         self.missed: list[str] = []
 
     def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
@@ -163,12 +180,14 @@ class _Writer:
             case Piece(block):
                 return block
             case InvocationMessage(call):
+                self._callers[call.id] = caller = _kept(piece, "caller")
                 return {
                     "type": "function_call",
                     "call_id": wire_id(call.id, self._profile),
                     "name": self._names.to_wire(call.name),
                     "arguments": arguments_text(call),
-                    **(_namespace(piece) if self._searched else {}),
+                    **caller,
+                    **(_kept(piece, "namespace") if self._searched else {}),
                 }
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
@@ -179,6 +198,7 @@ class _Writer:
             "type": "function_call_output",
             "call_id": wire_id(result.tool_call_id, self._profile),
             "output": output,
+            **self._callers.get(result.tool_call_id, {}),
         }
 
     def _part(self, part: Content) -> dict[str, Any]:
@@ -195,9 +215,9 @@ class _Writer:
                 return _text(in_words(part, self.missed))
 
 
-def _namespace(message: InvocationMessage) -> dict[str, Any]:
-    """Where the service found the tool of a call, which it wants to be told again."""
-    return next((artefact.data for artefact in message.artefacts if "namespace" in artefact.data), {})
+def _kept(message: InvocationMessage, key: str) -> dict[str, Any]:
+    """What the service said of a call and wants to be told again: where it found the tool, which program called it."""
+    return next(({key: artefact.data[key]} for artefact in message.artefacts if key in artefact.data), {})
 
 
 def _text(text: str) -> dict[str, Any]:

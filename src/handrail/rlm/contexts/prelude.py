@@ -6,7 +6,7 @@ Monty lets no special method wait for the host, so everything has a plain method
 
 from __future__ import annotations
 
-from handrail.rlm.sheltered import sheltered
+from handrail.code.sheltered import sheltered
 
 TEXT = """
 class Text:

@@ -17,14 +17,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
+from handrail.code.bridge import value_of
+from handrail.code.calling import OTHER, Caller, Waits
 from handrail.core.calls import ToolResult
 from handrail.core.ids import nested_id
 from handrail.core.timeouts import time_limit_at
 from handrail.execute.whole import to_the_end
 from handrail.rlm.query import sentinel
 from handrail.rlm.query.spending import Spending
-from handrail.rlm.repl.calling import OTHER, Caller
-from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waiting, Waits, settle
+from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waiting, settle
 from handrail.rlm.repl.tools import QUERIES, VALUE_ERROR, completions_of
 from handrail.rlm.values import RLMChatCompletion
 from handrail.sandbox.port import JSON, HostError
@@ -103,7 +104,7 @@ class Bridge:
         if name in QUERIES and value.get("tools") is not None:
             return await self._go_on(self._begin(name, value, key))
         if name not in QUERIES:
-            return _value(await self._caller.invoke(name, value, key=key))
+            return value_of(await self._caller.invoke(name, value, key=key))
         with _cut_off():
             async with time_limit_at(self._caller.until):
                 result = await self._caller.invoke(name, value, key=key)
@@ -250,9 +251,3 @@ def _cut_off() -> Iterator[None]:
         yield
     except (asyncio.CancelledError, TimeoutError):
         raise CutOff from None
-
-
-def _value(result: ToolResult) -> JSON:
-    if result.is_error:
-        raise HostError(result.text)
-    return result.content

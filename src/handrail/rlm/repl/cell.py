@@ -12,6 +12,8 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from handrail.code.calling import Carried, Live
+from handrail.code.notebook import Lost
 from handrail.core.calls import ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.invocation import Invocation
@@ -19,8 +21,7 @@ from handrail.rlm import prompts
 from handrail.rlm.progress import CellRan, CellRunning, Progress, Rebuilt
 from handrail.rlm.repl import finals
 from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.calling import Carried, Live
-from handrail.rlm.repl.notebook import Done, Lost, Notebook
+from handrail.rlm.repl.notebook import Done, Notebook
 from handrail.rlm.repl.turns import REPL, Asked, Block, Final, Query, Ran
 from handrail.sandbox.port import JSON, Cell
 from handrail.tools.definition import ToolDefinition

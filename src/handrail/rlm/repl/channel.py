@@ -5,23 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from handrail.core.errors import Outcome, ToolError
+from handrail.code.calling import Waits
+from handrail.core.errors import ToolError
 from handrail.core.invocation import Invocation
 from handrail.sandbox.port import JSON
 
 Channels = dict[str, "Channel"]
 """By the id of the call whose query uses the handlers. The bridge of a cell puts them here, and the tools find them."""
-
-
-class Waits(ToolError):
-    """A call of a cell waits for a person, and the cell with it: it is run again when the run is taken up."""
-
-    outcome: ClassVar[Outcome] = "needs_confirmation"
-
-    def __init__(self, message: str) -> None:
-        super().__init__(self.outcome, message)
 
 
 class CutOff(Waits):

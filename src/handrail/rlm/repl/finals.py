@@ -6,7 +6,7 @@ value is, so that nothing but JSON has to cross.
 
 from __future__ import annotations
 
-from handrail.rlm.sheltered import sheltered
+from handrail.code.sheltered import sheltered
 
 FUNCTIONS = sheltered("""
 import json as _json

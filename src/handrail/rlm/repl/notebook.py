@@ -1,39 +1,30 @@
-"""The REPL of a run and everything that was done in it, so that it can be made again when its interpreter is gone.
-
-Making it again is to run the same code under the same keys, on the answers that are on record: nothing is asked or done
-that was not, and nothing is done twice. Where there is a dump of the variables, the code before it need not run.
-"""
+"""The notebook of a run: contexts that questions bring along, and calls of the tool `repl`."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from handrail.core.errors import HandrailError, SandboxUnavailable, UsageError
-from handrail.core.redact import MASK
+from handrail.code import notebook
+from handrail.code.calling import Caller, Remembered
+from handrail.code.dumps import Dumps
+from handrail.code.notebook import Given
 from handrail.rlm.contexts import Held
 from handrail.rlm.repl import finals
 from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.calling import Caller, Diverged, Remembered
-from handrail.rlm.repl.dumps import Dumps
-from handrail.rlm.repl.prelude import overwritten
-from handrail.rlm.repl.turns import Asked, Ran
-from handrail.sandbox.port import JSON, Cell, Host, Repl, Sandbox, no_host
+from handrail.rlm.repl.turns import Asked, Block, Ran
+from handrail.sandbox.port import JSON, Sandbox
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+def given(number: int, held: Held, values: Mapping[str, JSON]) -> Given:
     """What a question brings along."""
-
-    number: int
-    held: Held
-    values: Mapping[str, JSON] = field(default_factory=dict)
-
-    @property
-    def source(self) -> str:
-        alias = f"context = {self.held.variable}\n" if self.number == 0 else ""
-        return f"{self.held.prelude}\n{alias}{finals.RESET}"
+    alias = f"context = {held.variable}\n" if number == 0 else ""
+    return Given(
+        values={**values, **held.bind},
+        source=f"{held.prelude}\n{alias}{finals.RESET}",
+        serves=held.serves,
+        serve=held.serve,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +35,21 @@ class Done:
     asked: Asked
     ran: Ran
 
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return self.asked.blocks
 
-class Lost(HandrailError):
-    """The interpreter ended while code of our own ran in it."""
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return self.ran.blocks
+
+    @property
+    def after(self) -> str:
+        """An answer that was not taken then must not be taken now."""
+        return finals.UNREADY if self.ran.final is None else ""
 
 
-class _Stuck(Exception):
-    """The code of a call cannot be run again, and the interpreter is not to be gone on with."""
-
-    def __init__(self, call: str, why: str) -> None:
-        super().__init__(why)
-        self.call = call
-
-
-class Notebook:
-    """One interpreter at a time. It is opened when code is to run, and made again when it was lost."""
-
+class Notebook(notebook.Notebook[Done, Bridge]):
     def __init__(
         self,
         sandbox: Sandbox,
@@ -71,24 +61,16 @@ class Notebook:
         recall: Callable[[str], Awaitable[Remembered]],
         dumps: Dumps | None = None,
     ) -> None:
-        self._sandbox = sandbox
-        self._seed = seed
-        self._source = f"{finals.FUNCTIONS}\n{source}"
-        """What the program has code begin with; running it again changes no variable."""
-        self._functions = functions.union(finals.CALLED)
-        self.bridge = bridge
-        self._recall = recall
-        self._dumps = dumps
-        self._repl: Repl | None = None
-        self._is_ready = False
-        """Whether the interpreter has what the steps have made."""
-        self._steps: list[Given | Done] = []
-        self._own: frozenset[str] = frozenset()
-        """Names that the program made there, and not the code of a model."""
-        self.names: dict[str, str] = {}
-        """The model's variables, after its last code, and their types."""
-        self.rebuilt: int | None = None
-        """Calls whose code was run again when it was last asked to be ready; None if it was ready, or new."""
+        super().__init__(
+            sandbox,
+            seed=seed,
+            source=f"{finals.FUNCTIONS}\n{source}",
+            functions=functions.union(finals.CALLED),
+            bridge=bridge,
+            recall=recall,
+            dumps=dumps,
+            reset=finals.RESET,
+        )
 
     @property
     def has_run(self) -> bool:
@@ -96,249 +78,3 @@ class Notebook:
         question = max((at for at, step in enumerate(self._steps) if isinstance(step, Given)), default=0)
         done = (step for step in self._steps[question:] if isinstance(step, Done))
         return any(step.ran.blocks and not step.asked.contexts for step in done)
-
-    async def give(self, given: Given) -> None:
-        """Have it for the code from now on."""
-        self._steps.append(given)
-        if not self._is_ready:
-            return
-        try:
-            await self._bind(given)
-        except (Lost, SandboxUnavailable):
-            self._is_ready = False
-
-    def was_done(self, done: Done) -> None:
-        """Take in what the record says of an earlier process; it is made again when code is to run."""
-        self._steps.append(done)
-        self._is_ready = False
-
-    async def settled(self, done: Done) -> None:
-        """Keep what a call has done, also on disk where that is wanted."""
-        self._steps.append(done)
-        if self._dumps is None or not self._is_ready or self._repl is None:
-            return
-        try:
-            state = await self._repl.dump()
-        except HandrailError:  # the code has run, whatever becomes of its interpreter now
-            self._is_ready = False
-            return
-        if state is not None:
-            await self._dumps.save(done.id, state)
-
-    async def run(self, code: str, bridge: Bridge, *, peek: tuple[str, ...] = ()) -> Cell:
-        """One cell. If its interpreter is gone after it, `ready` makes another."""
-        if self._repl is None:
-            raise AssertionError("a notebook is made ready before code runs in it")
-        self._is_ready = False  # also when this is cancelled: then nobody knows how far it came
-        cell = await self._repl.run(code, self._host(bridge), peek=peek)
-        self._is_ready = cell.state == "kept"
-        await self._after(cell)
-        return cell
-
-    def was_lost(self) -> None:
-        """The call that runs now begins again, with the variables as they were before it."""
-        self._is_ready = False
-
-    async def read(self, code: str, peek: str) -> JSON:
-        """What code of our own finds out; None if it fails.
-
-        Raises:
-            Lost: The interpreter is gone, so nobody knows.
-        """
-        if self._repl is None or not self._is_ready:
-            return None
-        self._is_ready = False
-        cell = await self._repl.run(code, no_host, peek=(peek,))
-        self._is_ready = cell.state == "kept"
-        if cell.ending == "lost":
-            raise Lost("the interpreter ended before its variables were read")
-        return cell.values.get(peek) if cell.ending == "ok" else None
-
-    async def _after(self, cell: Cell) -> None:
-        """Note the variables. What code wrote over a function that it needs is put right."""
-        self.names = {name: kind for name, kind in cell.names.items() if name not in self._own}
-        if cell.state == "kept" and self._repl is not None and overwritten(cell.names, self._functions):
-            await self._repl.run(self._source)
-
-    # ── making it, and making it again ───────────────────────────────────────────────
-
-    async def ready(self) -> tuple[str, ...]:
-        """Have an interpreter with everything that was done. Words for the model, if that could not be made whole.
-
-        Raises:
-            Lost: Again and again it ended while it was made.
-            SandboxUnavailable: None could be started.
-        """
-        self.rebuilt = None
-        if self._is_ready:
-            return ()
-        stuck: _Stuck | None = None
-        tries = 0
-        while True:
-            try:
-                return await self._made(stuck)
-            except _Stuck as found:
-                stuck = found
-            except (Lost, SandboxUnavailable):
-                tries += 1
-                if tries == _TRIES:
-                    raise
-
-    async def _made(self, stuck: _Stuck | None) -> tuple[str, ...]:
-        """One try. A call that is known to be stuck is not run again, nor is what came after it."""
-        ran_before = any(isinstance(step, Done) and step.ran.blocks for step in self._steps)
-        self.rebuilt = 0 if ran_before else None
-        await self._begin()
-        covered = await self._load()
-        problem: str | None = None
-        notes: list[str] = []
-        for step in self._steps[covered:]:
-            if isinstance(step, Given):
-                if step is not self._steps[0]:
-                    await self._bind(step)
-            elif stuck is not None and step.id == stuck.call:
-                problem = str(stuck)
-            elif problem is None and step.ran.blocks:
-                problem = await self._again(step, notes)
-        self._is_ready = True
-        return (*notes, *(() if problem is None else (_UNSOUND.format(problem),)))
-
-    async def _begin(self) -> None:
-        """Nothing but what the program itself brings, and the first context."""
-        if self._repl is None:
-            self._repl = await self._sandbox.repl(seed=self._seed)
-        else:
-            await self._repl.restart()
-        cell = await self._repl.run(f"{self._source}\n{finals.RESET}")
-        _check(cell, "the functions of the REPL")
-        for step in self._steps[:1]:
-            if isinstance(step, Given):
-                cell = await self._bind(step)
-        self._own = frozenset(cell.names)
-
-    async def _bind(self, given: Given) -> Cell:
-        repl = self._repl
-        if repl is None:
-            raise AssertionError("there is no interpreter yet")
-        for name, value in {**given.values, **given.held.bind}.items():
-            await repl.put(name, value)
-        cell = await repl.run(given.source)
-        _check(cell, "its values")
-        return cell
-
-    async def _load(self) -> int:
-        """Take up the latest dump that there is: how many steps are in it. Without one, the first."""
-        if self._dumps is None or self._repl is None:
-            return 0
-        for at in range(len(self._steps) - 1, -1, -1):
-            step = self._steps[at]
-            state = await self._dumps.find(step.id) if isinstance(step, Done) else None
-            if state is None:
-                continue
-            try:
-                await self._repl.load(state)
-            except UsageError:  # torn, or of another version: the code is run again instead
-                await self._begin()
-                return 0
-            return at + 1
-        return 0
-
-    async def _again(self, done: Done, notes: list[str]) -> str | None:
-        """Run the code of a call again. Why what comes after it cannot be made, if it is so.
-
-        Raises:
-            _Stuck: It did something else than it did.
-        """
-        remembered = await self._recall(done.id)
-        self.rebuilt = (self.rebuilt or 0) + 1
-        async with self.bridge(remembered, done.id) as bridge:
-            for code, block in zip(done.asked.blocks, done.ran.blocks, strict=False):
-                if block.state == "gone":
-                    return None  # it left nothing behind
-                if block.ending not in ("ok", "error"):
-                    return "code of yours was stopped in the middle"
-                if MASK in code:
-                    return "code of yours held something secret, which is not on record"
-                cell = await self._replayed(code, bridge)
-                if cell is None or remembered.diverged or cell.ending != block.ending or cell.state == "gone":
-                    raise _Stuck(done.id, "code of yours did something else when it was run again")
-                await self._after(cell)
-                if cell.stdout != block.stdout and _DIFFERS not in notes:
-                    notes.append(_DIFFERS)
-            if remembered.skipped_handlers and _NOT_HANDLED not in notes:
-                notes.append(_NOT_HANDLED)
-        if done.ran.final is None and self._repl is not None:  # what was not taken then must not be taken now
-            _check(await self._repl.run(finals.UNREADY), "its variables")
-        return None
-
-    async def _replayed(self, code: str, bridge: Bridge) -> Cell | None:
-        if self._repl is None:
-            raise AssertionError("there is no interpreter yet")
-        try:
-            return await self._repl.run(code, self._host(bridge))
-        except Diverged:
-            return None
-
-    def _host(self, bridge: Bridge) -> Host:
-        held = [step.held for step in self._steps if isinstance(step, Given)]
-
-        async def host(name: str, value: JSON) -> JSON:
-            if name == "show_vars":
-                return self._listed(value)
-            for each in held:
-                if each.serves(name):
-                    return await each.serve(name, value)
-            return await bridge(name, value)
-
-        return host
-
-    def _listed(self, scope: JSON) -> str:
-        """The model's variables: those that its code sees now, or else those that there were before it."""
-        if not isinstance(scope, dict):
-            return _told(self.names, "before this code")
-        given = {name for step in self._steps if isinstance(step, Given) for name in (*step.values, *step.held.bind)}
-        names = {name: str(kind) for name, kind in scope.items() if name not in self._own and name not in given}
-        return _told(names, "so far")
-
-    async def discard(self) -> None:
-        if self._dumps is not None:
-            await self._dumps.discard()
-
-    async def aclose(self) -> None:
-        repl, self._repl, self._is_ready = self._repl, None, False
-        if repl is not None:
-            await asyncio.shield(repl.aclose())
-
-
-_TRIES = 3
-"""Interpreters that may end while one is made ready."""
-_UNSOUND = (
-    "The interpreter was started again. Your variables were made again by running your code on recorded answers, but "
-    "not all of them: {0}. Nothing was done twice. Look with SHOW_VARS() what is there before you go on."
-)
-_DIFFERS = (
-    "The interpreter was started again, and your variables were made again by running your code on recorded answers. "
-    "Some of it printed something else than the first time, so values that come from chance or the clock may differ."
-)
-_NOT_HANDLED = (
-    "The interpreter was started again, and your variables were made again by running your code on recorded answers. "
-    "Your tool handlers were not called again for that: what they changed is not there."
-)
-
-
-_SHOWN = 1_000
-
-
-def _check(cell: Cell, what: str) -> None:
-    if cell.ending == "lost":
-        raise Lost(f"the interpreter ended while {what} were set up in it: {cell.error[-2_000:]}")
-    if cell.ending != "ok":
-        raise HandrailError(f"{what} could not be set up in the REPL ({cell.ending}): {cell.error[-2_000:]}")
-
-
-def _told(names: Mapping[str, str], when: str) -> str:
-    if not names:
-        return f"You have made no variables {when}."
-    shown = sorted(names.items())[:_SHOWN]
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"Your variables {when}: " + ", ".join(f"{name} ({kind})" for name, kind in shown) + more

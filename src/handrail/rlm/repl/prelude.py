@@ -6,16 +6,15 @@ host says which calls there are, and the code here runs the handler and posts it
 
 from __future__ import annotations
 
-import keyword
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from handrail.code.functions import CALL, function_source, python_name
+from handrail.code.sheltered import sheltered
 from handrail.core.errors import UsageError
 from handrail.rlm.repl.finals import FUNCTIONS
 from handrail.rlm.repl.finals import NAMES as FINALS
 from handrail.rlm.repl.tools import QUERIES
-from handrail.rlm.sheltered import sheltered
 from handrail.tools.tool import Tool
 
 RESERVED = frozenset({*QUERIES, *FINALS, "context", "history", "tool_handler", "handled", "show_vars"})
@@ -117,21 +116,6 @@ def tool_handler(name, arguments):
     """Call one of the tools by its name. Its result as text: JSON, unless it is text already."""
     return _text_of(_host(name, arguments))
 
-def _call(tool, signature, names, required, more, args, kwargs):
-    if len(args) > len(names):
-        raise TypeError(signature + " takes " + str(len(names)) + " arguments at most, not " + str(len(args)))
-    given = dict(zip(names, args))
-    for name in kwargs:
-        if name in given:
-            raise TypeError(signature + " was given " + repr(name) + " twice")
-        if name not in names and not more:
-            raise TypeError(signature + " has no argument " + repr(name))
-        given[name] = kwargs[name]
-    for name in required:
-        if name not in given:
-            raise TypeError(signature + " needs " + repr(name))
-    return _host(tool, given)
-
 def rlm_query(prompt, model=None):
     """Have a model with a REPL of its own work on a prompt."""
     _check_prompt(prompt)
@@ -143,7 +127,7 @@ def rlm_query_batched(prompts, model=None):
     return _answered(_host("rlm_query_batched", _said(prompts=list(prompts), model=model)))
 ''')
 
-_DEFINED = re.findall(r"^(?:def |import \w+ as )(\w+)", FUNCTIONS + SOURCE, re.MULTILINE)
+_DEFINED = re.findall(r"^(?:def |import \w+ as )(\w+)", FUNCTIONS + CALL + SOURCE, re.MULTILINE)
 _OWN = frozenset({"_host", "_final", "_seen", *_DEFINED})
 
 
@@ -155,7 +139,7 @@ def prelude(tools: Iterable[Tool] = ()) -> str:
     Raises:
         UsageError: A tool has a name that is taken here, or two of them are one in Python.
     """
-    parts = [SOURCE]
+    parts = [SOURCE, CALL]
     taken: dict[str, str] = {}
     for tool in tools:
         name = python_name(tool.name)
@@ -163,7 +147,7 @@ def prelude(tools: Iterable[Tool] = ()) -> str:
             raise UsageError(f"a tool cannot be called {tool.name!r} here: the REPL has that name already; rename it")
         if (other := taken.setdefault(name, tool.name)) != tool.name:
             raise UsageError(f"the tools {other!r} and {tool.name!r} would both be {name!r} in the REPL; rename one")
-        parts.append(_function(tool, name))
+        parts.append(function_source(tool, name))
     return "\n".join(parts)
 
 
@@ -175,62 +159,3 @@ def is_taken(name: str) -> bool:
 def functions(tools: Iterable[Tool] = ()) -> frozenset[str]:
     """The public names that the prelude binds, each to a function."""
     return frozenset({*QUERIES, "tool_handler", *(python_name(tool.name) for tool in tools)})
-
-
-def overwritten(names: Mapping[str, str], bound: Iterable[str]) -> list[str]:
-    """Of the functions that the prelude bound, those that are something else now: then it is to be run again.
-
-    `names` are the variables of a cell with their types. A function that code wrote in the place of one is its own.
-    """
-    return sorted(
-        name for name in bound if name in names and names[name] not in ("function", "builtin_function_or_method")
-    )
-
-
-def python_name(name: str) -> str:
-    """What a tool is called in code: `gh.search-code` is `gh_search_code`."""
-    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return f"_{plain}" if plain[:1].isdigit() or keyword.iskeyword(plain) else plain
-
-
-def signature(tool: Tool, name: str = "") -> str:
-    """How a tool is called, in words: `get_stats(question: string, most: integer = 10)`."""
-    schema = tool.definition.input_schema
-    required = schema.get("required", [])
-    said = [_parameter(key, schema["properties"][key], key in required) for key in _parameters(schema)]
-    return f"{name or python_name(tool.name)}({', '.join(said)})"
-
-
-def _parameter(name: str, schema: Any, is_required: bool) -> str:
-    schema = schema if isinstance(schema, dict) else {}
-    kind = schema.get("type", "any")
-    words = f"{name}: {kind if isinstance(kind, str) else ' | '.join(map(str, kind))}"
-    if "default" in schema:
-        return f"{words} = {schema['default']!r}"
-    return words if is_required else f"{words} = …"
-
-
-def _parameters(schema: Mapping[str, Any]) -> list[str]:
-    """In order, those that are needed first: so may they be given without their names."""
-    required = schema.get("required", [])
-    names = list(schema.get("properties", {}))
-    return [*(name for name in names if name in required), *(name for name in names if name not in required)]
-
-
-def _function(tool: Tool, name: str) -> str:
-    schema = tool.definition.input_schema
-    names = tuple(_parameters(schema))
-    required = tuple(key for key in schema.get("required", []) if isinstance(key, str))
-    more = schema.get("additionalProperties", True) is not False
-    said = signature(tool, name)
-    about = f"{said}\n\n{tool.definition.description}".strip()
-    return (
-        f"def {name}(*args, **kwargs):\n"
-        f"    {_literal(about)}\n"
-        f"    return _call({tool.name!r}, {_literal(said)}, {names!r}, {required!r}, {more!r}, args, kwargs)\n"
-    )
-
-
-def _literal(text: str) -> str:
-    """Text as Python that both interpreters read alike."""
-    return ascii(text)

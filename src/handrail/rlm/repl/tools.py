@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from handrail.code.calling import Waits
 from handrail.core.errors import ToolError
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
@@ -19,7 +20,7 @@ from handrail.rlm.query.asking import WAITING
 from handrail.rlm.query.forms import check_pictures
 from handrail.rlm.query.handled import DAY
 from handrail.rlm.query.queries import Queries
-from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waits
+from handrail.rlm.repl.channel import Channel, Channels, CutOff
 from handrail.rlm.values import RLMChatCompletion
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool

@@ -84,10 +84,19 @@ def _handrail_look(scope, peek, seed, *, given=_handrail_given, shown=_handrail_
 _handrail_random.seed(_handrail_seed)
 """
 
+_BUILTINS = (
+    "abs all any bin bool bytes chr dict divmod enumerate filter float format frozenset getattr hash hex id int "
+    "isinstance iter len list map max min next object oct ord pow print range repr reversed round set slice sorted "
+    "str sum tuple type zip"
+)
+_BOUND = "".join(f"{name} = {name}\n_handrail_given[{name!r}] = {name}\n" for name in _BUILTINS.split())
+"""Monty 1.4.0 takes the variable of a comprehension outside of functions for the builtin of that name, unless the name
+is bound: `[id for id in ids]` would be a list of the function `id`."""
+
 
 def prologue(message_bytes: int) -> str:
     constants = {"LIMIT": message_bytes, "REPR_CHARS": REPR_CHARS, "NAMES": NAMES}
-    source = _SOURCE
+    source = _SOURCE + _BOUND
     for name, value in constants.items():
         source = source.replace(name, str(value))
     return source

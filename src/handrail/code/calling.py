@@ -1,18 +1,18 @@
-"""Who settles what a cell asks of the host: the executor while a cell runs, and only its record when one runs again."""
+"""Who settles the calls of code: the executor while the code runs, and only the record when it runs again."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from collections.abc import Container
+from typing import Any, ClassVar, Protocol
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
+from handrail.core.errors import Outcome, ToolError
 from handrail.core.events import CallIntended, CallSettled
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
 from handrail.execute.executor import Executor
-from handrail.rlm.repl.channel import Waits
-from handrail.rlm.repl.tools import QUERIES
 from handrail.sandbox.port import JSON, HostError, ReplLimits
 
 OTHER = (
@@ -22,6 +22,15 @@ OTHER = (
 
 _EARLY = 0.5
 """Seconds, at most."""
+
+
+class Waits(ToolError):
+    """A call of a cell waits for a person, and the cell with it: it is run again when the run is taken up."""
+
+    outcome: ClassVar[Outcome] = "needs_confirmation"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.outcome, message)
 
 
 class Caller(Protocol):
@@ -98,11 +107,27 @@ class Diverged(Exception):
 class Remembered:
     """For a cell that runs again: each call has the answer that it had. Nothing new is called."""
 
-    def __init__(self, executor: Executor, context: Context, call_id: str, known: set[str]) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        context: Context,
+        call_id: str,
+        known: set[str],
+        queries: Container[str] = (),
+    ) -> None:
+        """
+        Args:
+            executor: Has the record.
+            context: Of the run.
+            call_id: Of the call whose code runs again.
+            known: The ids of all calls on record.
+            queries: Tools that ask models, and may be given handlers in the REPL.
+        """
         self._executor = executor
         self._context = context
         self._call_id = call_id
         self._known = known
+        self._queries = queries
         self.until = None
         self.diverged = False
         self.skipped_handlers = False
@@ -117,7 +142,7 @@ class Remembered:
         result = await self._executor.invoke(call, self._context)
         if _is_another(result):
             raise self._other()
-        self.skipped_handlers |= name in QUERIES and arguments.get("tools") is not None
+        self.skipped_handlers |= name in self._queries and arguments.get("tools") is not None
         return result
 
     def _other(self) -> Diverged:

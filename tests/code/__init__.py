@@ -1,0 +1,1 @@
+"""Code that calls tools, at the doors where a user stands."""
