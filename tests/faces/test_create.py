@@ -21,6 +21,7 @@ WIRES = {
     "openai-responses": "responses",
     "anthropic": "anthropic",
     "gemini": "gemini",
+    "cohere": "cohere",
     "ollama": "ollama",
     "bedrock": "bedrock",
 }

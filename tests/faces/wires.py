@@ -50,6 +50,10 @@ def _bedrock(block: dict[str, Any], stop: str) -> dict[str, Any]:
     return {"output": {"message": {"role": "assistant", "content": [block]}}, "stopReason": stop, "usage": usage}
 
 
+def _cohere(message: dict[str, Any], finish: str) -> dict[str, Any]:
+    return {"id": "r", "message": {"role": "assistant", **message}, "finish_reason": finish}
+
+
 SAID = {"type": "output_text", "text": "Hello", "annotations": []}
 CALLS: dict[str, dict[str, Any]] = {
     "chat": _chat({"content": None, "tool_calls": [CHAT_CALL]}, "tool_calls"),
@@ -66,6 +70,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "anthropic": _anthropic({"type": "tool_use", "id": "c1", "name": "get_weather", "input": OBJECT}, "tool_use"),
     "gemini": _gemini({"functionCall": {"name": "get_weather", "args": OBJECT}}),
     "ollama": _ollama({"content": "", "tool_calls": [{"function": {"name": "get_weather", "arguments": OBJECT}}]}),
+    "cohere": _cohere({"tool_plan": "I will ask.", "tool_calls": [CHAT_CALL]}, "TOOL_CALL"),
     "bedrock": _bedrock({"toolUse": {"toolUseId": "c1", "name": "get_weather", "input": OBJECT}}, "tool_use"),
 }
 TEXTS: dict[str, dict[str, Any]] = {
@@ -76,6 +81,7 @@ TEXTS: dict[str, dict[str, Any]] = {
     "anthropic": _anthropic({"type": "text", "text": "Hello"}, "end_turn"),
     "gemini": _gemini({"text": "Hello"}),
     "ollama": _ollama({"content": "Hello"}),
+    "cohere": _cohere({"content": [{"type": "text", "text": "Hello"}]}, "COMPLETE"),
     "bedrock": _bedrock({"text": "Hello"}, "end_turn"),
 }
 

@@ -26,6 +26,7 @@ from handrail.providers.anthropic import AnthropicCodec
 from handrail.providers.anthropic.encode import PLAIN
 from handrail.providers.bedrock import BedrockCodec
 from handrail.providers.codec import Codec, WireRequest
+from handrail.providers.cohere import CohereCodec
 from handrail.providers.gemini import GeminiCodec
 from handrail.providers.ollama import OllamaCodec
 from handrail.providers.openai_chat import OpenAIChatCodec
@@ -49,6 +50,7 @@ CODECS: dict[str, tuple[Codec, str]] = {
     "openai_responses, programs": (OpenAIResponsesCodec(), "gpt-5.6"),
     "anthropic, programs": (AnthropicCodec(profile=profile_for("anthropic", "claude-opus-4-6")), "claude-opus-4-6"),
     "gemini": (GeminiCodec(profile=profile_for("gemini", "gemini-3-pro")), "gemini-3-pro"),
+    "cohere": (CohereCodec(), "command-a-03-2025"),
     "ollama": (OllamaCodec(), "qwen3"),
     "bedrock": (BedrockCodec(cache=True), "model"),
     "prompted": (PromptedCodec(OpenAIChatCodec()), "gpt-4.1"),
@@ -80,6 +82,7 @@ _BLOCKS: dict[str, tuple[dict[str, Any], ...]] = {
         {"block": {"type": "container", "id": "c", "expires_at": "2100-01-01T00:00:00Z"}, "chars": 99},
     ),
     "gemini": ({"block": {"thoughtSignature": "s"}, "covers": 1},),
+    "cohere": ({"block": {"type": "thinking", "thinking": "hm"}}, {"block": {"tool_plan": "Ask."}, "chars": 9}),
     "ollama": ({"thinking": "hm"},),
     "bedrock": ({"block": {"reasoningContent": {"redactedContent": "aG0="}}},),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.wires.speech import Wire
-from tests.wires.writers import anthropic, bedrock, chat, gemini, ollama, prompted, responses
+from tests.wires.writers import anthropic, bedrock, chat, cohere, gemini, ollama, prompted, responses
 
 
 def _chat(service: str, model: str, choices: str = "auto none required named", ids: str = "call_{:04d}") -> Wire:
@@ -76,6 +76,18 @@ NATIVE = (
         framing="sse",
         gives_ids="g-{:04d}",
         name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
+    ),
+    Wire(
+        name="cohere",
+        service="cohere",
+        model="command-a-03-2025",
+        hear=cohere.hear,
+        write=cohere.write,
+        judge=cohere.judge,
+        framing="named-sse",
+        gives_ids="co_{:04d}",
+        name_rule=r"[A-Za-z_][A-Za-z0-9_]{0,63}",
+        choices=frozenset({"auto", "none", "required"}),
     ),
     Wire(
         name="ollama",

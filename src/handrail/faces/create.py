@@ -61,6 +61,7 @@ _RESPONSES = ("handrail.providers.openai_responses", "OpenAIResponsesCodec")
 _GEMINI = ("handrail.providers.gemini", "GeminiCodec")
 _CONVERSE = ("handrail.providers.bedrock", "BedrockCodec")
 _BOTOCORE = ("handrail.providers.bedrock.transport", "BedrockTransport")
+_COHERE = ("handrail.providers.cohere", "CohereCodec")
 _OLLAMA = ("handrail.providers.ollama", "OllamaCodec")
 
 SERVICES: Mapping[str, Service] = {
@@ -73,6 +74,7 @@ SERVICES: Mapping[str, Service] = {
     "bedrock": Service(
         *_CONVERSE, "https://bedrock-runtime.{region}.amazonaws.com", needs_key=False, transport=_BOTOCORE
     ),
+    "cohere": Service(*_COHERE, "https://api.cohere.com"),
     "ollama": Service(*_OLLAMA, "http://localhost:11434", needs_key=False),
     "vllm": Service(*_CHAT, "http://localhost:8000/v1", needs_key=False),
     "llamacpp": Service(*_CHAT, "http://localhost:8080/v1", model="default", needs_key=False),

@@ -15,6 +15,7 @@ from handrail.core.redact import Secret
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
     "deepseek": ("DEEPSEEK_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "groq": ("GROQ_API_KEY",),

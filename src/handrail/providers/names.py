@@ -45,6 +45,7 @@ OPENAI_NAMES = NameRule(r"[A-Za-z0-9_-]+", 64)
 ANTHROPIC_NAMES = NameRule(r"[A-Za-z0-9_-]+", 128)
 GEMINI_NAMES = NameRule(r"[A-Za-z_][A-Za-z0-9_.:-]*", 64)  # 128 by now, but older endpoints still refuse more than 64
 BEDROCK_NAMES = NameRule(r"[A-Za-z0-9_-]+", 64)
+COHERE_NAMES = NameRule(r"[A-Za-z_][A-Za-z0-9_]*", 64)
 OLLAMA_NAMES = NameRule(r"\S+", 256)
 
 
