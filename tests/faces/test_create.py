@@ -19,6 +19,9 @@ from tests.faces.wires import CALLS, OBJECT, TEXTS, OneReply
 
 WIRES = {
     "openai-responses": "responses",
+    "azure-responses": "responses",
+    "vertex": "gemini",
+    "vertex-anthropic": "anthropic",
     "anthropic": "anthropic",
     "gemini": "gemini",
     "cohere": "cohere",
@@ -26,7 +29,22 @@ WIRES = {
     "bedrock": "bedrock",
 }
 """Every other service speaks Chat Completions."""
-KEYS = ("API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION", "AWS_DEFAULT_REGION")
+PLACES: dict[str, dict[str, str]] = {
+    "azure": {"resource": "shop"},
+    "azure-responses": {"resource": "shop"},
+    "vertex": {"project": "shop"},
+    "vertex-anthropic": {"project": "shop"},
+}
+"""Services that have another address for each customer."""
+KEYS = (
+    "API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AZURE_OPENAI_ENDPOINT",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_LOCATION",
+)
 NATIVE = [name for name in SERVICES if name not in ("minicpm-v", "compatible")]
 
 
@@ -51,7 +69,7 @@ FORMS: list[Any] = [get_weather, ToolDefinition.from_function(get_weather)]
 @pytest.mark.parametrize("name", NATIVE)
 def test_every_service_asks_for_a_tool_and_the_calls_can_be_run(name: str, form: Any) -> None:
     transport = OneReply(CALLS[WIRES.get(name, "chat")])
-    with create_llm(name, model="m-1", key="k", transport=transport, stream=False) as llm:
+    with create_llm(name, model="m-1", key="k", transport=transport, stream=False, **PLACES.get(name, {})) as llm:
         reply = llm.generate("What's the weather in Paris?", tools=[form])
 
     assert isinstance(reply, ToolCallRequest)
@@ -67,7 +85,7 @@ def test_every_service_asks_for_a_tool_and_the_calls_can_be_run(name: str, form:
 @pytest.mark.parametrize("name", NATIVE)
 async def test_every_service_answers_with_text_awaited_too(name: str) -> None:
     transport = OneReply(TEXTS[WIRES.get(name, "chat")])
-    async with create_llm(f"{name}:m-1", key="k", transport=transport, stream=False) as llm:
+    async with create_llm(f"{name}:m-1", key="k", transport=transport, stream=False, **PLACES.get(name, {})) as llm:
         assert await llm.agenerate("Hello?") == "Hello"
         assert llm.name == "m-1"
 

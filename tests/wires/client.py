@@ -33,12 +33,12 @@ every_wire = pytest.mark.parametrize(("wire", "stream"), WAYS.values(), ids=WAYS
 
 
 def named(service: Service, wire: Wire, stream: bool, converse: BedrockTransport) -> LLM:
-    options: dict[str, Any] = {"transport": converse} if wire.service == "bedrock" else {}
+    options: dict[str, Any] = {"transport": converse} if wire.service == "bedrock" else dict(wire.options)
     return create_llm(
         wire.service,
         model=wire.model,
         base_url=f"{service.url}/{wire.name}{wire.root}",
-        key=wire.key,
+        key=None if "token" in options else wire.key,
         tools=wire.tools,
         stream=stream,
         **options,

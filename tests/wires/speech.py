@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Event = dict[str, Any]
@@ -92,6 +92,8 @@ class Wire:
     name_rule: str = r"[A-Za-z0-9_-]{1,64}"
     choices: frozenset[str] = frozenset({"auto", "none", "required", "named"})
     key: str | None = "the-key"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What `create_llm` is told beside. A `token` goes in place of the key."""
     variant: bool = False
     """It speaks another one's wire, and differs only in what its profile says."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.wires.speech import Wire
 from tests.wires.writers import anthropic, bedrock, chat, cohere, gemini, ollama, prompted, responses
 
@@ -39,7 +41,76 @@ def _prompted(format: str) -> Wire:
     )
 
 
+def _token() -> str:
+    return "the-key"
+
+
+def _azure(name: str, **facts: Any) -> Wire:
+    return Wire(
+        name=name,
+        service="azure",
+        model="gpt-4.1",
+        write=chat.write_on_azure,
+        judge=chat.judge_azure,
+        framing="done-sse",
+        variant=True,
+        **facts,
+    )
+
+
+AZURE = (
+    _azure("azure", hear=chat.hear_on_azure, root="/openai/v1"),
+    _azure(
+        "azure-deployment",
+        hear=chat.hear_deployment,
+        root="/openai/deployments/gpt-4.1",
+        options={"token": _token, "api_version": "2024-10-21"},
+    ),
+    Wire(
+        name="azure-responses",
+        service="azure-responses",
+        model="gpt-5",
+        root="/openai/v1",
+        hear=responses.hear,
+        write=responses.write,
+        judge=responses.judge,
+        framing="named-sse",
+        variant=True,
+    ),
+)
+VERTEX = (
+    Wire(
+        name="vertex",
+        service="vertex",
+        model="gemini-2.5-flash",
+        root="/v1beta1/projects/shop/locations/global/publishers/google",
+        hear=gemini.hear_on_vertex,
+        write=gemini.write,
+        judge=gemini.judge,
+        framing="sse",
+        gives_ids="g-{:04d}",
+        name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
+        options={"token": _token},
+        variant=True,
+    ),
+    Wire(
+        name="vertex-anthropic",
+        service="vertex-anthropic",
+        model="claude-sonnet-4-5@20250929",
+        root="/v1/projects/shop/locations/global/publishers/anthropic",
+        hear=anthropic.hear_on_vertex,
+        write=anthropic.write,
+        judge=anthropic.judge,
+        framing="named-sse",
+        gives_ids="toolu_{:04d}",
+        name_rule=r"[A-Za-z0-9_-]{1,128}",
+        options={"token": _token},
+        variant=True,
+    ),
+)
 NATIVE = (
+    *AZURE,
+    *VERTEX,
     _chat("openai", "gpt-4.1"),
     _chat("vllm", "some/model"),
     _chat("lmstudio", "some-model", "auto none required"),

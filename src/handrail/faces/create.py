@@ -24,11 +24,13 @@ from handrail.core.ports import Clock, Model, SystemClock
 from handrail.core.redact import Secret
 from handrail.faces.llm import LLM, Settings
 from handrail.faces.meant import check_given, hint
+from handrail.faces.places import Locate, Place, azure_place, vertex_place
 
 if TYPE_CHECKING:
     from handrail.providers.codec import Codec
     from handrail.providers.pace import Paces
     from handrail.providers.profiles import Profile
+    from handrail.providers.signin import AskToken
     from handrail.providers.transport import Transport
 
 GROUP = "handrail.providers"
@@ -53,6 +55,16 @@ class Service(Struct, frozen=True):
     key_prefix: str = "Bearer "
     transport: tuple[str, str] | None = None
     """How it is reached, if not over HTTP as the others."""
+    locate: Locate | None = None
+    """Where it is, if each customer has another address."""
+    located_by: tuple[str, ...] = ()
+    """The options that `locate` takes."""
+    profile_of: str | None = None
+    """The service whose models it serves, if they are not its own."""
+    google_tokens: bool = False
+    """Whether google-auth gives tokens to sign in with, where neither a key nor `token` is given."""
+    facts: Mapping[str, Any] = {}
+    """Options of its codec that it always has."""
 
 
 _CHAT = ("handrail.providers.openai_chat", "OpenAIChatCodec")
@@ -64,12 +76,42 @@ _BOTOCORE = ("handrail.providers.bedrock.transport", "BedrockTransport")
 _COHERE = ("handrail.providers.cohere", "CohereCodec")
 _OLLAMA = ("handrail.providers.ollama", "OllamaCodec")
 
+_ON_VERTEX = ("handrail.providers.anthropic", "VertexAnthropicCodec")
+_AZURE: Mapping[str, Any] = {
+    "key_of": "azure",
+    "key_header": "api-key",
+    "key_prefix": "",
+    "locate": azure_place,
+    "located_by": ("resource", "api_version"),
+    "profile_of": "openai",
+}
+_VERTEX: Mapping[str, Any] = {
+    "needs_key": False,
+    "key_header": "x-goog-api-key",
+    "key_prefix": "",
+    "located_by": ("project", "location"),
+    "google_tokens": True,
+}
+
 SERVICES: Mapping[str, Service] = {
     "openai": Service(*_CHAT, "https://api.openai.com/v1"),
     "openai-responses": Service(*_RESPONSES, "https://api.openai.com/v1", key_of="openai"),
     "anthropic": Service(*_MESSAGES, "https://api.anthropic.com", key_header="x-api-key", key_prefix=""),
     "gemini": Service(
         *_GEMINI, "https://generativelanguage.googleapis.com", key_header="x-goog-api-key", key_prefix=""
+    ),
+    "azure": Service(*_CHAT, None, **_AZURE),
+    "azure-responses": Service(*_RESPONSES, None, **_AZURE),
+    "vertex": Service(
+        *_GEMINI,
+        None,
+        **_VERTEX,
+        locate=vertex_place("google", "v1beta1"),
+        profile_of="gemini",
+        facts={"version": ""},
+    ),
+    "vertex-anthropic": Service(
+        *_ON_VERTEX, None, **_VERTEX, locate=vertex_place("anthropic", "v1"), profile_of="anthropic"
     ),
     "bedrock": Service(
         *_CONVERSE, "https://bedrock-runtime.{region}.amazonaws.com", needs_key=False, transport=_BOTOCORE
@@ -215,6 +257,7 @@ def _service_model(
     base_url: str | None,
     tools: str | None,
     headers: Mapping[str, str] | None = None,
+    token: AskToken | None = None,
     **options: Any,
 ) -> Model:
     from handrail.providers.model import CodecModel
@@ -224,29 +267,52 @@ def _service_model(
     model = model or service.model
     if model is None:
         raise UsageError(f"{name!r} needs a model: create_llm({name!r}, model=...) or create_llm('{name}:...')")
-    address = base_url or service.base_url
-    if address is None:
-        raise UsageError(f"{name!r} needs the address of a server: base_url='http://host:port/v1'")
+    if token is not None and key is not None:
+        raise UsageError("both key= and token= are given; keep the one to sign in with")
+    place = _place(name, service, model, base_url, options)
     region = None
     if service.transport == _BOTOCORE:
         region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     endpoint = Endpoint(
-        address.replace("{region}", region or "us-east-1"),
-        _key(name, service, key, own_address=base_url is None),
+        place.base_url.replace("{region}", region or "us-east-1"),
+        None if token is not None else _key(name, service, key, own_address=place.is_own),
         service.key_header,
         service.key_prefix,
         headers or {},
+        place.query,
     )
-    profile = options.pop("profile", None) or profile_for(name.removesuffix("-responses"), model)
+    whose = name.removesuffix("-responses")
+    profile = options.pop("profile", None) or profile_for(service.profile_of or whose, model)
     if tools is not None:
         profile = replace(profile, tools=tools.partition(":")[0])
     transport = options.pop("transport", None) or _transport(service, region, options.get("clock", SystemClock()))
+    if token is not None or (service.google_tokens and endpoint.key is None and place.is_own):
+        transport = _signed(transport, token)
     pace = (options.pop("paces", None) or _paces(options)).of(endpoint, options.pop("requests_per_minute", None))
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
-    whose = name.removesuffix("-responses")
-    facts = {"server": whose, "service": _answers(whose, base_url), "profile": profile}
+    facts = {
+        "server": service.profile_of or whose,
+        "service": _answers(whose, base_url if service.locate is None else place.base_url),
+        "profile": profile,
+        **service.facts,
+    }
     codec = _codec(name, service, facts, (tools or "").partition(":")[2], options)
     return CodecModel(codec, transport, endpoint, model, profile=profile, pace=pace, provider=whose, **treatment)
+
+
+def _place(name: str, service: Service, model: str, base_url: str | None, options: dict[str, Any]) -> Place:
+    if service.locate is not None:
+        return service.locate(model, base_url, options, os.environ)
+    address = base_url or service.base_url
+    if address is None:
+        raise UsageError(f"{name!r} needs the address of a server: base_url='http://host:port/v1'")
+    return Place(address, is_own=base_url is None)
+
+
+def _signed(transport: Transport, token: AskToken | None) -> Transport:
+    from handrail.providers.signin import AskedTokens, GoogleTokens, SignedTransport
+
+    return SignedTransport(transport, GoogleTokens() if token is None else AskedTokens(token))
 
 
 def _transport(service: Service, region: str | None, clock: Clock) -> Transport:
@@ -276,7 +342,7 @@ def _answers(name: str, base_url: str | None) -> str:
 def _codec(name: str, service: Service, facts: Mapping[str, Any], written: str, options: Mapping[str, Any]) -> Codec:
     kind = getattr(importlib.import_module(service.module), service.codec)
     known = set(kind.__struct_fields__)
-    _check_options(name, options, {*known, *_TREATMENT})
+    _check_options(name, options, {*known, *_TREATMENT, *service.located_by, "token"})
     profile: Profile = facts["profile"]
     codec: Codec = kind(**{key: value for key, value in facts.items() if key in known} | dict(options))
     if profile.tools != "prompted":

@@ -14,6 +14,7 @@ from handrail.core.redact import Secret
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
+    "azure": ("AZURE_OPENAI_API_KEY",),
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
     "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
     "deepseek": ("DEEPSEEK_API_KEY",),

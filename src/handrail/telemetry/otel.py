@@ -41,7 +41,10 @@ _REQUEST = {
     "stop": "gen_ai.request.stop_sequences",
 }
 _PROVIDERS = {
+    "azure": "azure.ai.openai",
     "gemini": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "vertex-anthropic": "gcp.vertex_ai",
     "bedrock": "aws.bedrock",
     "kimi": "moonshot_ai",
     "mistral": "mistral_ai",

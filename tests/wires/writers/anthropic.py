@@ -30,6 +30,21 @@ PING = {"type": "ping"}
 def hear(asked: Asked) -> Heard:
     assert asked.path == "/v1/messages", asked.path
     assert "anthropic-version" in asked.headers
+    assert asked.body["model"]
+    return _heard(asked)
+
+
+def hear_on_vertex(asked: Asked) -> Heard:
+    """There the model is in the address, and the body has a version."""
+    method = "streamRawPredict" if asked.body.get("stream") else "rawPredict"
+    assert asked.path == f"/models/claude-sonnet-4-5@20250929:{method}", asked.path
+    assert asked.headers["authorization"].startswith("Bearer ")
+    assert asked.body["anthropic_version"] == "vertex-2023-10-16"
+    assert "model" not in asked.body
+    return _heard(asked)
+
+
+def _heard(asked: Asked) -> Heard:
     body, history = asked.body, History()
     assert body["max_tokens"] > 0
     history.said(_text(body.get("system", "")))

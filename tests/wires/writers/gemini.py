@@ -23,8 +23,18 @@ from tests.wires.speech import (
 
 
 def hear(asked: Asked) -> Heard:
+    return _heard(asked, "/v1beta/models/gemini-2.5-flash")
+
+
+def hear_on_vertex(asked: Asked) -> Heard:
+    """There the version is in the address, before the project."""
+    assert asked.headers["authorization"].startswith("Bearer ")
+    return _heard(asked, "/models/gemini-2.5-flash")
+
+
+def _heard(asked: Asked, where: str) -> Heard:
     place, _, method = asked.path.rpartition(":")
-    assert place == "/v1beta/models/gemini-2.5-flash", asked.path
+    assert place == where, asked.path
     assert method in ("generateContent", "streamGenerateContent?alt=sse"), method
     body, history = asked.body, History()
     history.said("".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ())))

@@ -1,9 +1,12 @@
-"""Anthropic's Messages API, also as other servers speak it (llama.cpp, vLLM, Ollama)."""
+"""Anthropic's Messages API, also as other servers speak it (llama.cpp, vLLM, Ollama) and as Vertex AI has it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from handrail.core.errors import ProtocolError
 from handrail.core.ids import NewId, new_id
@@ -40,3 +43,14 @@ class AnthropicCodec(Options, frozen=True, kw_only=True):
 
     def decoder(self, request: ModelRequest) -> AnthropicDecoder:
         return AnthropicDecoder(names_of(request.tools, ANTHROPIC_NAMES), self.new_id)
+
+
+class VertexAnthropicCodec(AnthropicCodec, frozen=True, kw_only=True):
+    """The same on Google Cloud's Vertex AI: the model is in the address, and the version in the body."""
+
+    def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
+        wire = super().encode(request, model, stream=stream)
+        body = {key: value for key, value in wire.body.items() if key != "model"}
+        method = "streamRawPredict" if stream else "rawPredict"
+        path = f"/models/{quote(model, safe='@')}:{method}"
+        return replace(wire, path=path, body={"anthropic_version": "vertex-2023-10-16", **body})

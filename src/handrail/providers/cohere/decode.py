@@ -224,7 +224,7 @@ def _one_or_more(value: Any) -> list[Any]:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """What the model read and wrote. What is billed is less, and stands beside it; it is used only where that is all."""
+    """What the model read and wrote. What is billed is less; it is used only where nothing else is told."""
     counts = usage.get("tokens")
     if not isinstance(counts, Mapping):
         counts = usage.get("billed_units")

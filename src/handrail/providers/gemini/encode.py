@@ -41,6 +41,7 @@ PLAIN = Profile(schema="gemini", parallel="fixed", files=True)
 class Options(Struct, frozen=True, kw_only=True):
     profile: Profile = PLAIN
     version: str = "v1beta"
+    """Of the API; empty where the address has it."""
     strict: bool = False
     """Hold calls to their schemas while the model still chooses whether to call (mode VALIDATED)."""
 
@@ -64,7 +65,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     place = model if "/" in model else f"models/{model}"
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return WireRequest(
-        path=f"/{options.version}/{quote(place)}:{method}",
+        path=f"{options.version and f'/{options.version}'}/{quote(place)}:{method}",
         body=merged(body, request.extra),
         framing="sse" if stream else "json",
         notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),
