@@ -96,6 +96,8 @@ class Wire:
     """What `create_llm` is told beside. A `token` goes in place of the key."""
     variant: bool = False
     """It speaks another one's wire, and differs only in what its profile says."""
+    moved: bool = False
+    """It speaks another one's wire at another address."""
 
     @property
     def prompted(self) -> bool:

@@ -54,6 +54,7 @@ def _azure(name: str, **facts: Any) -> Wire:
         judge=chat.judge_azure,
         framing="done-sse",
         variant=True,
+        moved=True,
         **facts,
     )
 
@@ -76,6 +77,7 @@ AZURE = (
         judge=responses.judge,
         framing="named-sse",
         variant=True,
+        moved=True,
     ),
 )
 VERTEX = (
@@ -92,6 +94,7 @@ VERTEX = (
         name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
         options={"token": _token},
         variant=True,
+        moved=True,
     ),
     Wire(
         name="vertex-anthropic",
@@ -106,6 +109,7 @@ VERTEX = (
         name_rule=r"[A-Za-z0-9_-]{1,128}",
         options={"token": _token},
         variant=True,
+        moved=True,
     ),
 )
 NATIVE = (

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 def played_over(wire: Wire, stream: bool) -> tuple[Scene, ...]:
     """All scenes; our own are enough where the same code has read all of them already."""
-    known = not stream and (wire.variant or wire.prompted)
+    known = wire.moved or (not stream and (wire.variant or wire.prompted))
     return tuple(scene for scene in (OWN if known else SCENES) if wire.name not in scene.not_over)
 
 

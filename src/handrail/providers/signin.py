@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from handrail.core.errors import HandrailError, ModelUnavailable, RequestRefused, UsageError, describe
@@ -59,13 +60,10 @@ class GoogleTokens:
         Raises:
             UsageError: google-auth is not installed.
         """
-        try:
-            import google.auth
-            import google.auth.transport.requests
-        except ImportError:
+        if find_spec("google") is None or find_spec("google.auth") is None or find_spec("requests") is None:
             raise UsageError(
                 "vertex needs a token: give token=, a function that returns one, or install google-auth[requests]"
-            ) from None
+            )
         self._credentials = credentials
         self._lock = threading.Lock()
 
