@@ -20,6 +20,7 @@ from tests.faces.wires import CALLS, OBJECT, TEXTS, OneReply
 WIRES = {
     "openai-responses": "responses",
     "azure-responses": "responses",
+    "gemini-interactions": "interactions",
     "vertex": "gemini",
     "vertex-anthropic": "anthropic",
     "anthropic": "anthropic",

@@ -54,6 +54,10 @@ def _cohere(message: dict[str, Any], finish: str) -> dict[str, Any]:
     return {"id": "r", "message": {"role": "assistant", **message}, "finish_reason": finish}
 
 
+def _interaction(step: dict[str, Any], status: str) -> dict[str, Any]:
+    return {"id": "r", "object": "interaction", "model": "m", "status": status, "steps": [step]}
+
+
 SAID = {"type": "output_text", "text": "Hello", "annotations": []}
 CALLS: dict[str, dict[str, Any]] = {
     "chat": _chat({"content": None, "tool_calls": [CHAT_CALL]}, "tool_calls"),
@@ -71,6 +75,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "gemini": _gemini({"functionCall": {"name": "get_weather", "args": OBJECT}}),
     "ollama": _ollama({"content": "", "tool_calls": [{"function": {"name": "get_weather", "arguments": OBJECT}}]}),
     "cohere": _cohere({"tool_plan": "I will ask.", "tool_calls": [CHAT_CALL]}, "TOOL_CALL"),
+    "interactions": _interaction(
+        {"type": "function_call", "id": "c1", "name": "get_weather", "arguments": OBJECT}, "requires_action"
+    ),
     "bedrock": _bedrock({"toolUse": {"toolUseId": "c1", "name": "get_weather", "input": OBJECT}}, "tool_use"),
 }
 TEXTS: dict[str, dict[str, Any]] = {
@@ -82,6 +89,7 @@ TEXTS: dict[str, dict[str, Any]] = {
     "gemini": _gemini({"text": "Hello"}),
     "ollama": _ollama({"content": "Hello"}),
     "cohere": _cohere({"content": [{"type": "text", "text": "Hello"}]}, "COMPLETE"),
+    "interactions": _interaction({"type": "model_output", "content": [{"type": "text", "text": "Hello"}]}, "completed"),
     "bedrock": _bedrock({"text": "Hello"}, "end_turn"),
 }
 

@@ -28,6 +28,7 @@ from handrail.providers.bedrock import BedrockCodec
 from handrail.providers.codec import Codec, WireRequest
 from handrail.providers.cohere import CohereCodec
 from handrail.providers.gemini import GeminiCodec
+from handrail.providers.interactions import InteractionsCodec
 from handrail.providers.ollama import OllamaCodec
 from handrail.providers.openai_chat import OpenAIChatCodec
 from handrail.providers.openai_responses import OpenAIResponsesCodec
@@ -50,6 +51,7 @@ CODECS: dict[str, tuple[Codec, str]] = {
     "openai_responses, programs": (OpenAIResponsesCodec(), "gpt-5.6"),
     "anthropic, programs": (AnthropicCodec(profile=profile_for("anthropic", "claude-opus-4-6")), "claude-opus-4-6"),
     "gemini": (GeminiCodec(profile=profile_for("gemini", "gemini-3-pro")), "gemini-3-pro"),
+    "interactions": (InteractionsCodec(), "gemini-3-flash"),
     "cohere": (CohereCodec(), "command-a-03-2025"),
     "ollama": (OllamaCodec(), "qwen3"),
     "bedrock": (BedrockCodec(cache=True), "model"),
@@ -82,6 +84,10 @@ _BLOCKS: dict[str, tuple[dict[str, Any], ...]] = {
         {"block": {"type": "container", "id": "c", "expires_at": "2100-01-01T00:00:00Z"}, "chars": 99},
     ),
     "gemini": ({"block": {"thoughtSignature": "s"}, "covers": 1},),
+    "gemini_interactions": (
+        {"block": {"type": "thought", "signature": "c2ln"}},
+        {"block": {"type": "google_search_call", "id": "g"}, "chars": 1, "calls": 1},
+    ),
     "cohere": ({"block": {"type": "thinking", "thinking": "hm"}}, {"block": {"tool_plan": "Ask."}, "chars": 9}),
     "ollama": ({"thinking": "hm"},),
     "bedrock": ({"block": {"reasoningContent": {"redactedContent": "aG0="}}},),
@@ -92,7 +98,11 @@ ARTEFACTS = [
     tuple(Artefact(provider, blocks[number % len(blocks)]) for provider, blocks in _BLOCKS.items())
     for number in range(4)
 ]
-SIGNED = (Artefact("gemini", {"thoughtSignature": "t"}), Artefact("openai_responses", {"namespace": "n"}))
+SIGNED = (
+    Artefact("gemini_interactions", {"signature": "t"}),
+    Artefact("gemini", {"thoughtSignature": "t"}),
+    Artefact("openai_responses", {"namespace": "n"}),
+)
 BY_PROGRAM = (
     Artefact("anthropic", {"caller": {"type": "code_execution_20260120", "tool_id": "s"}}),
     Artefact("openai_responses", {"caller": {"type": "program", "caller_id": "p"}}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.wires.speech import Wire
-from tests.wires.writers import anthropic, bedrock, chat, cohere, gemini, ollama, prompted, responses
+from tests.wires.writers import anthropic, bedrock, chat, cohere, gemini, interactions, ollama, prompted, responses
 
 
 def _chat(service: str, model: str, choices: str = "auto none required named", ids: str = "call_{:04d}") -> Wire:
@@ -150,6 +150,17 @@ NATIVE = (
         judge=gemini.judge,
         framing="sse",
         gives_ids="g-{:04d}",
+        name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
+    ),
+    Wire(
+        name="gemini-interactions",
+        service="gemini-interactions",
+        model="gemini-3-flash",
+        hear=interactions.hear,
+        write=interactions.write,
+        judge=interactions.judge,
+        framing="sse",
+        gives_ids="gi-{:04d}",
         name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
     ),
     Wire(

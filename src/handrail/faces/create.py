@@ -71,6 +71,7 @@ _CHAT = ("handrail.providers.openai_chat", "OpenAIChatCodec")
 _MESSAGES = ("handrail.providers.anthropic", "AnthropicCodec")
 _RESPONSES = ("handrail.providers.openai_responses", "OpenAIResponsesCodec")
 _GEMINI = ("handrail.providers.gemini", "GeminiCodec")
+_INTERACTIONS = ("handrail.providers.interactions", "InteractionsCodec")
 _CONVERSE = ("handrail.providers.bedrock", "BedrockCodec")
 _BOTOCORE = ("handrail.providers.bedrock.transport", "BedrockTransport")
 _COHERE = ("handrail.providers.cohere", "CohereCodec")
@@ -99,6 +100,14 @@ SERVICES: Mapping[str, Service] = {
     "anthropic": Service(*_MESSAGES, "https://api.anthropic.com", key_header="x-api-key", key_prefix=""),
     "gemini": Service(
         *_GEMINI, "https://generativelanguage.googleapis.com", key_header="x-goog-api-key", key_prefix=""
+    ),
+    "gemini-interactions": Service(
+        *_INTERACTIONS,
+        "https://generativelanguage.googleapis.com",
+        key_of="gemini",
+        key_header="x-goog-api-key",
+        key_prefix="",
+        profile_of="gemini",
     ),
     "azure": Service(*_CHAT, None, **_AZURE),
     "azure-responses": Service(*_RESPONSES, None, **_AZURE),

@@ -43,6 +43,7 @@ _REQUEST = {
 _PROVIDERS = {
     "azure": "azure.ai.openai",
     "gemini": "gcp.gemini",
+    "gemini-interactions": "gcp.gemini",
     "vertex": "gcp.vertex_ai",
     "vertex-anthropic": "gcp.vertex_ai",
     "bedrock": "aws.bedrock",
