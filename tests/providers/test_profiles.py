@@ -31,7 +31,7 @@ COMPATIBLE = (
 
 PLANNED = (
     "openai ollama vllm llamacpp lmstudio nemotron minicpm-v openbmb deepseek kimi qwen mistral "
-    "anthropic gemini bedrock local zai"
+    "anthropic gemini bedrock cohere local zai"
 )
 
 

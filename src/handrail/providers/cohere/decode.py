@@ -21,10 +21,11 @@ from handrail.core.messages import StopReason, Usage
 from handrail.providers.assemble import CallAssembler
 from handrail.providers.cohere.citations import CitedText
 from handrail.providers.cohere.encode import PLAN, PROVIDER
-from handrail.providers.failures import HEAD, SHOWN, shown
+from handrail.providers.failures import SHOWN, shown
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
 from handrail.providers.pieces import count_of
+from handrail.providers.unknown import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "COMPLETE": "end",
@@ -50,7 +51,7 @@ class CohereDecoder:
         self._called = False
         self._usage = Usage()
         self._stop: str | None = None
-        self._unknown: set[str] = set()
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         kind = data.get("type") or event
@@ -64,7 +65,8 @@ class CohereDecoder:
 
     def finish(self) -> Iterator[ModelEvent]:
         if self._stop is None:
-            raise ProtocolError("the reply broke off before its finish reason; nothing of it can be relied on")
+            words = self._unknown.words
+            raise ProtocolError(f"the reply broke off before its finish reason; nothing of it can be relied on{words}")
         stop = _STOPS.get(self._stop, "end")
         if self._unended and stop != "max_tokens":
             raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
@@ -122,7 +124,7 @@ class CohereDecoder:
             case "message-end":
                 self._end(delta if isinstance(delta, Mapping) else data)
             case _ if kind not in _SILENT:
-                yield from self._is_unknown("an event", kind)
+                yield from self._unknown.event(kind)
 
     def _content(self, index: int, content: Any, *, begins: bool) -> Iterator[ModelEvent]:
         match content:
@@ -136,7 +138,7 @@ class CohereDecoder:
                 yield from self._words(index, text)
             case {"type": str(kind)} if begins:
                 self._layout.place(dict(content))
-                yield from self._is_unknown("a block", kind)
+                yield from self._unknown.block(kind)
 
     def _block(self, index: int, block: Any) -> Iterator[ModelEvent]:
         """One block of a whole reply."""
@@ -192,11 +194,6 @@ class CohereDecoder:
             self._stop = reason
         if isinstance(usage := end.get("usage"), Mapping):
             self._usage = _usage(usage)
-
-    def _is_unknown(self, what: str, kind: str) -> Iterator[ModelEvent]:
-        if kind not in self._unknown:
-            self._unknown.add(kind)
-            yield Notice(text=f"Cohere sent {what} of a kind that is not known here: {shown(kind, HEAD)!r}")
 
 
 def _is_cut(event: CallRequested) -> bool:

@@ -21,12 +21,13 @@ from handrail.core.events import (
 from handrail.core.ids import NewId
 from handrail.core.messages import Artefact, StopReason, Usage
 from handrail.providers.assemble import CallAssembler
-from handrail.providers.failures import HEAD, SHOWN, failure, shown
+from handrail.providers.failures import SHOWN, failure, shown
 from handrail.providers.interactions.encode import PROVIDER
 from handrail.providers.interactions.steps import ServiceSteps, StepText, is_service_step, media_of
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
 from handrail.providers.pieces import count_of
+from handrail.providers.unknown import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "completed": "end",
@@ -61,7 +62,7 @@ class InteractionsDecoder:
         self._model = ""
         self._status = ""
         self._usage: dict[str, Any] = {}
-        self._unknown: set[str] = set()
+        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         kind = data.get("event_type") or event
@@ -81,14 +82,15 @@ class InteractionsDecoder:
             case {"status": str(), "steps": _} | {"status": str(), "usage": _} | {"status": str(), "object": _}:
                 yield from self._whole(data)
             case _ if kind:
-                yield from self._is_unknown("an event", str(kind))
+                yield from self._unknown.event(kind)
             case _:
                 raise ProtocolError(f"not a reply of Gemini's: an object with the keys {shown(str(sorted(data)))}")
 
     def finish(self) -> Iterator[ModelEvent]:
         stop = _STOPS.get(self._status)
         if stop is None:
-            raise ProtocolError("the reply broke off before its last status; nothing of it can be relied on")
+            words = self._unknown.words
+            raise ProtocolError(f"the reply broke off before its last status; nothing of it can be relied on{words}")
         if any(step.kind == "function_call" for step in self._open.values()):
             if self._status not in _CUT:
                 raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
@@ -180,7 +182,7 @@ class InteractionsDecoder:
                 self._layout.place({"type": "model_output", "content": [dict(content)]})
                 media = media_of(content) if kind in _MEDIA else None
                 if media is None:
-                    yield from self._is_unknown("content", kind)
+                    yield from self._unknown.block(kind)
                 else:
                     yield MediaAdded(media=media)
             case _:
@@ -201,14 +203,9 @@ class InteractionsDecoder:
             case kind:
                 self._layout.place(opened.step)
                 if not is_service_step(kind):
-                    yield from self._is_unknown("a step", kind)
+                    yield from self._unknown.block(kind)
                 for call in self._services.take(opened.step):
                     yield ServiceCallMade(call=call)
-
-    def _is_unknown(self, what: str, kind: str) -> Iterator[ModelEvent]:
-        if kind not in self._unknown:
-            self._unknown.add(kind)
-            yield Notice(text=f"Gemini sent {what} of a kind that is not known here: {shown(kind, HEAD)!r}")
 
 
 class _OpenStep:

@@ -16,6 +16,7 @@ from handrail.providers.assemble import CallAssembler
 from handrail.providers.failures import shown
 from handrail.providers.names import OPENAI_NAMES
 from handrail.providers.offer import mend
+from handrail.providers.openai_chat.chunks import chunk_events
 from handrail.providers.openai_chat.reports import failed_call, reported, usage_of, words_of
 from handrail.providers.openai_chat.returned import ReasoningDetails, call_artefacts, reply_artefacts
 from handrail.providers.openai_chat.wire import Call, Choice, Chunk, Function, Said, read
@@ -183,12 +184,17 @@ class ChatDecoder:
                     yield TextDelta(text=text)
                 case {"type": "thinking", "thinking": [*thoughts]}:
                     yield from self._thoughts_of(thoughts)
+                case _:
+                    yield from chunk_events(part, self._unknown)
 
     def _thoughts_of(self, parts: list[Any]) -> Iterator[ModelEvent]:
         for part in parts:
             match part:
-                case {"text": str(text)} if text:
-                    yield self._thought(text)
+                case {"text": str(text)}:
+                    if text:
+                        yield self._thought(text)
+                case _:
+                    yield from chunk_events(part, self._unknown)
 
     def _thought(self, text: str) -> ModelEvent:
         self._thoughts.append(text)

@@ -17,6 +17,7 @@ from handrail.providers.growth import Part, written
 from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_text
 from handrail.providers.names import OPENAI_NAMES, NameMap, matches
 from handrail.providers.offer import heeded, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.openai_chat.chunks import begins_reply, with_prefix, with_thoughts
 from handrail.providers.openai_chat.returned import PROVIDER, fields_for, thoughts_for
 from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
 from handrail.providers.profiles import Profile
@@ -42,6 +43,8 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool,
     said = written(request, _said, envelope.names, profile, service, provider=PROVIDER, tools_offered=tools_offered)
     if envelope.instruction:
         said = said.after({"role": "system", "content": envelope.instruction})
+    if profile.chunks and begins_reply(said.items):
+        said = Part(with_prefix(said.items), said.missed)
     body = {**envelope.body, "messages": said.items}
     return WireRequest(
         path="/chat/completions",
@@ -146,7 +149,8 @@ class _Writer:
             case UserTurn(content):
                 yield {"role": "user", "content": self._content(content)}
             case AssistantTurn():
-                yield self._assistant(turn)
+                message = self._assistant(turn)
+                yield with_thoughts(message, self._profile.reasoning_fields[0]) if self._profile.chunks else message
             case ResultTurn(results):
                 yield from map(self._result, results)
                 yield from self._shown(results)

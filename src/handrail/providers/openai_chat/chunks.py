@@ -1,0 +1,65 @@
+"""Content as a list of chunks, as Mistral writes it: thoughts, references, pictures beside text. And back again."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from handrail.core.events import CitationAdded, MediaAdded, ModelEvent, Notice
+from handrail.core.messages import Citation, Media
+from handrail.providers.failures import shown
+from handrail.providers.unknown import UnknownKinds
+
+
+def chunk_events(chunk: Any, unknown: UnknownKinds) -> Iterator[ModelEvent]:
+    """What a chunk means that is neither text nor a thought."""
+    match chunk:
+        case {"type": "reference", "reference_ids": [*ids]}:
+            for id in ids:
+                yield CitationAdded(citation=Citation(title=str(id)))
+        case {"type": "tool_reference"}:
+            about = {key: value for key, value in chunk.items() if isinstance(value, str)}
+            yield CitationAdded(
+                citation=Citation(
+                    url=about.get("url", ""), title=about.get("title", ""), quote=about.get("description", "")
+                )
+            )
+        case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
+            yield _picture(url)
+        case {"type": "text" | "thinking"}:
+            return
+        case _:
+            yield from unknown.piece(chunk.get("type") if isinstance(chunk, Mapping) else type(chunk).__name__)
+
+
+def with_thoughts(message: dict[str, Any], field: str) -> dict[str, Any]:
+    """A message whose thoughts are a chunk of its content and not a field, which Mistral would refuse."""
+    if not (thoughts := message.get(field)):
+        return {key: value for key, value in message.items() if key != field}
+    chunks: list[dict[str, Any]] = [{"type": "thinking", "thinking": [{"type": "text", "text": thoughts}]}]
+    if text := message.get("content"):
+        chunks.append({"type": "text", "text": text})
+    return {**{key: value for key, value in message.items() if key != field}, "content": chunks}
+
+
+def with_prefix(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages, of which the last is the beginning of the reply, to be gone on from."""
+    return [*messages[:-1], {**messages[-1], "prefix": True}]
+
+
+def begins_reply(messages: list[dict[str, Any]]) -> bool:
+    """Whether the assistant spoke last, and called nothing."""
+    return bool(messages) and messages[-1].get("role") == "assistant" and "tool_calls" not in messages[-1]
+
+
+def _picture(url: str) -> ModelEvent:
+    if not url.startswith("data:"):
+        return MediaAdded(media=Media(media_type="image/*", url=url))
+    head, _, text = url.partition(",")
+    kind = head.removeprefix("data:").partition(";")[0] or "image/*"
+    try:
+        return MediaAdded(media=Media(media_type=kind, data=b64decode(text, validate=True)))
+    except binascii.Error:
+        return Notice(text=f"the service sent {shown(kind)} that is not in base64; it cannot be shown")
