@@ -20,9 +20,11 @@ from handrail.core.model import ModelRequest
 from handrail.providers.anthropic import AnthropicCodec
 from handrail.providers.bedrock import BedrockCodec
 from handrail.providers.codec import Codec, Framing
+from handrail.providers.cohere import CohereCodec
 from handrail.providers.events import WireEvent, WireReader
 from handrail.providers.failures import failure
 from handrail.providers.gemini import GeminiCodec
+from handrail.providers.interactions import InteractionsCodec
 from handrail.providers.model import Heard
 from handrail.providers.ollama import OllamaCodec
 from handrail.providers.openai_chat import OpenAIChatCodec
@@ -40,7 +42,9 @@ def _codecs() -> dict[str, Callable[[str], Codec]]:
     return {
         "anthropic": lambda server: AnthropicCodec(new_id=numbered()),
         "bedrock": lambda server: BedrockCodec(new_id=numbered()),
+        "cohere": lambda server: CohereCodec(new_id=numbered()),
         "gemini": lambda server: GeminiCodec(new_id=numbered()),
+        "gemini_interactions": lambda server: InteractionsCodec(new_id=numbered()),
         "ollama": lambda server: OllamaCodec(new_id=numbered()),
         "openai_chat": lambda server: OpenAIChatCodec(server=server, new_id=numbered()),
         "openai_responses": lambda server: OpenAIResponsesCodec(server=server, new_id=numbered()),

@@ -19,7 +19,9 @@ _WRITTEN_BY_THE_MODEL = frozenset({"arguments", "input", "args", "partialArgs"})
 _NEW_EVENTS: dict[str, dict[str, Any]] = {
     "anthropic": {"type": f"{UNKNOWN}_event", "delta": {"text": "no"}},
     "bedrock": {f"{UNKNOWN}Event": {"delta": {"text": "no"}}},
+    "cohere": {"type": f"{UNKNOWN}-event", "delta": {"message": {"content": {"text": "no"}}}},
     "gemini": {f"{UNKNOWN}Event": "no"},
+    "gemini_interactions": {"event_type": f"{UNKNOWN}.event", "text": "no"},
     "ollama": {f"{UNKNOWN}_event": "no"},
     "openai_chat": {"object": f"{UNKNOWN}.event", "delta": {"content": "no"}},
     "openai_responses": {"type": f"response.{UNKNOWN}.delta", "delta": "no"},
@@ -65,7 +67,7 @@ def test_fields_that_nobody_knows_change_nothing_of_a_reply(data: st.DataObject)
         event if event is END else WireEvent(_with(event.data, more), event.event) for event in recording.events()
     ]
     outcome = play(recording, events).outcome
-    assert {**outcome, "sent_back": _without(outcome["sent_back"])} == recording.expected
+    assert _without(outcome) == recording.expected  # what the service's own tools gave is shown whole
 
 
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow], deadline=None)
