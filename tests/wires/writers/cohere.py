@@ -100,7 +100,7 @@ def _event(kind: str, index: int | None = None, **message: Any) -> Event:
 
 
 def _events(said: Said) -> list[Event]:
-    begins = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
+    begins: dict[str, Any] = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
     events: list[Event] = [{"id": "r1", **_event("message-start", **begins)}]
     if said.text:
         events.append(_event("content-start", 0, content={"type": "text", "text": ""}))

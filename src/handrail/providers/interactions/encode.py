@@ -48,7 +48,8 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     profile, names = options.profile, names_of(request.tools, GEMINI_NAMES)
     offer = offered(request, profile)
     said = written(request, _said, profile, names, provider=PROVIDER, tools_offered=bool(offer.tools))
-    known, lost = said.known, ()
+    known = said.known
+    lost: tuple[str, ...] = ()
     body: dict[str, Any] = {"model": model, "input": said.items, "store": False, "stream": stream}
     settings = _settings(heeded(request, profile))
     if offer.tools:
