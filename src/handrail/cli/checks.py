@@ -84,15 +84,19 @@ def check_models(config: Config, environ: Mapping[str, str] = os.environ) -> Ite
 
 
 def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> Check:
+    from handrail.faces.create import SERVICES
     from handrail.providers.keys import WITHOUT, variables
 
     what = f"model {name}"
     variable = (settings.key or "").removeprefix("env:")
-    wanted = (variable,) if variable else variables(settings.provider)
+    service = SERVICES.get(settings.provider)
+    needs_key = settings.provider not in WITHOUT if service is None else service.needs_key
+    whose = settings.provider if service is None else service.key_of or settings.provider
+    wanted = (variable,) if variable else variables(whose)
     there = [each for each in wanted if environ.get(each, "").strip()]
     if there:
         return Check("ok", what, f"{settings.provider}; its key is in {there[0]}")
-    if not variable and (settings.provider in WITHOUT or settings.provider == SCRIPTED or settings.base_url):
+    if not variable and (not needs_key or settings.provider == SCRIPTED or settings.base_url):
         return Check("ok", what, f"{settings.provider}; needs no key")
     return Check("fail", what, f"{settings.provider}; no key", f"set the environment variable {' or '.join(wanted)}")
 

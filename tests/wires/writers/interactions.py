@@ -53,7 +53,7 @@ def hear(asked: Asked) -> Heard:
                 if id.startswith("gi-") and len(history.calls) == 1:
                     assert thoughts.pop() == signature(id), f"the call {id} came back without its thought"
             case {"type": "function_result", "call_id": id, "name": _, "result": result, **more}:
-                history.answered(Result(id, result, more.get("is_error", False)))
+                history.answered(Result(id, result, more.get("is_error") is True))
             case _:
                 raise AssertionError(f"no step of Interactions: {step}")
     assert not thoughts, "a thought came back without its call"
