@@ -64,6 +64,23 @@ def test_keys_are_looked_for_and_never_shown(folder: Path) -> None:
     assert KEY not in there.stdout + there.stderr
 
 
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("openai-responses", "OPENAI_API_KEY"),
+        ("gemini-interactions", "GEMINI_API_KEY"),
+        ("azure-responses", "AZURE_OPENAI_API_KEY"),
+        ("cohere", "CO_API_KEY"),
+    ],
+)
+def test_a_key_is_looked_for_under_the_name_that_its_service_reads(folder: Path, provider: str, variable: str) -> None:
+    configure(folder, CONFIG + f'[models.big]\nprovider = "{provider}"\nmodel = "m"\n')
+
+    there = run("doctor", env={variable: KEY})
+
+    assert f"ok    model big: {provider}; its key is in {variable}" in there.stdout
+
+
 def test_a_wrong_configuration_and_wrong_tools_are_named_with_their_place(folder: Path) -> None:
     configure(folder, CONFIG + "[llm]\ntools_max_parallel = 0\n")
     wrong = states()["configuration"]
