@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from handrail.core.calls import Attachment, ToolCall, ToolResult
-from handrail.core.errors import ModelUnavailable, ProtocolError, RateLimited, RequestRefused
+from handrail.core.errors import ModelUnavailable, ProtocolError, RateLimited, RequestRefused, UsageError
 from handrail.core.events import CitationAdded, ModelEvent
 from handrail.core.messages import (
     AssistantMessage,
@@ -248,6 +248,11 @@ def test_a_schema_of_the_reply_is_held_to_without_tools_and_asked_for_beside_the
     assert "response_format" not in wire.body
     assert "JSON Schema" in wire.body["messages"][0]["content"]
     assert any("schema" in notice for notice in wire.notices)
+
+
+def test_tools_of_the_service_are_refused_since_it_has_none() -> None:
+    with pytest.raises(UsageError, match="runs no tools itself"):
+        CODEC.encode(asked(builtin_tools=({"type": "web_search"},)), "command-a-03-2025", stream=True)
 
 
 def test_options_of_the_service_are_sent() -> None:

@@ -18,6 +18,8 @@ from handrail.providers.codec import WireRequest
 from handrail.providers.names import ANTHROPIC_NAMES
 from handrail.providers.pieces import names_of
 
+_ON_VERTEX = "vertex-2023-10-16"
+
 
 class AnthropicCodec(Options, frozen=True, kw_only=True):
     new_id: NewId = new_id
@@ -48,9 +50,15 @@ class AnthropicCodec(Options, frozen=True, kw_only=True):
 class VertexAnthropicCodec(AnthropicCodec, frozen=True, kw_only=True):
     """The same on Google Cloud's Vertex AI: the model is in the address, and the version in the body."""
 
+    def encode_count(self, request: ModelRequest, model: str) -> WireRequest:
+        wire = super().encode_count(request, model)
+        return replace(
+            wire, path="/models/count-tokens:rawPredict", body={"anthropic_version": _ON_VERTEX, **wire.body}
+        )
+
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
         wire = super().encode(request, model, stream=stream)
         body = {key: value for key, value in wire.body.items() if key != "model"}
         method = "streamRawPredict" if stream else "rawPredict"
         path = f"/models/{quote(model, safe='@')}:{method}"
-        return replace(wire, path=path, body={"anthropic_version": "vertex-2023-10-16", **body})
+        return replace(wire, path=path, body={"anthropic_version": _ON_VERTEX, **body})

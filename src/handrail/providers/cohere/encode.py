@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.calls import ToolResult, encode_data
+from handrail.core.errors import UsageError
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest, ToolOffer
 from handrail.providers.codec import Known, WireRequest
@@ -36,6 +37,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def encode_request(options: Options, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
+    if request.builtin_tools:
+        raise UsageError("builtin= has no effect here: Cohere's Chat API runs no tools itself; leave out builtin=")
     profile, names = options.profile, names_of(request.tools, COHERE_NAMES)
     offer = offered(request, profile)
     said = written(request, _said, profile, names, provider=PROVIDER, tools_offered=bool(offer.tools))
