@@ -1,5 +1,5 @@
-"""Cohere's wire as its own Python package has it (cohere 7.0.9, `cohere/types` and `cohere/v2/types`), written as values
-that refuse keys they do not know. The package itself is not installed for the tests."""
+"""Cohere's wire as its own Python package has it (cohere 7.0.9, `cohere/types` and `cohere/v2/types`), as values that
+refuse keys they do not know. The package itself is not installed for the tests."""
 
 from __future__ import annotations
 
