@@ -91,7 +91,7 @@ class Played(msgspec.Struct, frozen=True):
 def play(recording: Recording, events: Iterable[WireEvent] | None = None) -> Played:
     """Read a recording, or other events in its place."""
     expected = recording.expected
-    given = {key: expected[key] for key in ("server", "asked", "status") if key in expected}
+    given: dict[str, Any] = {key: expected[key] for key in ("server", "asked", "status") if key in expected}
     if "status" in expected:
         failed = failure(expected["status"], recording.path.read_bytes())
         return Played({**given, "error": type(failed).__name__}, [])
