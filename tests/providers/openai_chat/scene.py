@@ -89,8 +89,8 @@ class Reply(Struct, frozen=True):
     calls: tuple[ToolCall, ...]
     notices: tuple[str, ...]
     end: ReplyFinished
-    artefacts: tuple[tuple[Artefact, ...], ...] = ()
-    """Of the calls."""
+    signed: dict[str, tuple[Artefact, ...]] = {}
+    """What goes back with calls, by their ids."""
 
 
 def replied(codec: Codec, events: Iterable[Mapping[str, Any]], request: ModelRequest | None = None) -> Reply:
@@ -106,7 +106,7 @@ def replied(codec: Codec, events: Iterable[Mapping[str, Any]], request: ModelReq
         calls=tuple(event.call for event in seen if isinstance(event, CallRequested)),
         notices=tuple(event.text for event in seen if isinstance(event, Notice)),
         end=end,
-        artefacts=tuple(event.artefacts for event in seen if isinstance(event, CallRequested)),
+        signed={e.call.id: e.artefacts for e in seen if isinstance(e, CallRequested) and e.artefacts},
     )
 
 
@@ -124,7 +124,7 @@ def check_order(events: list[ModelEvent]) -> None:
 def answered(reply: Reply, *results: ToolResult) -> Conversation:
     """A conversation that goes on after a reply."""
     said = AssistantMessage(reply.text, stop=reply.end.stop, artefacts=reply.end.artefacts)
-    calls = [InvocationMessage(call, 0, beside) for call, beside in zip(reply.calls, reply.artefacts, strict=True)]
+    calls = [InvocationMessage(call, 0, reply.signed.get(call.id, ())) for call in reply.calls]
     return Conversation((*asks().messages, said, *calls, *map(ResultMessage, results)))
 
 
