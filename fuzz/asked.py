@@ -22,7 +22,7 @@ from handrail.core.messages import InvocationMessage, Media, ResultMessage
 from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.wire import Wire
-from handrail.server.gateways.wires import ANTHROPIC, OPENAI
+from handrail.server.gateways.wires import ANTHROPIC, OPENAI, RESPONSES
 from handrail.tools.schema.validator import Validator
 
 # ── llm.chat ─────────────────────────────────────────────────────────────────────────────
@@ -157,6 +157,43 @@ ANTHROPIC_BODIES: list[dict[str, Any]] = [
         "stream": True,
     },
 ]
+RESPONSE_BODIES: list[dict[str, Any]] = [
+    {"model": "m", "input": "Hello"},
+    {
+        "model": "m",
+        "instructions": "Be brief.",
+        "input": [
+            {"role": "developer", "content": [{"type": "input_text", "text": "a"}]},
+            {
+                "type": "message",
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "a"},
+                    {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": "auto"},
+                    {"type": "input_file", "file_data": f"data:application/pdf;base64,{PNG}", "filename": "a.pdf"},
+                    {"type": "input_audio", "input_audio": {"data": PNG, "format": "wav"}},
+                ],
+            },
+            {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
+            {"type": "mcp_call", "id": "mcp_1", "name": "add", "arguments": "{}", "output": "3", "server_label": "x"},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": []}]},
+            {"type": "function_call", "call_id": "a", "name": "send", "arguments": "{}", "id": "fc_1"},
+            {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "sent"}]},
+        ],
+        "tools": [{"type": "function", "name": "send", "parameters": {"type": "object"}, "strict": True}],
+        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "send"}]},
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "object"}}, "verbosity": "low"},
+        "metadata": {"a": "b"},
+        "reasoning": {"effort": "low"},
+        "max_output_tokens": 5,
+        "parallel_tool_calls": False,
+        "include": ["reasoning.encrypted_content"],
+        "stream": True,
+        "store": False,
+    },
+    {"model": "m", "input": [{"type": "item_reference", "id": "msg_0123456789abcdef0_0"}]},
+    {"model": "m", "input": "and?", "previous_response_id": "resp_0123456789abcdef0"},
+]
 HEADERS: list[dict[str, str]] = [
     {},
     {"x-handrail-tools": "all", "x-handrail-progress": "TRUE"},
@@ -169,13 +206,16 @@ def _gateway(wire: Wire) -> Any:
         body, headers = value
         try:
             asked = wire.read(body, headers, LARGEST)
+            if asked.resolve is not None:
+                asked = asked.resolve({})  # what was answered before is not there
         except BusError as error:
             failure = failure_of(error)
             assert 400 <= failure.status < 500, "whoever asks wrongly is told so"
             msgspec.json.encode(wire.failed(failure, "req-1"))
-            wire.broken(failure, "req-1")
             return
         _answered(asked)
+        broken = wire.writer("id-1", 0, asked.model or "m", asked)
+        assert broken.begin() and broken.broken(failure_of(BusError("partition", "x")), "run-1")
         writer = wire.writer("id-1", 0, asked.model or "m", asked)
         ended = Ended(run="run-1", text="é")
         assert writer.begin() is not None and writer.text("é") and writer.finish(ended)
@@ -201,4 +241,5 @@ TARGETS = (
     Target("chat-body", values(CHATS), _chat),
     Target("gateway-openai", _bodies(OPENAI_BODIES), _gateway(OPENAI)),
     Target("gateway-anthropic", _bodies(ANTHROPIC_BODIES), _gateway(ANTHROPIC)),
+    Target("gateway-responses", _bodies(RESPONSE_BODIES), _gateway(RESPONSES)),
 )

@@ -139,6 +139,30 @@ async def test_a_model_of_the_gateway_searches_with_the_rights_of_whoever_asks(f
     assert ("search_corpus", "forbidden") in second
 
 
+async def test_a_response_outlives_a_restart_of_its_node(folder: Path) -> None:
+    asked = {"model": "scripted", "input": "May I drink rain?"}
+    async with opened(folder) as node, served(node) as url:
+        await node.bus.call("rag.ingest", (1, 0), RAIN)
+        headers = {"authorization": f"Bearer {lent(node, 'llm.chat@2.0', 'rag.query@1.0')}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            async with session.post(f"{url}/v1/responses", json=asked) as answer:
+                first = await answer.json()
+            async with session.get(f"{url}/v1/responses/{first['id']}") as answer:
+                again = await answer.json()
+    async with opened(folder) as node, served(node) as url, aiohttp.ClientSession() as session:
+        path = f"{url}/v1/responses/{first['id']}"
+        async with session.get(path, headers=headers) as answer:
+            after = await answer.json()
+        less = {"authorization": f"Bearer {lent(node, 'llm.chat@2.0')}"}
+        async with session.get(path, headers=less) as answer:
+            refused = answer.status
+
+    assert [item["type"] for item in first["output"]] == ["mcp_call", "message"]
+    assert again == first
+    assert (after["output"], after["status"]) == (first["output"], "completed")
+    assert refused == 404
+
+
 @pytest.mark.requirement("hearthnet.config", "hearthnet.composition")
 async def test_the_settings_of_tools_hold_for_the_models_and_the_bus_of_a_node(folder: Path) -> None:
     tool = {"name": "look", "parameters_schema": {"type": "object"}}

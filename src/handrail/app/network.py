@@ -156,13 +156,14 @@ class NetworkNode:
         async def caller(request: Any) -> tuple[Caller, Secret | None]:
             return caller_of(server, request.headers)
 
+        admission = ForModels(self.admission, self.bus, self.offered)
         return Gateway(
             models=model,
             names=lambda: self.models.names,
             executor=self.app.executor,
             caller_of=caller,
-            admission=ForModels(self.admission, self.bus, self.offered),
-            identify=self.admission.identify,
+            admission=admission,
+            identify=admission.identify,
             limits=self.config.limits,
             offering=self.config.offering,
             mcp_servers=self._mcp_servers,

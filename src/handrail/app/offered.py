@@ -88,7 +88,17 @@ class ForModels:
     async def admit(
         self, caller: Caller, token: Secret | None, descriptor: CapabilityDescriptor, body: Mapping[str, Any]
     ) -> Caller:
-        known = await self._admission.admit(caller, token, descriptor, body)
+        return await self._narrowed(await self._admission.admit(caller, token, descriptor, body))
+
+    async def identify(self, caller: Caller, token: Secret | None) -> Caller:
+        """The caller with the same rights, without taking that for a call.
+
+        Raises:
+            BusError: The token is not good, or not the caller's.
+        """
+        return await self._narrowed(await self._admission.identify(caller, token))
+
+    async def _narrowed(self, known: Caller) -> Caller:
         if known.token is None:
             return known
         scope, own = parse(known.token).scope, self._offered.names

@@ -66,10 +66,10 @@ def command(
     """Serve this node: a page, its tools and its models, over HTTP.
 
     Open the address that it prints in a browser. POST /bus/v1/call calls a capability, as JSON, as server-sent events
-    or over a WebSocket. /v1/chat/completions and /v1/messages speak as OpenAI and Anthropic do: give a client this
-    address and the token. /capabilities lists what there is; /health, /ready, /metrics and /trace/recent are for
-    operators. Only this machine can reach it, unless --listen says otherwise. Ctrl-C or SIGTERM ends it when the calls
-    under way have ended.
+    or over a WebSocket. /v1/responses, /v1/chat/completions and /v1/messages speak as OpenAI and Anthropic do: give a
+    client this address and the token. /capabilities lists what there is; /health, /ready, /metrics and /trace/recent
+    are for operators. Only this machine can reach it, unless --listen says otherwise. Ctrl-C or SIGTERM ends it when
+    the calls under way have ended.
     """
     setup = setup.adjusted(lambda config: _paged(node_settings(config, listen, nats, no_token=no_token), not no_page))
     asyncio.run(_serve(setup, Chosen(None, tools, rules), token_file))

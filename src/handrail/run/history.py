@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from handrail.core.calls import ToolResult
+from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallAmended,
@@ -88,6 +88,14 @@ def _unanswered(messages: Sequence[Message]) -> tuple[InvocationMessage, ...]:
             case _:
                 break
     return tuple(reversed(found))
+
+
+def calls_of_reply(messages: Sequence[Message], at: int) -> tuple[ToolCall, ...]:
+    """The calls of the reply whose message stands there."""
+    end = at + 1
+    while end < len(messages) and isinstance(messages[end], InvocationMessage):
+        end += 1
+    return tuple(each.call for each in messages[at + 1 : end] if isinstance(each, InvocationMessage))
 
 
 async def replay(events: Sequence[Recorded], emit: Emit) -> Conversation:

@@ -41,7 +41,7 @@ _HEADERS = (
     "last-event-id",
     "traceparent",
     "x-api-key",
-    *(f"x-handrail-{name}" for name in ("confirm", "progress", "run", "tools")),
+    *(f"x-handrail-{name}" for name in ("confirm", "progress", "run", "show-calls", "tools")),
     *(
         f"x-hearthnet-{name}"
         for name in (
@@ -72,7 +72,7 @@ def build(
         Middleware(
             CORSMiddleware,
             allow_origins=list(server.origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=list(_HEADERS),
             expose_headers=["x-hearthnet-request-id", "retry-after"],
         )

@@ -23,6 +23,7 @@ from msgspec import Struct
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import chat_completion_stream_options_param
 from openai.types.chat import completion_create_params as chat_params
+from openai.types.responses import response_create_params, response_text_config_param
 
 from handrail.core.errors import BusError
 from handrail.core.events import ModelEvent
@@ -32,6 +33,7 @@ from handrail.server.gateways.anthropic.fields import COUNT, HEADERS, MESSAGES, 
 from handrail.server.gateways.fields import EXTENSION, FieldTable, check_fields
 from handrail.server.gateways.gateway import GatewayEmbedder
 from handrail.server.gateways.openai.fields import CHAT, COMPLETIONS, EMBEDDINGS, STREAM_OPTIONS
+from handrail.server.gateways.openai_responses.fields import RESPONSE, TEXT
 from handrail.testing.embedding import WordEmbedder
 from handrail.testing.model import text
 from tests.server.gateways.scene import Served, finished, scene
@@ -89,12 +91,20 @@ COUNT_API = Api(
     COUNT,
     {"model": "m", "messages": HELLO},
 )
-APIS = [CHAT_API, MESSAGES_API, COMPLETIONS_API, EMBEDDINGS_API, COUNT_API]
+RESPONSES_API = Api(
+    "/v1/responses",
+    (response_create_params.ResponseCreateParamsNonStreaming, response_create_params.ResponseCreateParamsStreaming),
+    RESPONSE,
+    {"model": "m", "input": "Hello"},
+    frozenset({"frequency_penalty", "presence_penalty"}),  # of Open Responses
+)
+APIS = [CHAT_API, MESSAGES_API, COMPLETIONS_API, EMBEDDINGS_API, COUNT_API, RESPONSES_API]
 by_path = pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 
 NESTED = {
     "stream_options": (chat_completion_stream_options_param.ChatCompletionStreamOptionsParam, STREAM_OPTIONS),
     "output_config": (beta_output_config_param.BetaOutputConfigParam, OUTPUT_CONFIG),
+    "text": (response_text_config_param.ResponseTextConfigParam, TEXT),
 }
 
 
@@ -135,11 +145,13 @@ class Answering:
 WORDS = GatewayEmbedder("words", WordEmbedder)
 
 SAMPLES: Mapping[str, Any] = {
+    "access_programs": {"cyber": "standard"},
     "audio": {"voice": "alloy", "format": "wav"},
     "best_of": 2,
     "cache_control": {"type": "ephemeral"},
     "compaction": {"type": "enabled"},
     "container": "container_1",
+    "conversation": "conv_1",
     "context_management": {"edits": []},
     "diagnostics": {"previous_message_id": "msg_1"},
     "fallback_credit_token": "token",
@@ -147,28 +159,34 @@ SAMPLES: Mapping[str, Any] = {
     "frequency_penalty": 0.5,
     "function_call": "auto",
     "functions": [{"name": "f"}],
+    "image": {"context_compression": "auto"},
     "inference_geo": "eu",
     "logit_bias": {"50256": -100},
     "logprobs": True,
+    "max_tool_calls": 3,
     "metadata": {"user_id": "alice"},
     "modalities": ["text", "audio"],
     "moderation": {"model": "omni-moderation-latest"},
     "n": 2,
     "prediction": {"type": "content", "content": "Hello."},
     "presence_penalty": 0.5,
+    "prompt": {"id": "pmpt_1"},
     "prompt_cache_key": "key",
     "prompt_cache_options": {"ttl": "30m"},
     "prompt_cache_retention": "24h",
+    "reasoning": {"effort": "high"},
     "reasoning_effort": "high",
     "safety_identifier": "alice",
     "service_tier": "auto",
     "speed": "fast",
     "store": True,
+    "stream_options": {"include_obfuscation": False},
     "suffix": "the end",
     "thread": {"type": "create"},
     "thinking": {"type": "enabled", "budget_tokens": 1024},
     "top_k": 3,
     "top_logprobs": 2,
+    "truncation": "auto",
     "user": "alice",
     "verbosity": "low",
     "web_search_options": {},

@@ -83,15 +83,18 @@ async def node(model: Model) -> AsyncIterator[tuple[Node, Served, asyncio.Task[N
             made.store.close()
 
 
-async def test_a_token_of_the_node_opens_both_apis_and_only_the_tools_that_it_names() -> None:
+async def test_a_token_of_the_node_opens_every_api_and_only_the_tools_that_it_names() -> None:
     replies = [call("add", a=1, b=2), finished("tool_calls")], [text("3"), finished()]
-    model = ScriptedModel(*replies, *replies)
+    model = ScriptedModel(*replies, *replies, *replies)
     async with node(model) as (made, there, _):
         key = made.token("llm.chat@2.0", "tool.add@1.0")
         one = await there.openai(key).chat.completions.create(model="m", messages=HELLO)
         other: Any = await there.anthropic(key).messages.create(model="m", max_tokens=9, messages=HELLO)
+        third = await there.openai(key).responses.create(model="m", input="?")
+        again = await there.openai(key).responses.retrieve(third.id)
         models = await there.anthropic(key).models.list()
 
+    assert third.output_text == again.output_text == "3"
     assert one.choices[0].message.content == other.content[0].text == "3"
     assert [tool.name for tool in model.requests[0].tools] == ["add"]
     assert [each.id for each in models.data] == ["m"]
@@ -200,12 +203,13 @@ async def open_node(model: Model) -> AsyncIterator[Served]:
 FORMS = ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data", None]
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
 @pytest.mark.parametrize("form", FORMS)
 async def test_what_a_foreign_page_can_send_without_being_asked_runs_nothing(path: str, form: str | None) -> None:
     """A browser sends these types from any page to any address, and asks for leave only for others."""
     model = ScriptedModel([call("post", words="hello"), finished("tool_calls")], [text("Posted."), finished()])
-    asked = json.dumps({"model": "m", "max_tokens": 10, "messages": HELLO})
+    words = {"input": HELLO} if path == "/v1/responses" else {"max_tokens": 10, "messages": HELLO}
+    asked = json.dumps({"model": "m", **words})
     async with open_node(model) as there, httpx2.AsyncClient(base_url=there.url) as http:
         for origin in ({}, {"origin": "http://localhost:1"}, {"origin": "https://evil.example"}):
             headers = {**origin, **({} if form is None else {"content-type": form})}

@@ -33,17 +33,23 @@ from handrail.providers.codec import Codec
 from handrail.providers.frames import SseFrames
 from handrail.providers.history import arguments_of
 from handrail.providers.openai_chat import OpenAIChatCodec
+from handrail.providers.openai_responses import OpenAIResponsesCodec
 from handrail.providers.profiles import Profile
 from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.memory import Memory
+from handrail.server.gateways.openai_responses.output import Output
 from handrail.server.gateways.wire import Wire
-from handrail.server.gateways.wires import ANTHROPIC, OPENAI
+from handrail.server.gateways.wires import ANTHROPIC, OPENAI, RESPONSES
 
 MOST = 10_000_000
 SIDES = pytest.mark.parametrize(
     ("wire", "codec"),
-    [(OPENAI, OpenAIChatCodec(profile=Profile())), (ANTHROPIC, AnthropicCodec())],
-    ids=["openai", "anthropic"],
+    [
+        (OPENAI, OpenAIChatCodec(profile=Profile())),
+        (ANTHROPIC, AnthropicCodec()),
+        (RESPONSES, OpenAIResponsesCodec(profile=Profile())),
+    ],
+    ids=["openai", "anthropic", "responses"],
 )
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda text: text.strip())
@@ -119,7 +125,8 @@ def test_the_gateway_reads_what_a_provider_of_that_wire_writes(
     assert (asked.tools, asked.choice, asked.stream, asked.model) == (request.tools, request.tool_choice, stream, "m")
     # Where no call is wanted, this wire has no place for whether several are.
     parallel = True if (wire is ANTHROPIC and request.tool_choice == "none") else request.parallel
-    expected = msgspec.structs.replace(request, messages=(), tools=(), tool_choice="auto", parallel=parallel)
+    stop = () if wire is RESPONSES else request.stop  # this wire has no place for them
+    expected = msgspec.structs.replace(request, messages=(), tools=(), tool_choice="auto", parallel=parallel, stop=stop)
     assert asked.settings == expected
 
 
@@ -168,7 +175,10 @@ def test_a_provider_of_that_wire_reads_what_the_gateway_writes_however_it_is_cut
         codec, writer.begin() + wire.alive + b"".join(map(writer.text, pieces)) + writer.finish(ended), cuts
     )
     decoder = codec.decoder(ModelRequest(messages=()))
-    whole = [*decoder.feed(wire.writer("id", 1, "m", asked_for(False)).whole(ended)), *decoder.finish()]
+    other = wire.writer("id", 1, "m", asked_for(False))
+    for piece in pieces if other.collects else ():
+        other.text(piece)
+    whole = [*decoder.feed(other.whole(ended)), *decoder.finish()]
 
     for events in (streamed, whole):
         assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "".join(pieces)
@@ -180,12 +190,55 @@ def test_a_provider_of_that_wire_reads_what_the_gateway_writes_however_it_is_cut
         assert isinstance(last, ReplyFinished) and (last.stop, last.model, last.usage) == (stop, "m", usage)
 
 
+replies = st.lists(
+    st.tuples(st.text("ab", max_size=3), st.lists(st.tuples(names, st.booleans()), max_size=3)), min_size=1, max_size=4
+)
+
+
+@given(said=replies, handed=st.integers(0, 2))
+def test_a_response_that_is_rebuilt_from_its_record_has_the_items_that_it_had(
+    said: list[tuple[str, list[tuple[str, bool]]]], handed: int
+) -> None:
+    live, messages, count = Output("resp_0123456789abcdef0"), list[Message](), 0
+    for at, (text, made) in enumerate(said):
+        for piece in text:
+            if live.speaking is None:
+                live.open_message()
+            live.say(piece)
+        calls = [ToolCall(f"call_{count + n:012x}", name, {}) for n, (name, _) in enumerate(made)]
+        count += len(calls)
+        given_over = tuple(ToolCall(f"call_9{n:011x}", "weather", {}) for n in range(handed * (at == len(said) - 1)))
+        results = [
+            ToolResult(call.id, call.name, "x", outcome="ok" if ok else "failed")
+            for call, (_, ok) in zip(calls, made, strict=True)
+        ]
+        for result in results[::2]:
+            live.end_call(result)  # what began while the model still spoke
+        live.end_reply(calls, "tool_calls" if calls else "end")
+        for result in results[1::2]:
+            live.end_call(result)
+        messages += [AssistantMessage(text, stop="tool_calls" if calls else "end")]
+        messages += map(InvocationMessage, (*calls, *given_over))
+        messages += map(ResultMessage, results)
+    live.finish(given_over, "end")
+    rebuilt = Output("resp_0123456789abcdef0")
+    rebuilt.rebuild(messages)
+    rebuilt.finish(given_over, "end")
+
+    assert rebuilt.items == live.items
+    assert len({item["id"] for item in live.items}) == len(live.items)
+
+
 KEYS = (
     *("model", "messages", "role", "content", "type", "text", "tools", "tool_choice", "tool_calls", "tool_call_id"),
     *("function", "name", "arguments", "system", "max_tokens", "input_schema", "source", "url", "data", "handrail"),
     *("tool_use_id", "id", "input", "stop", "image_url", "response_format", "stream_options", "file", "run"),
+    *("call_id", "output", "format", "instructions", "previous_response_id", "metadata", "store", "error"),
 )
-KINDS = ("user", "assistant", "tool", "system", "text", "image", "tool_use", "tool_result", "function")
+KINDS = (
+    *("user", "assistant", "tool", "system", "text", "image", "tool_use", "tool_result", "function"),
+    *("message", "function_call", "function_call_output", "mcp_call", "reasoning", "item_reference", "input_text"),
+)
 keys, kinds = st.sampled_from(KEYS), st.sampled_from(KINDS)
 hostile = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | kinds | words,
@@ -194,14 +247,18 @@ hostile = st.recursive(
 )
 
 
-@pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC], ids=lambda wire: wire.name)
+@pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC, RESPONSES], ids=lambda wire: wire.name)
 @given(body=st.dictionaries(keys, hostile, max_size=6), headers=st.dictionaries(keys, words, max_size=1))
 def test_whatever_is_sent_is_read_or_refused(wire: Wire, body: dict[str, Any], headers: dict[str, str]) -> None:
-    said = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}], **body}
+    said: dict[str, Any] = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}], **body}
+    if wire is RESPONSES:
+        said = {"model": "m", "input": said.pop("messages"), **body}
     try:
         asked = wire.read(json.dumps(said).encode(), headers, MOST)
+        if asked.resolve is not None:
+            asked = asked.resolve({})  # nothing was answered before
     except BusError as error:
-        assert error.code == "bad_request" and error.message
+        assert error.code in ("bad_request", "not_found") and error.message
     else:
         assert asked.messages
 

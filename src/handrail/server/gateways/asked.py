@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from handrail.core.calls import ToolCall
 from handrail.core.messages import Message, StopReason, Usage
@@ -22,6 +23,16 @@ class Extension(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Take up this run where it waited, instead of beginning one."""
     progress: bool = False
     """Say in comments of the stream which of the node's tools are at work."""
+    show_calls: bool = True
+    """Show the calls of the node's tools and their results, where the API has a place for them."""
+
+
+class EarlierAnswer(Struct, frozen=True):
+    """What a request can go on from: the conversation up to the end of an answer, and the items that it showed."""
+
+    messages: tuple[Message, ...]
+    items: dict[str, dict[str, Any]]
+    """By their ids."""
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
@@ -64,6 +75,20 @@ class Asked(Struct, frozen=True, kw_only=True):
     """Set where the one message is a text for the model to continue."""
     ignored: tuple[str, ...] = ()
     """Fields that have no effect here."""
+    store: bool = False
+    """Whether the answer can be read, and gone on from, by its id."""
+    background: bool = False
+    """Whether the client does not wait for the answer, and reads it later by its id."""
+    instructions: int = 0
+    """How many of the first messages are for this request alone, and not for those that go on from its answer."""
+    echo: dict[str, Any] = field(default_factory=dict)
+    """What the answer repeats of the request."""
+    previous: str | None = None
+    """The id of the answer that this request goes on from."""
+    references: tuple[str, ...] = ()
+    """The ids of other answers of which this request names items."""
+    resolve: Callable[[Mapping[str, EarlierAnswer]], Asked] | None = None
+    """Makes the request whole once the answers that it names are there; an answer that is not there is left out."""
 
 
 class Waiting(Struct, frozen=True):
@@ -86,6 +111,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     """Of all replies of the model together."""
     waiting: tuple[Waiting, ...] = ()
     notices: tuple[str, ...] = ()
+    at: int = 0
+    """When, in seconds since 1970."""
 
     @property
     def extension(self) -> dict[str, Any]:

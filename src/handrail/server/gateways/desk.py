@@ -1,4 +1,4 @@
-"""A gateway at work: who asks, what they ask, and the run that answers it. The same for both APIs, streamed or not."""
+"""A gateway at work: who asks, what they ask, and the run that answers it. The same for every API, streamed or not."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ from handrail.server.gateways.listing import listed
 from handrail.server.gateways.memory import Memory
 from handrail.server.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS
 from handrail.server.gateways.openai.embeddings import Embeddings
+from handrail.server.gateways.openai_responses.doors import ResponseDoors, snapshot
+from handrail.server.gateways.openai_responses.stored import ResponseStore
 from handrail.server.gateways.pipe import Pipe, Tape
 from handrail.server.gateways.plan import Plan, covers_calls, model_for, runner_for, with_tools
 from handrail.server.gateways.repeats import Answer, Kept, Repeats, cut_off, other_request
@@ -52,6 +54,7 @@ def routes(gateway: Gateway) -> list[Route]:
     embeddings = Embeddings(gateway.embedder, gateway.bounds.body)
     served = [
         *(Route(wire.path, desk.door(wire), methods=["POST"], name=wire.name) for wire in WIRES),
+        *desk.responses.routes(),
         Route(count.PATH, desk.at_once(ANTHROPIC, desk.count_tokens), methods=["POST"]),
         Route(PATH_OF_EMBEDDINGS, desk.at_once(OPENAI, embeddings.answer), methods=["POST"]),
         Route("/v1/models", desk.models, methods=["GET"]),
@@ -65,6 +68,8 @@ class _Desk:
         self._gateway = gateway
         self._memory = Memory(gateway.bounds.kept, gateway.bounds.kept_characters)
         self._repeats = Repeats(gateway.bounds, gateway.now)
+        self._stored = ResponseStore(gateway)
+        self.responses = ResponseDoors(gateway, self._stored, self._reader)
         self._reading = 0
         """Requests that are not answers yet."""
         self._answers: set[Answer] = set()
@@ -133,9 +138,11 @@ class _Desk:
             self._reading -= 1
 
     def _begin(self, plan: Plan, sent: Sent) -> Answer:
-        pipe = Pipe(self._gateway.bounds.ahead) if sent.key is None else Tape()
+        goes_on = sent.key is not None or plan.asked.background
+        pipe = Tape() if goes_on else Pipe(self._gateway.bounds.ahead)
         answer = Answer(plan, Talk(plan, pipe, self._memory), pipe, sent)
         self._answers.add(answer)
+        self._stored.begin(answer)
         self._gateway.life.begin(answer.talk)
         answer.talk.task.add_done_callback(lambda task: self._over(answer))
         return answer
@@ -144,6 +151,7 @@ class _Desk:
         self._answers.discard(answer)
         self._taken.discard(answer.talk.run)
         self._repeats.ended(answer)
+        self._stored.over(answer)
         if answer.sent.key is not None:
             self._repeats.keep(answer, to_keep(answer))
         self._gateway.life.ended(answer.talk)
@@ -154,6 +162,8 @@ class _Desk:
         self, wire: Wire, request: Request, asked: Asked, model: GatewayModel, caller: Caller, sent: Sent, run: str
     ) -> Plan:
         gateway = self._gateway
+        if asked.resolve is not None:
+            asked = await self._stored.resolved(asked, caller)
         if asked.only is not None:
             asked = replace(asked, tools=tuple(tool for tool in asked.tools if tool.name in asked.only))
         runner = runner_for(gateway, asked, model, caller)
@@ -164,14 +174,16 @@ class _Desk:
         elif sent.run is not None:
             taken = await self._known(run, caller, asked)
         trace = traceparent(request.headers.get("traceparent"))
+        id = wire.id(gateway.new_id, run, asked)
         return Plan(
+            id=id,
             asked=asked,
             wire=wire,
             runner=runner,
             executor=gateway.executor,
             context=Context(run=run, principal=caller.principal, token=caller.token, trace=trace),
             taken=taken or Taken.anew(self._memory.restored(caller.id, asked.messages)),
-            writer=wire.writer(gateway.new_id(wire.id), int(gateway.now()), asked.model or model.name, asked),
+            writer=wire.writer(id, int(gateway.now()), asked.model or model.name, asked),
             may_call=asked.choice != "none" and bool(runner.may_call or asked.tools),
         )
 
@@ -200,8 +212,7 @@ class _Desk:
             with about_the_key():
                 body = {"params": {"model": model}, "input": {}}
                 return await self._gateway.admission.admit(caller, token, CHAT, body)
-        if not Context(principal=caller.principal).allows(CHAT.full_name, CHAT.name):
-            raise BusError("token_scope_insufficient", f"that takes the right to {CHAT.full_name}", outcome="forbidden")
+        _check_right(caller)
         return caller
 
     async def _take_up(self, run: str, caller: Caller, asked: Asked) -> Taken:
@@ -215,13 +226,22 @@ class _Desk:
     # ── from a run to an answer ──────────────────────────────────────────────────────
 
     async def _told(self, request: Request, answer: Answer, pipe: Pipe) -> Response:
+        asked = answer.plan.asked
+        if asked.background and not asked.stream:
+            return await self._queued(answer, pipe)
         try:
-            response = await (self._streamed if answer.plan.asked.stream else self._whole)(request, answer, pipe)
+            response = await (self._streamed if asked.stream else self._whole)(request, answer, pipe)
         except BaseException:
             await self._left(answer, pipe)
             raise
         self._repeats.told(answer)
         return response
+
+    async def _queued(self, answer: Answer, pipe: Pipe) -> Response:
+        """The answer as it stands; its client does not wait for the rest."""
+        said = whole(snapshot(answer), answer.talk.run)
+        await self._left(answer, pipe)
+        return said
 
     async def _left(self, answer: Answer, pipe: Pipe) -> None:
         if isinstance(answer.pipe, Tape):
@@ -284,23 +304,44 @@ class _Desk:
         request = runner.first_request(conversation, tool_choice=asked.choice, external=asked.tools)
         return await count.count_of(model.model, request, asked.ignored)
 
+    async def _identified(self, request: Request) -> Caller:
+        """Who asks for something that is not a call, with the rights of their token."""
+        gateway = self._gateway
+        with about_the_key():
+            caller, token = await gateway.caller_of(request)
+            if gateway.identify is not None:
+                caller = await gateway.identify(caller, token)
+            elif gateway.admission is not None:
+                caller = await gateway.admission.admit(caller, token, CHAT, {})
+        return with_tools(caller, gateway.executor)
+
+    async def _reader(self, request: Request) -> Caller:
+        """Who asks for an answer that was given before; it takes the right to the gateway, and is not a call."""
+        caller = await self._identified(request)
+        _check_right(caller)
+        return caller
+
     async def models(self, request: Request) -> Response:
         gateway = self._gateway
         wire = wire_of(request.headers)
         id = gateway.new_id("request")
         try:
-            with about_the_key():
-                caller, token = await gateway.caller_of(request)
-                if gateway.identify is not None:
-                    await gateway.identify(caller, token)
-                elif gateway.admission is not None:
-                    await gateway.admission.admit(caller, token, CHAT, {})
+            await self._identified(request)
             names = list(gateway.names())
             if wire is OPENAI and gateway.embedder is not None:
                 names.append(gateway.embedder.name)
             return whole(listed(wire, names, request.path_params.get("name")), id)
         except Exception as error:
             return refusal(wire, failure_of(error), id)
+
+
+def _check_right(caller: Caller) -> None:
+    """
+    Raises:
+        BusError: The caller may not use the gateway.
+    """
+    if not Context(principal=caller.principal).allows(CHAT.full_name, CHAT.name):
+        raise BusError("token_scope_insufficient", f"that takes the right to {CHAT.full_name}", outcome="forbidden")
 
 
 async def _outcome(talk: Talk) -> Ended:

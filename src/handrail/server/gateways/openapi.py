@@ -17,7 +17,9 @@ from handrail.server.gateways.openai.embeddings import PATH as EMBEDDINGS_PATH
 from handrail.server.gateways.openai.embeddings import Body as Embedded
 from handrail.server.gateways.openai.fields import CHAT, EMBEDDINGS
 from handrail.server.gateways.openai.fields import COMPLETIONS as TEXT
-from handrail.server.gateways.wires import ANTHROPIC, COMPLETIONS, OPENAI
+from handrail.server.gateways.openai_responses.body import Body as Creation
+from handrail.server.gateways.openai_responses.fields import RESPONSE
+from handrail.server.gateways.wires import ANTHROPIC, COMPLETIONS, OPENAI, RESPONSES
 
 Schema = dict[str, Any]
 
@@ -99,11 +101,21 @@ def _at_once(summary: str, kind: type, table: FieldTable) -> Schema:
     }
 
 
-def _get(summary: str, *parameters: Schema) -> Schema:
+def _operation(summary: str, *parameters: Schema) -> Schema:
     found = {"description": "In the form of the API.", "content": {"application/json": {"schema": _OBJECT}}}
     given = {"parameters": list(parameters)} if parameters else {}
     return {"summary": summary, **given, "responses": {"200": found, "default": _ERROR}}
 
+
+def _in_path(name: str) -> Schema:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+_PAGE: tuple[Schema, ...] = (
+    {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100}},
+    {"name": "order", "in": "query", "schema": {"type": "string", "enum": ["asc", "desc"]}},
+    {"name": "after", "in": "query", "schema": {"type": "string"}},
+)
 
 PATHS: Schema = {
     OPENAI.path: {
@@ -115,8 +127,17 @@ PATHS: Schema = {
     COUNT_TOKENS: {"post": _at_once("How many tokens a request to Messages has", Messages, COUNT)},
     COMPLETIONS.path: {"post": _post("A text, continued, as OpenAI's older Completions", Text, TEXT)},
     EMBEDDINGS_PATH: {"post": _at_once("Texts as vectors, as OpenAI's Embeddings", Embedded, EMBEDDINGS)},
-    "/v1/models": {"get": _get("The models there are")},
-    "/v1/models/{name}": {
-        "get": _get("One of them", {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}})
+    RESPONSES.path: {
+        "post": _post("An answer by a model with the node's tools, as OpenAI's Responses", Creation, RESPONSE)
     },
+    f"{RESPONSES.path}/{{id}}": {
+        "get": _operation("A response that was created before", _in_path("id")),
+        "delete": _operation("Delete a response", _in_path("id")),
+    },
+    f"{RESPONSES.path}/{{id}}/cancel": {"post": _operation("Cancel a response that is not complete", _in_path("id"))},
+    f"{RESPONSES.path}/{{id}}/input_items": {
+        "get": _operation("The input of a response", _in_path("id"), *_PAGE),
+    },
+    "/v1/models": {"get": _operation("The models there are")},
+    "/v1/models/{name}": {"get": _operation("One of them", _in_path("name"))},
 }

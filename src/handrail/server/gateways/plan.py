@@ -28,6 +28,8 @@ _GIVEN = ("max_tokens", "temperature", "top_p", "seed", "response_schema")
 class Plan:
     """Everything that an answer needs, checked."""
 
+    id: str
+    """Of the answer, as the client has it."""
     asked: Asked
     wire: Wire
     runner: Runner
@@ -93,6 +95,11 @@ def covers_calls(caller: Caller, executor: Executor, conversation: Conversation)
     """Whether a caller may call every tool of the node that a conversation has calls of, and so may see what came of
     them."""
     called = {message.call.name for message in conversation.messages if isinstance(message, InvocationMessage)}
+    return covers_tools(caller, executor, called)
+
+
+def covers_tools(caller: Caller, executor: Executor, called: set[str]) -> bool:
+    """Whether a caller may call all of these that are tools of the node."""
     rights = Context(principal=caller.principal)
     return all(rights.allows(*tool.names) for tool in executor.tools if called & {tool.name, tool.scoped_name})
 

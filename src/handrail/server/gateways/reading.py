@@ -64,6 +64,8 @@ def converted(value: Any, kind: type[T], within: str = "") -> T:
 
 _HEADERS = {"tools": "x-handrail-tools", "confirm": "x-handrail-confirm", "run": "x-handrail-run"}
 
+_SWITCHES = {"progress": "x-handrail-progress", "show_calls": "x-handrail-show-calls"}
+
 
 def extension_of(body: Mapping[str, Any], headers: Mapping[str, str]) -> Extension:
     """What is asked of the node besides: in the field `handrail`, else in headers.
@@ -74,8 +76,9 @@ def extension_of(body: Mapping[str, Any], headers: Mapping[str, str]) -> Extensi
     said: dict[str, Any] = {key: headers[name] for key, name in _HEADERS.items() if name in headers}
     if said.get("tools") not in (None, "all", "none"):
         said["tools"] = [name.strip() for name in said["tools"].split(",") if name.strip()]
-    if "x-handrail-progress" in headers:
-        said["progress"] = headers["x-handrail-progress"].lower() in ("1", "true", "yes")
+    for key, name in _SWITCHES.items():
+        if name in headers:
+            said[key] = headers[name].lower() in ("1", "true", "yes")
     field = body.get("handrail")
     if not isinstance(field, dict | None):
         bad("handrail", "expected an object")
@@ -98,7 +101,7 @@ def check_tools(tools: tuple[ToolOffer, ...], choice: ToolChoice, param: str) ->
         bad("tool_choice", "names no tool")
 
 
-def check_answered(messages: tuple[Message, ...]) -> None:
+def check_answered(messages: tuple[Message, ...], param: str = "messages") -> None:
     """Each call that the assistant made is followed by its one result. What is open would be called again here.
 
     Raises:
@@ -109,12 +112,12 @@ def check_answered(messages: tuple[Message, ...]) -> None:
         match message:
             case InvocationMessage(call=call):
                 if call.id in waiting:
-                    bad("messages", f"two calls of one reply have the id {call.id[:_SEEN]!r}")
+                    bad(param, f"two calls of one reply have the id {call.id[:_SEEN]!r}")
                 waiting.add(call.id)
             case ResultMessage(result=result):
                 if result.tool_call_id not in waiting:
                     bad(
-                        "messages",
+                        param,
                         f"{result.tool_call_id[:_SEEN]!r} has a result, but the reply before does not call it",
                     )
                 waiting.discard(result.tool_call_id)
@@ -122,7 +125,7 @@ def check_answered(messages: tuple[Message, ...]) -> None:
                 break
     if waiting:
         named = ", ".join(sorted(repr(id[:_SEEN]) for id in waiting)[:5])
-        bad("messages", f"there is no result for the calls {named}; each must follow the reply that made it")
+        bad(param, f"there is no result for the calls {named}; each must follow the reply that made it")
 
 
 def stops(said: str | list[str] | None, param: str) -> tuple[str, ...]:

@@ -147,7 +147,8 @@ class Repeats:
     async def left(self, answer: Answer) -> None:
         """A connection ended. The answer goes on for as long as somebody may come for it."""
         answer.waiting -= 1
-        if answer.waiting > 0 or (answer.sent.key is not None and answer.talk.task.done()):
+        on_its_own = answer.sent.key is not None or answer.plan.asked.background
+        if answer.waiting > 0 or (on_its_own and answer.talk.task.done()):
             return
         seconds = self._patience(answer)
         if not seconds:
@@ -175,7 +176,7 @@ class Repeats:
         self._alone.pop(answer, None)
 
     def _patience(self, answer: Answer) -> float:
-        if answer.sent.key is not None:
+        if answer.sent.key is not None or answer.plan.asked.background:
             return self._bounds.alone
         # Half of it: the clocks of a client and of a busy node do not start at the same moment.
         return self._bounds.linger if self._knows(answer) and answer.given_up(0.5) else 0.0

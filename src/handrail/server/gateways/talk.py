@@ -13,24 +13,25 @@ from handrail.core.events import (
     CallProgress,
     CallRequested,
     CallSettled,
+    CitationAdded,
     ConfirmationRequested,
     Event,
+    MediaAdded,
     Notice,
+    ReasoningDelta,
     ReplyFinished,
+    ReplyGiven,
     TextDelta,
 )
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, Message, ResultMessage, StopReason
 from handrail.execute.whole import to_the_end
-from handrail.run.history import unanswered
+from handrail.run.history import calls_of_reply, unanswered
 from handrail.server.gateways.asked import Ended, Waiting
 from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.memory import Memory
 from handrail.server.gateways.pipe import Pipe, Tape
 from handrail.server.gateways.plan import Plan
 from handrail.server.gateways.wire import comment
-
-BETWEEN = "\n\n"
-"""Between what the model said before it called a tool and after."""
 
 
 class Talk:
@@ -41,6 +42,10 @@ class Talk:
         self._pipe = pipe
         self._memory = memory
         self._stream = plan.asked.stream
+        self._collects = plan.writer.collects
+        plan.writer.resume(plan.taken.conversation.messages[plan.taken.asked : plan.taken.told])
+        self._opening = plan.writer.begin() if self._stream else b""
+        """What comes before anything is said."""
         self._said: list[str] = []
         self._begun = False
         """Whether the client was sent anything."""
@@ -53,7 +58,10 @@ class Talk:
         """Whether this reply calls something."""
         self._requests = dict(plan.taken.requests)
         self._notices = [f"{name} has no effect here" for name in plan.asked.ignored]
-        self._leaving = False
+        self._ending: BusError | None = None
+        """Why it is ended from here, if it is."""
+        self.conversation = plan.taken.conversation
+        """Of its run, once that is over."""
         self.changed = False
         """Whether something was begun that must not be done twice."""
         self.failed = False
@@ -67,7 +75,15 @@ class Talk:
 
     def end(self) -> None:
         """The node ends: so does this, and the client is told."""
-        self._leaving = True
+        self._end(BusError("partition", "the node is being shut down; ask again"))
+
+    async def stop(self) -> None:
+        """Somebody cancels the answer: wait until everything has stopped. A client that waits for it is told."""
+        self._end(BusError("cancelled", "this response was cancelled"))
+        await asyncio.wait({self.task})
+
+    def _end(self, why: BusError) -> None:
+        self._ending = why
         self.task.cancel()
 
     async def leave(self) -> None:
@@ -83,9 +99,9 @@ class Talk:
                 await self._send(self._plan.writer.finish(ended))
             return ended
         except asyncio.CancelledError:
-            if not self._leaving:
+            if self._ending is None:
                 raise
-            return await self._failed(BusError("partition", "the node is being shut down; ask again"))
+            return await self._failed(self._ending)
         except Exception as error:
             return await self._failed(error)
         finally:
@@ -95,7 +111,7 @@ class Talk:
         self.failed = True
         if not self._begun:
             raise error
-        await self._send(self._plan.wire.broken(failure_of(error), self.run))
+        await self._send(self._plan.writer.broken(failure_of(error), self.run))
         return Ended(run=self.run)
 
     async def _answer(self) -> Ended:
@@ -109,6 +125,7 @@ class Talk:
                 tool_choice=plan.asked.choice,
                 external=plan.asked.tools,
             )
+            self.conversation = conversation
             await self._let_go()  # of a reply that was cut off
             ended = self._ended(conversation)
             reason = "handed over" if ended.calls else "waits" if ended.waiting else "done"
@@ -135,6 +152,7 @@ class Talk:
             usage=Conversation(new).usage,
             waiting=tuple(self._waiting(new, open_calls)),
             notices=tuple(dict.fromkeys(self._notices)),
+            at=self._plan.executor.now() // 1000,
         )
 
     def _waiting(self, new: tuple[Message, ...], open_calls: list[ToolCall]) -> list[Waiting]:
@@ -156,11 +174,20 @@ class Talk:
                     self._held.append(piece)
                 elif piece:
                     await self._say(piece)
+            case ReasoningDelta(text=piece) if self._collects and piece:
+                await self._tell(self._plan.writer.reasoning(piece))
             case CallRequested():
                 self._called = True
             case ReplyFinished():
                 await self._let_go()
                 self._new_reply = True
+            case ReplyGiven(messages=given, stop=stop) if self._collects:
+                calls = [message.call for message in given or () if isinstance(message, InvocationMessage)]
+                await self._tell(self._plan.writer.end_reply(calls, stop))
+            case CitationAdded(citation=citation) if self._collects:
+                await self._tell(self._plan.writer.citation(citation))
+            case MediaAdded(media=media) if self._collects:
+                await self._tell(self._plan.writer.media(media))
             case Notice(text=words):
                 self._notices.append(words)
             case ConfirmationRequested(call_id=id, request=request):
@@ -179,25 +206,38 @@ class Talk:
 
     async def _say_again(self, answer: tuple[Message, ...]) -> None:
         """What a run that is taken up has on record of its answer."""
-        for message, after in pairwise((*answer, None)):
+        writer = self._plan.writer
+        for at, (message, after) in enumerate(pairwise((*answer, None))):
             beside_a_call = self._held is not None and isinstance(after, InvocationMessage)
-            if isinstance(message, AssistantMessage) and message.text and not beside_a_call:
-                await self._say(message.text)
-                self._new_reply = True
+            match message:
+                case AssistantMessage(text=text):
+                    if text and not beside_a_call:
+                        await self._say(text)
+                        self._new_reply = True
+                    await self._tell(writer.end_reply(calls_of_reply(answer, at), message.stop))
+                case ResultMessage(result=result):
+                    await self._tell(writer.end_call(result))
 
     async def _say(self, piece: str) -> None:
         if self._new_reply:
             self._new_reply = False
             if self._said:
-                piece = BETWEEN + piece
+                piece = self._plan.writer.between + piece
         self._said.append(piece)
         if self._stream:
             await self._send(self._plan.writer.text(piece))
+        elif self._collects:
+            self._plan.writer.text(piece)
+
+    async def _tell(self, frame: bytes) -> None:
+        """Send what the writer made of something, if it made anything and somebody reads the stream."""
+        if frame and self._stream:
+            await self._send(frame)
 
     async def _send(self, frame: bytes) -> None:
         if not self._begun:
             self._begun = True
-            frame = self._plan.writer.begin() + frame
+            frame = self._opening + frame
         await self._pipe.put(frame)
 
     async def begin(self) -> None:
@@ -208,6 +248,8 @@ class Talk:
     async def _at_work(self, event: CallIntended | CallSettled | CallProgress) -> None:
         if isinstance(event, CallIntended) and event.side_effects and not event.idempotent:
             self.changed = True
+        if self._collects and isinstance(event, CallSettled) and event.result is not None:
+            await self._tell(self._plan.writer.end_call(event.result))
         if self._stream and self._plan.asked.ours.progress:
             await self._send(comment(_progress(event)))
 

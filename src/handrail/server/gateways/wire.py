@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.ids import NewId
+from handrail.core.messages import Citation, Media, Message, StopReason
 from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.failures import Failure
 
@@ -17,17 +20,71 @@ encode = msgspec.json.Encoder().encode
 class Writer(Protocol):
     """Writes one answer: as frames of a stream while it comes, or whole when it is there."""
 
+    collects: ClassVar[bool]
+    """Whether it is told of everything also when nothing is streamed."""
+    between: ClassVar[str]
+    """What stands between the texts of two replies."""
+
+    def resume(self, messages: Sequence[Message]) -> None:
+        """What the answer of a run that is taken up consists of already."""
+        ...
+
     def begin(self) -> bytes:
         """What comes before anything is said."""
         ...
 
     def text(self, piece: str) -> bytes: ...
 
+    def reasoning(self, piece: str) -> bytes: ...
+
+    def citation(self, citation: Citation) -> bytes: ...
+
+    def media(self, media: Media) -> bytes:
+        """A picture or a file that the model made."""
+        ...
+
+    def end_reply(self, calls: Sequence[ToolCall], stop: StopReason) -> bytes:
+        """A reply of the model is complete and on record, with these calls, of the node or of the client."""
+        ...
+
+    def end_call(self, result: ToolResult) -> bytes:
+        """A call has its result; also one that another tool made, which no reply has."""
+        ...
+
     def finish(self, ended: Ended) -> bytes:
         """The calls for the client, why it ended, and the end."""
         ...
 
     def whole(self, ended: Ended) -> dict[str, Any]: ...
+
+    def broken(self, failure: Failure, run: str) -> bytes:
+        """The frames of an error that ends a stream."""
+        ...
+
+
+class TextWriter:
+    """For APIs that show the text of an answer and its calls for the client, and nothing in between."""
+
+    collects: ClassVar[bool] = False
+    between: ClassVar[str] = "\n\n"
+
+    def resume(self, messages: Sequence[Message]) -> None:
+        return
+
+    def reasoning(self, piece: str) -> bytes:
+        return b""
+
+    def citation(self, citation: Citation) -> bytes:
+        return b""
+
+    def media(self, media: Media) -> bytes:
+        return b""
+
+    def end_reply(self, calls: Sequence[ToolCall], stop: StopReason) -> bytes:
+        return b""
+
+    def end_call(self, result: ToolResult) -> bytes:
+        return b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +99,17 @@ class Wire:
     """For an answer with this id, made at this time (seconds since 1970), under the name of this model."""
     failed: Callable[[Failure, str], dict[str, Any]]
     """The body of an error, with the id of the request."""
-    broken: Callable[[Failure, str], bytes]
-    """The frame of an error that ends a stream."""
     alive: bytes
     """A frame that says nothing but that somebody is there."""
-    id: str
-    """What the ids of answers begin with."""
+    id: Callable[[NewId, str, Asked], str]
+    """The id of an answer to this request, made in this run."""
     overloaded: int = 503
     """The status for: too much at once, come back later."""
+
+
+def fresh_id(kind: str) -> Callable[[NewId, str, Asked], str]:
+    """Ids that begin so and tell nothing else."""
+    return lambda new_id, run, asked: new_id(kind)
 
 
 def comment(said: Mapping[str, Any]) -> bytes:

@@ -7,7 +7,10 @@ from handrail.server.gateways.anthropic import write as messages_write
 from handrail.server.gateways.openai import completions
 from handrail.server.gateways.openai import read as chat_read
 from handrail.server.gateways.openai import write as chat_write
-from handrail.server.gateways.wire import Wire
+from handrail.server.gateways.openai_responses import read as responses_read
+from handrail.server.gateways.openai_responses import write as responses_write
+from handrail.server.gateways.openai_responses.ids import id_for
+from handrail.server.gateways.wire import Wire, fresh_id
 
 OPENAI = Wire(
     name="openai",
@@ -15,9 +18,8 @@ OPENAI = Wire(
     read=chat_read.read,
     writer=chat_write.ChatWriter,
     failed=chat_write.failed,
-    broken=chat_write.broken,
     alive=b": still there\n\n",
-    id="chatcmpl",
+    id=fresh_id("chatcmpl"),
 )
 ANTHROPIC = Wire(
     name="anthropic",
@@ -25,9 +27,8 @@ ANTHROPIC = Wire(
     read=messages_read.read,
     writer=messages_write.MessagesWriter,
     failed=messages_write.failed,
-    broken=messages_write.broken,
     alive=messages_write.PING,
-    id="msg",
+    id=fresh_id("msg"),
     overloaded=529,
 )
 COMPLETIONS = Wire(
@@ -36,8 +37,16 @@ COMPLETIONS = Wire(
     read=completions.read,
     writer=completions.CompletionsWriter,
     failed=chat_write.failed,
-    broken=chat_write.broken,
     alive=b": still there\n\n",
-    id="cmpl",
+    id=fresh_id("cmpl"),
 )
-WIRES = (OPENAI, ANTHROPIC, COMPLETIONS)
+RESPONSES = Wire(
+    name="responses",
+    path="/v1/responses",
+    read=responses_read.read,
+    writer=responses_write.ResponsesWriter,
+    failed=responses_write.failed,
+    alive=b": still there\n\n",
+    id=id_for,
+)
+WIRES = (OPENAI, ANTHROPIC, COMPLETIONS, RESPONSES)

@@ -9,7 +9,7 @@ from handrail.core.messages import StopReason, Usage
 from handrail.providers.history import arguments_of
 from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.failures import Failure
-from handrail.server.gateways.wire import encode
+from handrail.server.gateways.wire import TextWriter, encode
 
 _REASONS: dict[StopReason, str] = {
     "end": "end_turn",
@@ -38,7 +38,7 @@ def event(name: str, **fields: Any) -> bytes:
 PING = event("ping")
 
 
-class MessagesWriter:
+class MessagesWriter(TextWriter):
     def __init__(self, id: str, created: int, model: str, asked: Asked) -> None:
         self._head: dict[str, Any] = {"id": id, "type": "message", "role": "assistant", "model": model}
         self._stops = asked.settings.stop
@@ -84,6 +84,9 @@ class MessagesWriter:
             **ended.extension,
         }
 
+    def broken(self, failure: Failure, run: str) -> bytes:
+        return b"event: error\ndata: " + encode(failed(failure, run)) + b"\n\n"
+
     def _stop(self, ended: Ended) -> dict[str, Any]:
         # Which of several it was is not known here.
         at = self._stops[0] if ended.stop == "stop_sequence" and len(self._stops) == 1 else None
@@ -94,10 +97,6 @@ def failed(failure: Failure, id: str) -> dict[str, Any]:
     kind = _TYPES.get(failure.status) or ("api_error" if failure.status >= 500 else "invalid_request_error")
     details = {} if failure.api_details is None else {"details": failure.api_details}
     return {"type": "error", "error": {"type": kind, "message": failure.message, **details}, "request_id": id}
-
-
-def broken(failure: Failure, id: str) -> bytes:
-    return b"event: error\ndata: " + encode(failed(failure, id)) + b"\n\n"
 
 
 def _use(call: ToolCall) -> dict[str, Any]:

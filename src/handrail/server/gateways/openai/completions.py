@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from handrail.core.messages import Text, UserMessage
 from handrail.core.model import ModelRequest
 from handrail.server.gateways.asked import Asked, Continuation, Ended
+from handrail.server.gateways.failures import Failure
 from handrail.server.gateways.fields import check_fields
 from handrail.server.gateways.openai.body import StreamOptions
 from handrail.server.gateways.openai.fields import COMPLETIONS, STREAM_OPTIONS
-from handrail.server.gateways.openai.write import DONE, REASONS, usage_of
+from handrail.server.gateways.openai.write import DONE, REASONS, failed, usage_of
 from handrail.server.gateways.reading import bad, converted, extension_of, read_object, stops
-from handrail.server.gateways.wire import encode
+from handrail.server.gateways.wire import TextWriter, encode
 
 PATH = "/v1/completions"
 
@@ -72,7 +73,7 @@ def _prompt(said: str | list[str | int | list[int]]) -> str:
     return str(items[0])
 
 
-class CompletionsWriter:
+class CompletionsWriter(TextWriter):
     def __init__(self, id: str, created: int, model: str, asked: Asked) -> None:
         self._head: dict[str, Any] = {"id": id, "object": "text_completion", "created": created, "model": model}
         self._usage = asked.usage
@@ -97,6 +98,9 @@ class CompletionsWriter:
     def whole(self, ended: Ended) -> dict[str, Any]:
         choice = _choice(self._echo + ended.text, REASONS[ended.stop])
         return {**self._head, "choices": [choice], "usage": usage_of(ended.usage), **ended.extension}
+
+    def broken(self, failure: Failure, run: str) -> bytes:
+        return b"data: " + encode(failed(failure, run)) + b"\n\n" + DONE
 
     def _chunk(self, text: object, reason: str | None = None, more: dict[str, Any] | None = None) -> bytes:
         return self._frame([_choice(text, reason)], {**({"usage": None} if self._usage else {}), **(more or {})})

@@ -9,7 +9,7 @@ from handrail.core.messages import StopReason, Usage
 from handrail.providers.history import arguments_text
 from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.failures import Failure
-from handrail.server.gateways.wire import encode
+from handrail.server.gateways.wire import TextWriter, encode
 
 REASONS: dict[StopReason, str] = {
     "end": "stop",
@@ -23,7 +23,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 DONE = b"data: [DONE]\n\n"
 
 
-class ChatWriter:
+class ChatWriter(TextWriter):
     def __init__(self, id: str, created: int, model: str, asked: Asked) -> None:
         self._head: dict[str, Any] = {"id": id, "created": created, "model": model}
         self._usage = asked.usage
@@ -68,6 +68,9 @@ class ChatWriter:
             **ended.extension,
         }
 
+    def broken(self, failure: Failure, run: str) -> bytes:
+        return b"data: " + encode(failed(failure, run)) + b"\n\n" + DONE
+
     def _chunk(self, delta: dict[str, Any], reason: str | None = None, more: dict[str, Any] | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         return self._frame([choice], {**({"usage": None} if self._usage else {}), **(more or {})})
@@ -81,10 +84,6 @@ def failed(failure: Failure, id: str) -> dict[str, Any]:
     kind = _TYPES.get(failure.status) or ("server_error" if failure.status >= 500 else "invalid_request_error")
     error = {"message": failure.message, "type": kind, "param": failure.param, "code": failure.code}
     return {"error": error}
-
-
-def broken(failure: Failure, id: str) -> bytes:
-    return b"data: " + encode(failed(failure, id)) + b"\n\n" + DONE
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

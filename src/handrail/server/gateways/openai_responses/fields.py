@@ -1,0 +1,52 @@
+"""Every field that OpenAI's client sends to Responses, and what becomes of it."""
+
+from __future__ import annotations
+
+from handrail.server.gateways.fields import EXTENSION, HONOURED, FieldTable, hint, ignored, refused
+
+_SAMPLING = "is not passed on to the models of this node; leave it out"
+_BOOKKEEPING = "bookkeeping of OpenAI's"
+_CACHING = "caching is decided by the model's service"
+
+RESPONSE: FieldTable = {
+    **EXTENSION,
+    "access_programs": refused("there are no such programs here; leave it out"),
+    "background": HONOURED,
+    "context_management": refused("the node trims long conversations by its own settings; leave it out", []),
+    "conversation": refused("conversations are not kept here; go on from a response with previous_response_id"),
+    "frequency_penalty": refused(_SAMPLING, 0),
+    "image": ignored("the model's service decides how it reads images"),
+    "include": HONOURED,
+    "input": HONOURED,
+    "instructions": HONOURED,
+    "max_output_tokens": HONOURED,
+    "max_tool_calls": refused("the node's own limits bound the calls of a response; leave it out"),
+    "metadata": HONOURED,
+    "model": HONOURED,
+    "moderation": refused("this node runs no moderation; leave it out"),
+    "parallel_tool_calls": HONOURED,
+    "presence_penalty": refused(_SAMPLING, 0),
+    "previous_response_id": HONOURED,
+    "prompt": refused("there are no stored prompts here; send instructions and input"),
+    "prompt_cache_key": ignored(_CACHING),
+    "prompt_cache_options": ignored(_CACHING),
+    "prompt_cache_retention": ignored(_CACHING),
+    "reasoning": hint("the node's configuration decides how much a model thinks", {}),
+    "safety_identifier": ignored(_BOOKKEEPING),
+    "service_tier": ignored("price and speed of OpenAI's service"),
+    "store": HONOURED,
+    "stream": HONOURED,
+    "stream_options": ignored("it pads the events of OpenAI's service"),
+    "temperature": HONOURED,
+    "text": HONOURED,
+    "tool_choice": HONOURED,
+    "tools": HONOURED,
+    "top_logprobs": refused("log probabilities are not given here; leave it out", 0),
+    "top_p": HONOURED,
+    "truncation": hint("the node trims long conversations by its own settings", "disabled"),
+    "user": ignored(_BOOKKEEPING),
+}
+TEXT: FieldTable = {
+    "format": HONOURED,
+    "verbosity": hint("the node's models decide how much they say", "medium"),
+}

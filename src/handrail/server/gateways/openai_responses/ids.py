@@ -1,0 +1,48 @@
+"""The ids of responses and of their items. Each names the run that made it, so the journal finds it after a restart.
+
+`resp_<run><n>`: the id of the run without its prefix, and how many of the run's first messages (0 or 1) are the
+`instructions` of that request, which the next one does not inherit. `msg_<run><n>_<part>`: an item of that response.
+"""
+
+from __future__ import annotations
+
+import re
+
+from handrail.core.ids import NewId
+from handrail.server.gateways.asked import Asked
+
+_RESPONSE = re.compile(r"resp_([0-9a-z]{8,120})([01])")
+_ITEM = re.compile(r"(?:msg|rs|fc|mcp|ig)_([0-9a-z]{8,120}[01])_[0-9a-z_]+")
+_LATER_PART = re.compile(r"msg_[0-9a-z]+_[0-9]+_[0-9]+")
+_RUN = "run_"
+
+
+def response_id(run: str, instructions: int) -> str:
+    return f"resp_{run.removeprefix(_RUN)}{instructions}"
+
+
+def id_for(new_id: NewId, run: str, asked: Asked) -> str:
+    """The id of the answer to a request: one that leads to its run, if it can be asked for again."""
+    return response_id(run, asked.instructions) if asked.store else new_id("resp")
+
+
+def run_of(response: str) -> tuple[str, int] | None:
+    """The run of a response and its number of instructions; None if no stored response can have this id."""
+    found = _RESPONSE.fullmatch(response)
+    return None if found is None else (_RUN + found[1], int(found[2]))
+
+
+def item_id(kind: str, response: str, part: str) -> str:
+    return f"{kind}_{response.removeprefix('resp_')}_{part}"
+
+
+def response_of(item: str) -> str | None:
+    """The response that an item is of; None if the id was not made here."""
+    found = _ITEM.fullmatch(item)
+    return None if found is None else f"resp_{found[1]}"
+
+
+def is_unrecorded(item: str) -> bool:
+    """Whether a record does not have this item, though the response had it: what the model thought, and what it said
+    after that in the same reply, which the record has in one message with what it said before."""
+    return item.startswith("rs_") or _LATER_PART.fullmatch(item) is not None

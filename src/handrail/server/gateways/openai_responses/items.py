@@ -1,0 +1,219 @@
+"""Input items as messages. Items that are only named, or lack their output, are looked up in earlier answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from handrail.core.calls import Attachment, ToolCall, ToolResult
+from handrail.core.errors import BusError
+from handrail.core.messages import (
+    AssistantMessage,
+    Content,
+    InvocationMessage,
+    Media,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    Text,
+    UserMessage,
+)
+from handrail.server.gateways.asked import EarlierAnswer
+from handrail.server.gateways.openai_responses.body import (
+    ITEMS,
+    FunctionCallItem,
+    FunctionOutputItem,
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputText,
+    Item,
+    ItemReference,
+    ListedTools,
+    McpCallItem,
+    MessageItem,
+    OutputText,
+    Part,
+    ReasoningItem,
+    Refusal,
+    Sound,
+)
+from handrail.server.gateways.openai_responses.ids import is_unrecorded, response_of
+from handrail.server.gateways.reading import bad, bytes_of, converted, media_at
+
+Earlier = Mapping[str, EarlierAnswer]
+"""By the id of the response."""
+_UNKNOWN_RESULT = "(the result of this call is no longer known)"
+
+
+def typed(items: Sequence[Mapping[str, Any]], param: str = "input") -> list[Item]:
+    """
+    Raises:
+        BusError: An item is of another form, or of a type that cannot be read here.
+    """
+    return [_typed(item, f"{param}[{at}]") for at, item in enumerate(items)]
+
+
+def _typed(item: Mapping[str, Any], param: str) -> Item:
+    kind = item.get("type") or ("message" if "role" in item else "item_reference")
+    form = ITEMS.get(kind) if isinstance(kind, str) else None
+    if form is None:
+        bad(f"{param}.type", f"items of the type {str(kind)[:40]!r} are not supported here; leave them out")
+    return converted(item, form, param)
+
+
+def responses_named(items: Sequence[Item]) -> Iterator[str]:
+    """The ids of earlier responses whose items are needed to read these."""
+    for item in items:
+        match item:
+            case ItemReference(id=id) if (found := response_of(id)) is not None:
+                yield found
+            case McpCallItem(id=id, output=None, error=None) if (found := response_of(id)) is not None:
+                yield found
+
+
+class ItemReader:
+    """Items in order: an output says only the id of its call, which came before."""
+
+    def __init__(self, earlier: Earlier, before: tuple[Message, ...]) -> None:
+        self._earlier = earlier
+        self._messages: list[Message] = list(before)
+        self._names = {each.id: each.call.name for each in before if isinstance(each, InvocationMessage)}
+
+    def read(self, items: Sequence[Item]) -> tuple[Message, ...]:
+        """
+        Raises:
+            BusError: An item has content that its role cannot have, or names an item that is not known.
+        """
+        for at, item in enumerate(items):
+            self._take(item, f"input[{at}]")
+        return tuple(self._messages)
+
+    def _take(self, item: Item, param: str) -> None:
+        match item:
+            case MessageItem():
+                self._messages.append(_message(item, f"{param}.content"))
+            case FunctionCallItem(call_id=id, name=name, arguments=arguments):
+                self._call(ToolCall(id, name, arguments))
+            case FunctionOutputItem():
+                self._messages.append(ResultMessage(self._result(item, f"{param}.output")))
+            case McpCallItem():
+                self._node_call(item)
+            case ItemReference(id=id):
+                self._refer(id, f"{param}.id")
+            case ReasoningItem() | ListedTools():
+                pass
+            case _:
+                assert_never(item)
+
+    def _call(self, call: ToolCall) -> None:
+        """Add a call to the reply that is being read, or begin one for it."""
+        match self._messages[-1] if self._messages else None:
+            case AssistantMessage() as reply:
+                self._messages[-1] = replace(reply, stop="tool_calls")
+            case InvocationMessage():
+                pass
+            case _:
+                self._messages.append(AssistantMessage("", stop="tool_calls"))
+        self._names[call.id] = call.name
+        self._messages.append(InvocationMessage(call))
+
+    def _result(self, item: FunctionOutputItem, param: str) -> ToolResult:
+        name = self._names.get(item.call_id, "")
+        if isinstance(item.output, str):
+            return ToolResult(item.call_id, name, item.output)
+        parts = [_content(part, f"{param}[{at}]") for at, part in enumerate(item.output)]
+        attached = tuple(_attachment(part, param) for part in parts if isinstance(part, Media))
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
+        return ToolResult(item.call_id, name, text, attachments=attached)
+
+    def _node_call(self, item: McpCallItem) -> None:
+        if item.output is None and item.error is None:
+            item = self._shown(item)
+        self._call(ToolCall(item.id, item.name, item.arguments))
+        failed = item.error is not None
+        words = _words_of(item.error) if failed else item.output
+        result = ToolResult(item.id, item.name, words or "", outcome="failed" if failed else "ok")
+        self._messages.append(ResultMessage(result))
+
+    def _shown(self, item: McpCallItem) -> McpCallItem:
+        """The call with the output that its response had, where that is known."""
+        earlier = self._earlier.get(response_of(item.id) or "")
+        known = earlier and earlier.items.get(item.id)
+        return converted(known, McpCallItem) if known else replace(item, output=_UNKNOWN_RESULT)
+
+    def _refer(self, id: str, param: str) -> None:
+        earlier = self._earlier.get(response_of(id) or "")
+        item = earlier and earlier.items.get(id)
+        if item:
+            self._take(_typed(item, param), param)
+        elif earlier is None or not is_unrecorded(id):
+            raise BusError("not_found", f"there is no item {id[:80]!r}; send the item itself", param=param)
+
+
+def _message(item: MessageItem, param: str) -> Message:
+    if not item.content and item.role == "user":
+        bad(param, "is empty; say something")
+    match item.role:
+        case "assistant":
+            return AssistantMessage(_text(item.content, "", param))
+        case "system" | "developer":
+            return SupervisorMessage(_text(item.content, "\n\n", param))
+        case "user":
+            if isinstance(item.content, str):
+                return UserMessage((Text(item.content),))
+            return UserMessage(tuple(_content(part, f"{param}[{at}]") for at, part in enumerate(item.content)))
+    assert_never(item.role)
+
+
+def _text(content: str | list[Part], between: str, param: str) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [_content(part, f"{param}[{at}]") for at, part in enumerate(content)]
+    for at, part in enumerate(parts):
+        if not isinstance(part, Text):
+            bad(f"{param}[{at}].type", "only a user's message can have anything but text")
+    return between.join(part.text for part in parts if isinstance(part, Text))
+
+
+def _content(part: Part, param: str) -> Content:
+    match part:
+        case InputText(text=text) | OutputText(text=text) | Refusal(refusal=text):
+            return Text(text)
+        case InputImage(image_url=str(url)):
+            return media_at(url, f"{param}.image_url")
+        case InputFile(file_data=str(data), filename=name):
+            return _file(data, f"{param}.file_data", name or "")
+        case InputFile(file_url=str(url), filename=name):
+            return media_at(url, f"{param}.file_url", name or "", "application/pdf")
+        case InputAudio(input_audio=Sound(data=data, format=form)):
+            kind = "audio/wav" if form == "wav" else "audio/mpeg"
+            return Media(media_type=kind, data=bytes_of(data, f"{param}.input_audio.data"))
+        case InputImage() | InputFile():
+            bad(f"{param}.file_id", "there are no uploads here; send the file itself, or its address")
+    assert_never(part)
+
+
+def _file(data: str, param: str, name: str) -> Media:
+    """A file as a data URL, or as base64 alone."""
+    if data.startswith("data:"):
+        return media_at(data, param, name, "application/pdf")
+    return Media(media_type="application/pdf", data=bytes_of(data, param), name=name)
+
+
+def _attachment(media: Media, param: str) -> Attachment:
+    if media.data is None:
+        bad(param, "an image or a file of an output is sent itself, not as an address")
+    return Attachment(media.name or "attachment", media.media_type, media.data)
+
+
+def _words_of(error: Any) -> str:
+    """What an error of a call says, in any of the forms that clients send back."""
+    match error:
+        case str():
+            return error
+        case {"content": [{"text": str(text)}, *_]} | {"message": str(text)} | {"content": str(text)}:
+            return text
+    return "the call failed"
