@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from handrail.core.errors import ProtocolError
 from handrail.providers.prompted.marks import marks
-from handrail.providers.prompted.parse import Found, Schemas, breaks_off, read_arguments, salvaged
-from handrail.providers.prompted.scan import FENCE, Balanced, Closed, Fenced, Scanner, Until
+from handrail.providers.prompted.parse import Found, Schemas, breaks_off, known_name, read_arguments, salvaged
+from handrail.providers.prompted.scan import FENCE, Balanced, Closed, Delimited, Fenced, Scanner, Until
 from handrail.providers.prompted.shapes import CLOSES, CODE, CODE_NAMES, LONGEST_HEAD, Shape
 
 
@@ -34,6 +34,11 @@ _WINDOW = 1024
 """Long texts are looked at in pieces, so that their length does not tell in the time that each mark takes."""
 _INFO = re.compile(r"[ \t]*(\w{0,20})(?=\W)")
 _LONGEST_INFO = 40
+_HEADING = re.compile(r"(?:\w[\w.:/-]*\s*(?:[<\[`{].*)?)?\Z", re.DOTALL)
+_VALUE = re.compile(r"\s*(?:\[\s*)?(?:\Z|\{\s*(?:\Z|[\"']))")
+"""How a value of JSON begins."""
+_CODE = re.compile(r"\s*\[\s*([\w.]+)\(")
+_BROKE_OFF = "the reply broke off in the middle of a tool call; ask again"
 _STRAY = re.compile(r"[\s}\]]*")
 
 
@@ -63,6 +68,7 @@ class Detector:
         self._at_line = True
         self._after_call = False
         self._loose = False
+        self._called = False
         self._quoting = False
         """In a fence that is no call."""
         self.dropped = False
@@ -110,7 +116,10 @@ class Detector:
             if found[group] in self._marks.foreign and not self._may_stray(text[: found.start(group)]):
                 continue
             self._say(text[: found.start(group)])
-            self._open(shape, text[found.end() :])
+            if shape.hidden:
+                self._rest = text[found.end() :]
+            else:
+                self._open(shape, text[found.end() :])
             return True
         cut = len(text) - self._marks.held(text, at_line=self._at_line)
         self._say(text[:cut])
@@ -173,13 +182,17 @@ class Detector:
 
     def _enter(self, first: str) -> bool:
         shape = self._shape
-        if shape.head is not None and first != "{":
+        if shape.first and first not in shape.first:
+            return self._give_up()
+        if shape.head is not None and first != "{" and not (first == "[" and (self._fenced or not shape.plain)):
             self._state = "headed"
             return True
         if first in "{[" and (self._fresh or not shape.alone):
             return self._begin(Balanced())
         if not shape.closes:
             return self._give_up()
+        if shape.strings:
+            return self._begin(Delimited(shape.strings, shape.closes))
         return self._begin(Fenced() if shape is CODE else Closed(shape.closes))
 
     def _headed(self) -> bool:
@@ -187,9 +200,14 @@ class Detector:
         found = self._shape.head.match(self._rest, 0, LONGEST_HEAD) if self._shape.head else None
         if found is None:
             return len(self._rest) >= LONGEST_HEAD and self._give_up()
-        self._name = found[1]
         self._take(found.end())
-        return self._begin(Balanced() if self._rest.startswith("{") else Until(("\n",)))
+        if found[1] is None:
+            self._state = "opened"
+            return True
+        self._name = found[1]
+        self._fenced = self._fenced or FENCE in found[0]
+        is_value = self._rest.startswith(("{", '"') if self._shape.closes else "{")
+        return self._begin(Balanced() if is_value else Until(self._shape.closes or ("\n",)))
 
     def _begin(self, scanner: Scanner) -> bool:
         self._scanner = Until(self._marks.all) if self._loose else scanner
@@ -213,15 +231,22 @@ class Detector:
             end = Balanced().feed(text[:end]) or end
         body, self._rest = text[:end], text[end:]
         calls = self._read(body)
-        if calls is None and not self._shape.plain and (call := salvaged(body, self._schemas)) is not None:
-            calls = (call,)
+        if calls is None and not self._shape.plain:
+            calls = self._salvaged(body)
         if calls is None:
             self._unread(body)
             return
         self._out.extend(calls)
+        self._called = self._called or bool(calls)
         self._fresh = False
         self._after_call = True
         self._state = "after"
+
+    def _salvaged(self, body: str) -> tuple[Found, ...] | None:
+        if self._name:
+            return (Found(known_name(self._name, self._schemas), body.strip()),)
+        call = salvaged(body, self._schemas)
+        return None if call is None else (call,)
 
     def _read(self, body: str) -> tuple[Found, ...] | None:
         if self._name:
@@ -237,7 +262,7 @@ class Detector:
         """After a call: closing marks, right or wrong, or a further call before them."""
         stray = None if self._closed else _STRAY.match(self._rest)
         text = self._rest[stray.end() :] if stray else self._rest.lstrip()
-        for mark in (*CLOSES, FENCE) if self._fenced else CLOSES:
+        for mark in (*CLOSES, *self._shape.closes, *((FENCE,) if self._fenced else ())):
             if text.startswith(mark):
                 self._closed = True
                 self._fenced = self._fenced and mark != FENCE
@@ -329,8 +354,20 @@ class Detector:
                 self._out.append(Thought(rest))
             case "after" if rest.strip()[:1] in tuple(",;`"):
                 self._say(rest)
-            case "info" | "opened" | "headed":  # a mark and nothing after it
-                self.dropped = self.dropped or cut
+            case "info" | "opened" | "headed":
+                return self._ended_before_a_value(cut=cut)
+        self._rest = ""
+        self._state = "scan"
+        return True
+
+    def _ended_before_a_value(self, *, cut: bool) -> bool:
+        """After an opening mark: nothing, the beginning of a call, or words about the mark."""
+        if not self._heads(self._rest):
+            self._give_up()
+            return False
+        if not cut and not self._called:  # after a call it is one too many, and no call
+            raise ProtocolError(_BROKE_OFF)
+        self.dropped = self.dropped or cut
         self._rest = ""
         self._state = "scan"
         return True
@@ -344,7 +381,7 @@ class Detector:
             self.dropped = True
             return True
         calls = None if cut else self._read(body)
-        half = calls is not None and breaks_off(body, calls)
+        half = calls is not None and (breaks_off(body, calls) or (self._name != "" and body[:1] == "<"))
         if calls is not None and not half:
             self._settle(body, len(body))
             return False
@@ -354,8 +391,21 @@ class Detector:
             self._run(body)
             return False
         said = salvaged(body, self._schemas)
-        begun = self._name or (self._shape.begun is not None and self._shape.begun.match(body))
-        if half or begun or (said is not None and (certain or said.name in self._schemas)):
-            raise ProtocolError("the reply broke off in the middle of a tool call; ask again")
+        if half or self._begun(body) or (said is not None and (certain or said.name in self._schemas)):
+            raise ProtocolError(_BROKE_OFF)
         self._unread(body)
         return False
+
+    def _begun(self, body: str) -> bool:
+        """Whether a body that cannot be read begins as a call does, and not as words about calls."""
+        if self._name or (self._shape.begun is not None and self._shape.begun.match(body)):
+            return True
+        if self._shape.plain:
+            code = _CODE.match(body)
+            return code is not None and code[1] in self._schemas
+        return self._heads(body) or _VALUE.match(body) is not None
+
+    def _heads(self, text: str) -> bool:
+        """Whether a text can stand between an opening mark and a value: nothing, a name, or half of a further mark."""
+        text = text.strip()
+        return bool(_HEADING.match(text)) or (text in self._marks.nested_prefixes and text[0] != "`")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from handrail.core.jsontext import JSONTextError, parse, parse_object
+from handrail.providers.prompted.elements import ARG, ARG_OPEN, DSML, FUNCTION, INVOKE, PAIRS, STEP, Elements, pattern
 from handrail.providers.prompted.lenient import Token, Unreadable, rewritten, split, tokens, written
 
 Schemas = Mapping[str, dict[str, Any]]
@@ -26,20 +27,12 @@ _ARGUMENTS = ("arguments", "parameters", "params", "args", "input", "action_inpu
 _ABOUT = frozenset({"id", "call_id", "tool_call_id", "type", "index"})
 _WRAPPERS = ("tool_calls", "tool_call", "function_call")
 _NAME = re.compile(r"[\w.:/-]+")
-_PARAMETER = re.compile(
-    r"<parameter=([^>]*)>(.*?)(?:</parameter>(?=\s*+(?:<parameter=|\Z))|(?=<parameter=)|\Z)", re.DOTALL
-)
-_INVOKED = re.compile(
-    r"<parameter name=\"([^\"]*)\"[^>]*>(.*?)(?:</parameter>(?=\s*+(?:<parameter |\Z))|(?=<parameter )|\Z)", re.DOTALL
-)
-_ARG = re.compile(
-    r"<arg_key>((?:(?!<arg_key>).)*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>(?=\s*+(?:<arg_key>|\Z))|\Z)",
-    re.DOTALL,
-)
 _QUOTE = "[\"'“”„‘’]"
 _SAID_NAME = re.compile(rf"{_QUOTE}(?:name|tool|tool_name|function){_QUOTE}\s*:\s*{_QUOTE}([\w.:/-]+){_QUOTE}")
 _SAID_ARGUMENTS = re.compile(rf"{_QUOTE}(?:{'|'.join(_ARGUMENTS)}){_QUOTE}\s*:\s*")
-_ELEMENTS = (("<parameter", "</parameter>"), ("<arg_key>", "</arg_value>"))
+_CALLED = re.compile(r"\s*call:([\w.:/-]+)\s*(?=[{\"])")
+_IS_STRING = 'string="true"'
+_SEPARATOR = re.compile(r"\s*<tool_sep(?::opensource)?>")
 _DECODER = msgspec.json.Decoder(_Raw)
 
 
@@ -48,6 +41,10 @@ class Found(Struct, frozen=True):
 
     name: str
     arguments: str
+
+
+Reader = Callable[[str, Schemas], tuple[Found, ...] | None]
+"""Given the inside of a call: the calls in it; None if there is no one reading."""
 
 
 def read(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
@@ -68,13 +65,53 @@ def read_bare(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
 def read_function(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
     """What follows `<function=`: a name, then parameters as elements, or one JSON object."""
     name, closed, rest = body.partition(">")
-    return _named(name, rest, _PARAMETER, schemas) if closed else None
+    return _named(name, rest, FUNCTION, schemas) if closed else None
 
 
-def read_invoke(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
-    """What follows `<invoke name="`."""
-    name, closed, rest = body.partition('">')
-    return _named(name, rest, _INVOKED, schemas) if closed else None
+def invoke_reader(elements: Elements) -> Reader:
+    """Reads what follows `<invoke name="` in formats that differ in the names of their elements."""
+
+    def read_invoke(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
+        name, closed, rest = body.partition('">')
+        return _named(name, rest, elements, schemas) if closed or _NAME.fullmatch(body) else None
+
+    return read_invoke
+
+
+read_invoke, read_step, read_dsml = map(invoke_reader, (INVOKE, STEP, DSML))
+
+
+def read_by_key(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
+    """A list of objects with one key each, which names the tool: `[{"NAME": {…}}]`."""
+    try:
+        items = msgspec.json.decode(_as_list(body.strip()), type=list[dict[str, msgspec.Raw]])
+    except (msgspec.DecodeError, UnicodeError, RecursionError, Unreadable):
+        return None
+    if any(len(item) != 1 or (item.keys() & set(_NAMES) and not _text(*item.values()).startswith("{")) for item in items):
+        return read(body, schemas)
+    return tuple(
+        Found(known_name(name, schemas), _arguments(_text(value))) for item in items for name, value in item.items()
+    )
+
+
+def delimited_reader(delimiter: str) -> Reader:
+    """Reads Gemma's `call:NAME{KEY:VALUE}`, whose strings stand between two of one delimiter."""
+
+    def read_delimited(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
+        found = _CALLED.match(body)
+        if found is None:
+            return None
+        name, rest = known_name(found[1], schemas), body[found.end() :]
+        if rest.startswith('"'):
+            return read_arguments(name, rest, schemas)
+        parts = rest.split(delimiter)
+        if len(parts) % 2 == 0 or not rest.rstrip().endswith("}"):
+            return None
+        strings = (json.dumps(part, ensure_ascii=False) if index % 2 else part for index, part in enumerate(parts))
+        text = as_object("".join(strings))
+        return None if text is None else (Found(name, _typed(name, text, schemas)),)
+
+    return read_delimited
 
 
 def read_arguments(name: str, body: str, schemas: Schemas) -> tuple[Found, ...] | None:
@@ -84,12 +121,16 @@ def read_arguments(name: str, body: str, schemas: Schemas) -> tuple[Found, ...] 
     if inner is not None and len(inner) == 1 and inner[0].name in (name, known_name(name, schemas)):
         return inner
     name = known_name(name, schemas)
+    if not text:
+        return (Found(name, "{}"),)
     arguments = as_object(text) if text.startswith("{") else _string_or_only(name, text, schemas)
     return None if arguments is None else (Found(name, arguments),)
 
 
 def salvaged(body: str, schemas: Schemas) -> Found | None:
     """A call whose arguments cannot be read, with them as they are: so the model is told what was wrong."""
+    if (called := _CALLED.match(body)) is not None:
+        return Found(known_name(called[1], schemas), body[called.end() :].strip())
     name = _SAID_NAME.search(body)
     if name is None:
         return None
@@ -99,12 +140,15 @@ def salvaged(body: str, schemas: Schemas) -> Found | None:
 
 def breaks_off(body: str, calls: tuple[Found, ...]) -> bool:
     """Whether a body that nothing closed ends inside a value, or before there were any."""
-    for opens, closes in _ELEMENTS:
+    for opens, closes in PAIRS.items():
         if body.rfind(opens) > body.rfind(closes):
             return True
     if body.rstrip().endswith((")", "]", "}")):
         return False
-    return any(call.arguments == "{}" for call in calls) and _SAID_ARGUMENTS.search(body) is None
+    if not calls or calls[-1].arguments != "{}":
+        return False
+    names = list(_SAID_NAME.finditer(body))
+    return _SAID_ARGUMENTS.search(body, names[-1].end() if names else 0) is None
 
 
 def known_name(name: str, schemas: Schemas) -> str:
@@ -142,6 +186,19 @@ def canonical(call: Found) -> tuple[str, str]:
         return call.name, json.dumps(parse(call.arguments), sort_keys=True)
     except JSONTextError:
         return call.name, call.arguments
+
+
+def _as_list(text: str) -> str:
+    """Text that is, or plainly means, a JSON list, as JSON.
+
+    Raises:
+        Unreadable: There is no one reading of it.
+    """
+    try:
+        parse(text)
+    except JSONTextError:
+        return rewritten(text)
+    return text
 
 
 def _from_json(text: str, schemas: Schemas, *, bare: bool) -> tuple[Found, ...] | None:
@@ -218,17 +275,42 @@ def _string_or_only(name: str, text: str, schemas: Schemas) -> str:
     return _object([(key, _value(name, key, text, schemas))])
 
 
-def _named(name: str, rest: str, element: re.Pattern[str], schemas: Schemas) -> tuple[Found, ...] | None:
+def _named(name: str, rest: str, elements: Elements, schemas: Schemas) -> tuple[Found, ...] | None:
     name = known_name(name.strip().strip("\"'"), schemas)
     if not _NAME.fullmatch(name):
         return None
-    if rest.lstrip().startswith("{"):
+    if rest.lstrip().startswith(("{", '"')):
         return read_arguments(name, rest, schemas)
-    pairs = element.findall(rest)
-    closing = "</arg_value>" if element is _ARG else "</parameter>"
-    if pairs and closing in pairs[-1][1] and not rest.rstrip().endswith(closing):
+    pairs = pattern(elements).findall(rest)
+    if pairs and elements.closes in pairs[-1][-1] and not rest.rstrip().endswith(elements.closes):
         return None  # something stands after the last value, or in it: nobody can tell
-    return (Found(name, _object((key.strip(), _value(name, key.strip(), value, schemas)) for key, value in pairs)),)
+    return (Found(name, _object(_element(name, *pair, schemas=schemas) for pair in pairs)),)
+
+
+def _element(name: str, key: str, *rest: str, schemas: Schemas) -> tuple[str, str]:
+    """One argument; `rest` is its value, after its attributes if it can have some."""
+    key, value = key.strip(), rest[-1]
+    if _IS_STRING in rest[0] and len(rest) > 1 and _may_be_text(property_of(schemas, name, key)):
+        return key, json.dumps(value, ensure_ascii=False)
+    return key, _value(name, key, value, schemas)
+
+
+def _may_be_text(schema: Any) -> bool:
+    return not isinstance(schema, dict) or "type" not in schema or schema["type"] == "string"
+
+
+def _typed(name: str, text: str, schemas: Schemas) -> str:
+    """An object in which strings may stand for other values: as the schema has them."""
+    fields = _fields(text) or {}
+    if all(_may_be_text(property_of(schemas, name, key)) for key in fields):
+        return text
+    return _object((key, _retyped(name, key, _text(value), schemas)) for key, value in fields.items())
+
+
+def _retyped(name: str, key: str, text: str, schemas: Schemas) -> str:
+    if not text.startswith('"') or _may_be_text(property_of(schemas, name, key)):
+        return text
+    return _value(name, key, str(msgspec.json.decode(text)), schemas)
 
 
 def _value(name: str, key: str, value: str, schemas: Schemas) -> str:
@@ -247,14 +329,19 @@ def _value(name: str, key: str, value: str, schemas: Schemas) -> str:
 
 
 def _from_elements(text: str, schemas: Schemas) -> tuple[Found, ...] | None:
-    """GLM's elements, `NAME<arg_key>K</arg_key><arg_value>V</arg_value>`, and `NAME {json}`."""
+    """`NAME<arg_key>K</arg_key><arg_value>V</arg_value>` of GLM and Hunyuan, `NAME {json}`, and a tool's name alone."""
     name = _NAME.match(text)
     if name is None:
         return None
-    rest = text[name.end() :].lstrip()
-    if rest.startswith("<arg_key>"):
-        return _named(name[0], rest, _ARG, schemas)
-    return read_arguments(name[0], rest, schemas) if rest.startswith("{") else None
+    separator = _SEPARATOR.match(text, name.end())
+    rest = text[separator.end() if separator else name.end() :].lstrip()
+    for elements in (ARG, ARG_OPEN):
+        if rest.startswith(elements.opens):
+            return _named(name[0], rest, elements, schemas)
+    if rest.startswith(("{", '"')):
+        return read_arguments(name[0], rest, schemas)
+    bare = known_name(name[0], schemas)
+    return (Found(bare, "{}"),) if not rest and (separator or bare in schemas) else None
 
 
 def _from_code(text: str, schemas: Schemas) -> tuple[Found, ...] | None:
