@@ -207,10 +207,10 @@ class Detector:
         self._name = found[1]
         self._fenced = self._fenced or FENCE in found[0]
         is_value = self._rest.startswith(("{", '"') if self._shape.closes else "{")
-        return self._begin(Balanced() if is_value else Until(self._shape.closes or ("\n",)))
+        return self._begin(Balanced() if is_value else Until.any_of(self._shape.closes or ("\n",)))
 
     def _begin(self, scanner: Scanner) -> bool:
-        self._scanner = Until(self._marks.all) if self._loose else scanner
+        self._scanner = Until(self._marks.ending, self._marks.longest_ending) if self._loose else scanner
         self._inside: list[str] = []
         self._state = "body"
         return True
@@ -365,7 +365,7 @@ class Detector:
         if not self._heads(self._rest):
             self._give_up()
             return False
-        if not cut and not self._called:  # after a call it is one too many, and no call
+        if not cut and (self._rest.strip() or not self._called):  # after a call, a mark alone may be meant to close it
             raise ProtocolError(_BROKE_OFF)
         self.dropped = self.dropped or cut
         self._rest = ""
@@ -392,7 +392,10 @@ class Detector:
             return False
         said = salvaged(body, self._schemas)
         if half or self._begun(body) or (said is not None and (certain or said.name in self._schemas)):
-            raise ProtocolError(_BROKE_OFF)
+            if not cut:
+                raise ProtocolError(_BROKE_OFF)
+            self.dropped = True
+            return True
         self._unread(body)
         return False
 
@@ -407,5 +410,6 @@ class Detector:
 
     def _heads(self, text: str) -> bool:
         """Whether a text can stand between an opening mark and a value: nothing, a name, or half of a further mark."""
-        text = text.strip()
-        return bool(_HEADING.match(text)) or (text in self._marks.nested_prefixes and text[0] != "`")
+        if _HEADING.match(text.rstrip()):
+            return True
+        return text.strip() in self._marks.nested_prefixes and "`" not in text

@@ -25,8 +25,10 @@ class Marks:
         """What may follow an opening mark at once."""
         self.nested_prefixes = _prefixes([*anywhere, FENCE])
         self.closing_prefixes = _prefixes([*CLOSES, FENCE])
-        self.all = (*CLOSES, *anywhere, *("\n" + mark for mark in line if mark not in "{["))
+        ends = (*CLOSES, *anywhere, *("\n" + mark for mark in line if mark not in "{["))
+        self.ending = re.compile(_any(ends))
         """What ends a call that nothing else did. A bracket in a new line may be its arguments."""
+        self.longest_ending = max(map(len, ends))
         self._anywhere = _prefixes(anywhere)
         self._line = _prefixes(line)
         self._longest = max(map(len, self.shapes))
@@ -50,7 +52,10 @@ def marks(format: str) -> Marks:
 
 
 def _any(literals: Iterable[str]) -> str:
-    return "|".join(map(re.escape, literals))
+    """A pattern of any of them. Most characters begin none, and are passed at once."""
+    literals = list(literals)
+    first = "".join(sorted({re.escape(mark[0]) for mark in literals}))
+    return f"(?=[{first}])(?:{'|'.join(map(re.escape, literals))})" if literals else "(?!)"
 
 
 def _unless_longer(mark: str, others: Iterable[str]) -> str:
@@ -58,8 +63,8 @@ def _unless_longer(mark: str, others: Iterable[str]) -> str:
     rests = [other[len(mark) :] for other in others if other.startswith(mark) and other != mark]
     if not rests:
         return re.escape(mark)
-    begun = [f"{re.escape(rest[:end])}\\Z" for rest in rests for end in range(len(rest))]
-    return f"{re.escape(mark)}(?!{'|'.join((_any(rests), *begun))})"
+    begun = (f"{re.escape(rest[:end])}\\Z" for rest in rests for end in range(len(rest)))
+    return f"{re.escape(mark)}(?!{'|'.join((*map(re.escape, rests), *begun))})"
 
 
 def _prefixes(literals: Iterable[str]) -> frozenset[str]:

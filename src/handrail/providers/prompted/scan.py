@@ -166,12 +166,16 @@ class Delimited:
 
 
 class Until:
-    """Text up to the first of some marks."""
+    """Text up to the first match of a pattern of marks."""
 
-    def __init__(self, marks: Collection[str]) -> None:
-        self._pattern = re.compile("|".join(map(re.escape, marks)))
-        self._keep = max(map(len, marks)) - 1
+    def __init__(self, pattern: re.Pattern[str], longest: int) -> None:
+        self._pattern = pattern
+        self._keep = longest - 1
         self._tail = ""
+
+    @classmethod
+    def any_of(cls, marks: Collection[str]) -> Until:
+        return cls(re.compile("|".join(map(re.escape, marks))), max(map(len, marks)))
 
     def feed(self, text: str) -> int | None:
         joined = self._tail + text
