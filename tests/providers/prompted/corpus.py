@@ -1,4 +1,4 @@
-"""What models write in the formats that they were trained on: a file for each, with the places that its shapes are from.
+"""What models write in the formats that they were trained on: a file for each, which names its sources.
 
 corpus/<format>.toml
 

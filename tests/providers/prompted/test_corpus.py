@@ -1,10 +1,11 @@
-"""Replies in the formats that models were trained on: their calls are read, their words are kept, half a call is an error."""
+"""Replies in the formats that models were trained on: calls are read, words are kept, half a call is an error."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -66,7 +67,7 @@ def test_letter_by_letter_the_same_comes_of_it(reply: Reply) -> None:
 @given(st.sampled_from(replies()), st.sampled_from(sorted(FORMATS)), st.sets(st.integers(0, 300), max_size=8))
 def test_however_it_is_cut_into_pieces_the_same_comes_of_it(reply: Reply, format: str, places: set[int]) -> None:
     at = [0, *sorted(place for place in places if place < len(reply.text)), len(reply.text)]
-    pieces = [reply.text[start:end] for start, end in zip(at, at[1:], strict=False)]
+    pieces = [reply.text[start:end] for start, end in pairwise(at)]
 
     for asked in (reply.format, format):
         assert heard(asked, pieces) == heard(asked, [reply.text])
@@ -97,7 +98,14 @@ def _is_of(call: Call, reply: Reply) -> bool:
 @pytest.mark.parametrize(("format", "mark"), MARKED)
 @pytest.mark.parametrize(
     "sentence",
-    ["Models write {} before a call, and people read it.", "It begins with `{}`.", "It begins with `{}`", "The mark is {} and\nno other."],
+    [
+        "Models write {} before a call, and people read it.",
+        "It begins with `{}`.",
+        "It begins with `{}`",
+        "The mark is {} and\nno other.",
+        "Write {} or <b>.",
+        "It is {}\nThanks.",
+    ],
 )
 def test_prose_that_mentions_a_mark_is_prose(format: str, mark: str, sentence: str) -> None:
     text = sentence.format(mark)
@@ -106,7 +114,9 @@ def test_prose_that_mentions_a_mark_is_prose(format: str, mark: str, sentence: s
 
 
 def test_every_format_that_models_were_trained_on_has_examples_of_each_kind() -> None:
-    needed = {(reply.format, kind) for reply in replies() for kind in ("one", "several", "no arguments", "text", "half")}
+    needed = {
+        (reply.format, kind) for reply in replies() for kind in ("one", "several", "no arguments", "text", "half")
+    }
 
     assert {(format, kind) for format, kind in needed if not _has(format, kind)} == set()
 

@@ -107,9 +107,9 @@ def test_no_mark_holds_another_that_would_be_found_first(format: str) -> None:
     "unit",
     ["<tool_call>", '<tool_call>{"', "<tool_call>{'a", "```\n", "{\n", '{"a\n', "[a\n", "Action: a\n", CALL,
      "\n" + CALL, f"<tool_call>{CALL}", '<tool_call>{"a</tool_call>', "<function=f><parameter=a>", "[[[",
-     '{"a":', "<|channel|>", "[TOOL_CALLS]", "[TOOL_CALLS]f{", "<|tool_call>call:f{a:", '<|"|>', "[TOOL_CALLS", "functools[",
-     '<｜DSML｜invoke name="f">', '<｜DSML｜parameter name="a" string="true">', "<tool_call>f<tool_sep><arg_key>a</arg_key>",
-     "<｜tool▁call▁begin｜>function<｜tool▁sep｜>", "<|tool_call_begin|>f"],
+     '{"a":', "<|channel|>", "[TOOL_CALLS]", "[TOOL_CALLS]f{", "<|tool_call>call:f{a:", '<|"|>', "[TOOL_CALLS",
+     '<｜DSML｜invoke name="f">', '<｜DSML｜parameter name="a" string="true">', "functools[", "<|tool_call_begin|>f",
+     "<tool_call>f<tool_sep><arg_key>a</arg_key>", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>"],
 )  # fmt: skip
 @pytest.mark.parametrize("format", ["hermes", "json", "react", "harmony", "mistral", "deepseek_v32", "gemma4", "phi4"])
 def test_hostile_replies_of_many_characters_are_gone_through_once(format: str, unit: str) -> None:

@@ -34,7 +34,7 @@ _WINDOW = 1024
 """Long texts are looked at in pieces, so that their length does not tell in the time that each mark takes."""
 _INFO = re.compile(r"[ \t]*(\w{0,20})(?=\W)")
 _LONGEST_INFO = 40
-_HEADING = re.compile(r"(?:\w[\w.:/-]*\s*(?:[<\[`{].*)?)?\Z", re.DOTALL)
+_HEADING = re.compile(r"\w[\w.:/-]*\s*([<\[`{].*)?\Z", re.DOTALL)
 _VALUE = re.compile(r"\s*(?:\[\s*)?(?:\Z|\{\s*(?:\Z|[\"']))")
 """How a value of JSON begins."""
 _CODE = re.compile(r"\s*\[\s*([\w.]+)\(")
@@ -409,7 +409,12 @@ class Detector:
         return self._heads(body) or _VALUE.match(body) is not None
 
     def _heads(self, text: str) -> bool:
-        """Whether a text can stand between an opening mark and a value: nothing, a name, or half of a further mark."""
-        if _HEADING.match(text.rstrip()):
+        """Whether a text can stand between an opening mark and a value: nothing, a name, or half of a further mark.
+
+        A name stands right after its mark; in a line of its own it counts if a mark follows it.
+        """
+        if not text.strip() or (text.strip() in self._marks.nested_prefixes and "`" not in text):
             return True
-        return text.strip() in self._marks.nested_prefixes and "`" not in text
+        heading = _HEADING.match(text)
+        gap = (self._source or [""])[-1]
+        return heading is not None and (not gap.isspace() or (bool(heading[1]) and " " not in gap))

@@ -28,9 +28,7 @@ def pattern(elements: Elements) -> re.Pattern[str]:
     """Finds each element: its first group is the key, its last the value, one between them the other attributes."""
     again, closes = re.escape(elements.opens), re.escape(elements.closes)
     unclosed = "" if elements.value else f"(?={again})|"
-    return re.compile(
-        f"{again}{elements.key}(.*?)(?:{closes}(?=\\s*+(?:{again}|\\Z))|{unclosed}\\Z)", re.DOTALL
-    )
+    return re.compile(f"{again}{elements.key}(.*?)(?:{closes}(?=\\s*+(?:{again}|\\Z))|{unclosed}\\Z)", re.DOTALL)
 
 
 _NAMED = r"\s*name=\"([^\"]*)\"([^>]*)>"

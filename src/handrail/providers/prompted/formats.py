@@ -112,14 +112,10 @@ _ROWS = (
     Format(name="mistral", frame=Frame("[TOOL_CALLS]", "[ARGS]", "", quoted=False), tools="json"),
     Format(
         name="deepseek_v3",
-        frame=Frame(
-            f"{_DEEPSEEK[0]}function<｜tool▁sep｜>", "\n```json\n", f"\n```{_DEEPSEEK[1]}", quoted=False
-        ),
+        frame=Frame(f"{_DEEPSEEK[0]}function<｜tool▁sep｜>", "\n```json\n", f"\n```{_DEEPSEEK[1]}", quoted=False),
         tools="json",
     ),
-    Format(
-        name="deepseek_v31", frame=Frame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False), tools="json"
-    ),
+    Format(name="deepseek_v31", frame=Frame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False), tools="json"),
     Format(
         name="deepseek_v32",
         calls="parameters",
@@ -189,9 +185,7 @@ _ROWS = (
     Format(
         name="step3",
         calls="parameters",
-        frame=Frame(
-            f'{_STEP[0]}<steptml:invoke name="', '">\n', f"\n</steptml:invoke>{_STEP[1]}", quoted=False
-        ),
+        frame=Frame(f'{_STEP[0]}<steptml:invoke name="', '">\n', f"\n</steptml:invoke>{_STEP[1]}", quoted=False),
         parameters=Parameters(
             f'{_STEP[0]}<steptml:invoke name="',
             '">\n',

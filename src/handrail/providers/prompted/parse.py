@@ -72,8 +72,8 @@ def invoke_reader(elements: Elements) -> Reader:
     """Reads what follows `<invoke name="` in formats that differ in the names of their elements."""
 
     def read_invoke(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
-        name, closed, rest = body.partition('">')
-        return _named(name, rest, elements, schemas) if closed or _NAME.fullmatch(body) else None
+        name, closed, rest = body.partition('">')  # without it, the element closes itself
+        return _named(name, rest, elements, schemas) if closed or known_name(name, schemas) in schemas else None
 
     return read_invoke
 
@@ -87,7 +87,9 @@ def read_by_key(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
         items = msgspec.json.decode(_as_list(body.strip()), type=list[dict[str, msgspec.Raw]])
     except (msgspec.DecodeError, UnicodeError, RecursionError, Unreadable):
         return None
-    if any(len(item) != 1 or (item.keys() & set(_NAMES) and not _text(*item.values()).startswith("{")) for item in items):
+    if any(
+        len(item) != 1 or (item.keys() & set(_NAMES) and not _text(*item.values()).startswith("{")) for item in items
+    ):
         return read(body, schemas)
     return tuple(
         Found(known_name(name, schemas), _arguments(_text(value))) for item in items for name, value in item.items()

@@ -66,7 +66,7 @@ LONGEST_HEAD = 256
 _NAME = r"([\w.:/-]+)"
 _ACTION_INPUT = re.compile(r"\s*([\w.:/-]+)[ \t]*\n\s*[Aa]ction [Ii]nput:(?:\s*(?=\{)|[ \t]*(?=[^\s{][^\n]*\n))")
 _BRACKETED = re.compile(r"\s*([\w.:/-]+)\]:\s*(?=[{\"])")
-_NAMED = re.compile(r"[\w.:/-]*\"?/?(?:>|\Z)")
+_NAMED = re.compile(r"[\w.:/-]+(?:\"?/?>|\"/?\Z)")
 _RECIPIENT = re.compile(r"\s*([\w.:/-]+)[^{]{0,80}?<\|message\|>\s*(?=\{)")
 _HARMONY_ENDS = ("<|call|>", "<|end|>", "<|return|>")
 _MISTRAL = re.compile(rf"{_NAME}(?:\[CALL_ID\][\w-]*)?(?:\[ARGS\]\s*(?=[{{\"])|\s*(?=\{{))")
