@@ -61,6 +61,8 @@ class Format(Struct, frozen=True, kw_only=True):
     """How the tools are listed: a line per argument, or the schemas, where models were trained on them."""
     answers: Literal["tags", "observation", "harmony", "words"] = "words"
     """How results are given."""
+    tokens: bool = False
+    """Its marks are tokens of the model, which some servers leave out of the text unless they are told not to."""
     stop: tuple[str, ...] = ()
     """Where the model must stop, so that it does not write the results itself."""
 
@@ -89,6 +91,7 @@ _ROWS = (
     Format(
         name="harmony",
         frame=Frame("<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "<|call|>", quoted=False),
+        tokens=True,
         answers="harmony",
     ),
     Format(
@@ -109,13 +112,19 @@ _ROWS = (
     ),
     Format(name="tool_use", frame=_tagged("<tool_use>", "</tool_use>"), answers="tags"),
     Format(name="tool_prefix", frame=Frame("tool: [", "]: ", "", quoted=False)),
-    Format(name="mistral", frame=Frame("[TOOL_CALLS]", "[ARGS]", "", quoted=False), tools="json"),
+    Format(name="mistral", frame=Frame("[TOOL_CALLS]", "[ARGS]", "", quoted=False), tokens=True, tools="json"),
     Format(
         name="deepseek_v3",
         frame=Frame(f"{_DEEPSEEK[0]}function<｜tool▁sep｜>", "\n```json\n", f"\n```{_DEEPSEEK[1]}", quoted=False),
+        tokens=True,
         tools="json",
     ),
-    Format(name="deepseek_v31", frame=Frame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False), tools="json"),
+    Format(
+        name="deepseek_v31",
+        frame=Frame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False),
+        tokens=True,
+        tools="json",
+    ),
     Format(
         name="deepseek_v32",
         calls="parameters",
@@ -129,6 +138,7 @@ _ROWS = (
             "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
             json='" string="false">',
         ),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -139,6 +149,7 @@ _ROWS = (
             "<|tool_call_end|><|tool_calls_section_end|>",
             quoted=False,
         ),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -146,6 +157,7 @@ _ROWS = (
         calls="python",
         frame=Frame('<|python_start|>[{"name": "', '", "arguments": ', "}]<|python_end|>"),
         code=("[", "]"),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -153,6 +165,7 @@ _ROWS = (
         calls="python",
         frame=Frame('<|tool_call_start|>[{"name": "', '", "arguments": ', "}]<|tool_call_end|>"),
         code=("<|tool_call_start|>[", "]<|tool_call_end|>"),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -160,6 +173,7 @@ _ROWS = (
         calls="strings",
         frame=Frame("<|tool_call>call:", "", "<tool_call|>", quoted=False),
         strings='<|"|>',
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -167,12 +181,14 @@ _ROWS = (
         calls="strings",
         frame=Frame("<start_function_call>call:", "", "<end_function_call>", quoted=False),
         strings="<escape>",
+        tokens=True,
         tools="json",
     ),
     Format(name="phi4", frame=Frame('functools[{"name": "', '", "arguments": ', "}]"), tools="json"),
     Format(
         name="internlm",
         frame=Frame('<|action_start|> <|plugin|>\n{"name": "', '", "parameters": ', "}<|action_end|>"),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -180,6 +196,7 @@ _ROWS = (
         frame=Frame(
             '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "', '", "parameters": ', "}\n]<|END_ACTION|>"
         ),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -194,10 +211,11 @@ _ROWS = (
             "</steptml:parameter>\n",
             f"</steptml:invoke>{_STEP[1]}",
         ),
+        tokens=True,
         tools="json",
     ),
-    Format(name="longcat", frame=_tagged("<longcat_tool_call>", "</longcat_tool_call>"), tools="json"),
-    Format(name="apertus", frame=Frame('<|tools_prefix|>[{"', '": ', "}]<|tools_suffix|>"), tools="json"),
+    Format(name="longcat", frame=_tagged("<longcat_tool_call>", "</longcat_tool_call>"), tokens=True, tools="json"),
+    Format(name="apertus", frame=Frame('<|tools_prefix|>[{"', '": ', "}]<|tools_suffix|>"), tokens=True, tools="json"),
     Format(
         name="hunyuan",
         calls="parameters",
@@ -205,6 +223,7 @@ _ROWS = (
         parameters=Parameters(
             _HUNYUAN[0], "<tool_sep>\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", _HUNYUAN[1]
         ),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -214,6 +233,7 @@ _ROWS = (
         parameters=Parameters(
             "<tool_call>", "\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>"
         ),
+        tokens=True,
         tools="json",
     ),
     Format(
@@ -228,6 +248,7 @@ _ROWS = (
             "</parameter>\n",
             "</invoke>\n</minimax:tool_call>",
         ),
+        tokens=True,
         tools="json",
     ),
 )
