@@ -32,8 +32,9 @@ from handrail.providers.offer import check_choice
 from handrail.providers.prompted.conversation import as_text
 from handrail.providers.prompted.detect import Detector, Thought
 from handrail.providers.prompted.formats import Format, format_named
+from handrail.providers.prompted.found import Found, Schemas
 from handrail.providers.prompted.harmony import HarmonyDetector
-from handrail.providers.prompted.parse import Found, Schemas, canonical
+from handrail.providers.prompted.parse import canonical
 from handrail.providers.prompted.render import offered, prompt
 
 

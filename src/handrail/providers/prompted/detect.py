@@ -16,8 +16,10 @@ from typing import Literal
 from msgspec import Struct
 
 from handrail.core.errors import ProtocolError
+from handrail.providers.prompted.endings import begins_as_a_call, heads_a_call
+from handrail.providers.prompted.found import Found, Schemas, known_name
 from handrail.providers.prompted.marks import marks
-from handrail.providers.prompted.parse import Found, Schemas, breaks_off, known_name, read_arguments, salvaged
+from handrail.providers.prompted.parse import breaks_off, read_arguments, salvaged
 from handrail.providers.prompted.scan import FENCE, Balanced, Closed, Delimited, Fenced, Scanner, Until
 from handrail.providers.prompted.shapes import CLOSES, CODE, CODE_NAMES, LONGEST_HEAD, Shape
 
@@ -34,10 +36,6 @@ _WINDOW = 1024
 """Long texts are looked at in pieces, so that their length does not tell in the time that each mark takes."""
 _INFO = re.compile(r"[ \t]*(\w{0,20})(?=\W)")
 _LONGEST_INFO = 40
-_HEADING = re.compile(r"\w[\w.:/-]*\s*([<\[`{].*)?\Z", re.DOTALL)
-_VALUE = re.compile(r"\s*(?:\[\s*)?(?:\Z|\{\s*(?:\Z|[\"']))")
-"""How a value of JSON begins."""
-_CODE = re.compile(r"\s*\[\s*([\w.]+)\(")
 _BROKE_OFF = "the reply broke off in the middle of a tool call; ask again"
 _STRAY = re.compile(r"[\s}\]]*")
 
@@ -286,6 +284,11 @@ class Detector:
         self._rest = text
         return self._begin(Balanced())
 
+    @property
+    def _before(self) -> str:
+        """What was taken last: a mark, or the space after it."""
+        return self._source[-1] if self._source else ""
+
     def _take(self, count: int) -> None:
         self._source.append(self._rest[:count])
         self._rest = self._rest[count:]
@@ -362,7 +365,7 @@ class Detector:
 
     def _ended_before_a_value(self, *, cut: bool) -> bool:
         """After an opening mark: nothing, the beginning of a call, or words about the mark."""
-        if not self._heads(self._rest):
+        if not heads_a_call(self._rest, self._before, self._marks):
             self._give_up()
             return False
         if not cut and (self._rest.strip() or not self._called):  # after a call, a mark alone may be meant to close it
@@ -391,30 +394,11 @@ class Detector:
             self._run(body)
             return False
         said = salvaged(body, self._schemas)
-        if half or self._begun(body) or (said is not None and (certain or said.name in self._schemas)):
+        begun = half or self._name or begins_as_a_call(body, self._before, self._shape, self._marks, self._schemas)
+        if begun or (said is not None and (certain or said.name in self._schemas)):
             if not cut:
                 raise ProtocolError(_BROKE_OFF)
             self.dropped = True
             return True
         self._unread(body)
         return False
-
-    def _begun(self, body: str) -> bool:
-        """Whether a body that cannot be read begins as a call does, and not as words about calls."""
-        if self._name or (self._shape.begun is not None and self._shape.begun.match(body)):
-            return True
-        if self._shape.plain:
-            code = _CODE.match(body)
-            return code is not None and code[1] in self._schemas
-        return self._heads(body) or _VALUE.match(body) is not None
-
-    def _heads(self, text: str) -> bool:
-        """Whether a text can stand between an opening mark and a value: nothing, a name, or half of a further mark.
-
-        A name stands right after its mark; in a line of its own it counts if a mark follows it.
-        """
-        if not text.strip() or (text.strip() in self._marks.nested_prefixes and "`" not in text):
-            return True
-        heading = _HEADING.match(text)
-        gap = (self._source or [""])[-1]
-        return heading is not None and (not gap.isspace() or (bool(heading[1]) and " " not in gap))

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from handrail.core.jsontext import JSONTextError, parse, parse_object
+from handrail.providers.prompted.code import read_code
 from handrail.providers.prompted.elements import ARG, ARG_OPEN, DSML, FUNCTION, INVOKE, PAIRS, STEP, Elements, pattern
-from handrail.providers.prompted.lenient import Token, Unreadable, rewritten, split, tokens, written
-
-Schemas = Mapping[str, dict[str, Any]]
-"""The offered tools' input schemas by name: they tell text from numbers where a format does not."""
+from handrail.providers.prompted.found import Found, Reader, Schemas, known_name, object_of, text_of
+from handrail.providers.prompted.lenient import Unreadable, rewritten
 
 _Raw = dict[str, msgspec.Raw]
 _NAMES = ("name", "tool", "tool_name", "function", "action", "command", "recipient_name")
@@ -36,30 +33,19 @@ _SEPARATOR = re.compile(r"\s*<tool_sep(?::opensource)?>")
 _DECODER = msgspec.json.Decoder(_Raw)
 
 
-class Found(Struct, frozen=True):
-    """A call in a text. The arguments are JSON, or what the model wrote instead of it."""
-
-    name: str
-    arguments: str
-
-
-Reader = Callable[[str, Schemas], tuple[Found, ...] | None]
-"""Given the inside of a call: the calls in it; None if there is no one reading."""
-
-
 def read(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
     """The calls in a body that is marked as one: JSON, elements, or calls as Python writes them."""
     text = body.strip()
     if text[:1] in ("{", "["):
-        return _from_json(text, schemas, bare=False) or _from_code(text, schemas)
-    return _from_elements(text, schemas) or _from_code(text, schemas)
+        return _from_json(text, schemas, bare=False) or read_code(text, schemas)
+    return _from_elements(text, schemas) or read_code(text, schemas)
 
 
 def read_bare(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
     """Likewise, but nothing marks it as a call: it must look like nothing else, or name an offered tool."""
     text = body.strip()
     calls = _from_json(text, schemas, bare=True)
-    return _from_code(text, schemas) if calls is None and text.startswith("[") else calls
+    return read_code(text, schemas) if calls is None and text.startswith("[") else calls
 
 
 def read_function(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
@@ -88,11 +74,11 @@ def read_by_key(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
     except (msgspec.DecodeError, UnicodeError, RecursionError, Unreadable):
         return None
     if any(
-        len(item) != 1 or (item.keys() & set(_NAMES) and not _text(*item.values()).startswith("{")) for item in items
+        len(item) != 1 or (item.keys() & set(_NAMES) and not text_of(*item.values()).startswith("{")) for item in items
     ):
         return read(body, schemas)
     return tuple(
-        Found(known_name(name, schemas), _arguments(_text(value))) for item in items for name, value in item.items()
+        Found(known_name(name, schemas), _arguments(text_of(value))) for item in items for name, value in item.items()
     )
 
 
@@ -153,12 +139,6 @@ def breaks_off(body: str, calls: tuple[Found, ...]) -> bool:
     return _SAID_ARGUMENTS.search(body, names[-1].end() if names else 0) is None
 
 
-def known_name(name: str, schemas: Schemas) -> str:
-    """A name without the namespace that some formats put before it."""
-    bare = name.removeprefix("functions.")
-    return bare if name not in schemas else name
-
-
 def as_object(text: str) -> str | None:
     """Text that is, or plainly means, a JSON object, as JSON; None otherwise."""
     try:
@@ -217,7 +197,7 @@ def _from_json(text: str, schemas: Schemas, *, bare: bool) -> tuple[Found, ...] 
             return None
     found: list[Found] = []
     for item in items:
-        fields = _fields(_text(item))
+        fields = _fields(text_of(item))
         calls = None if fields is None else _from_fields(fields, schemas, bare=bare)
         if calls is None:
             return None
@@ -238,12 +218,12 @@ def _fields(text: str) -> _Raw | None:
 
 def _from_fields(fields: _Raw, schemas: Schemas, *, bare: bool) -> tuple[Found, ...] | None:
     for wrapper in _WRAPPERS:
-        if wrapper in fields and (inner := _text(fields[wrapper])).startswith(("{", "[")):
+        if wrapper in fields and (inner := text_of(fields[wrapper])).startswith(("{", "[")):
             return _from_json(inner, schemas, bare=bare)
-    nested = _text(fields["function"]) if "function" in fields else ""
+    nested = text_of(fields["function"]) if "function" in fields else ""
     if nested.startswith("{"):
         return _from_json(nested, schemas, bare=bare)
-    name_key = next((key for key in _NAMES if key in fields and _text(fields[key]).startswith('"')), None)
+    name_key = next((key for key in _NAMES if key in fields and text_of(fields[key]).startswith('"')), None)
     if name_key is None:
         return None
     name = known_name(str(msgspec.json.decode(fields[name_key])).strip(), schemas)
@@ -252,8 +232,8 @@ def _from_fields(fields: _Raw, schemas: Schemas, *, bare: bool) -> tuple[Found, 
     if not name or (bare and name not in schemas and (arguments_key is None or len(rest) > 1)):
         return None
     if arguments_key is None:
-        return (Found(name, _object(rest.items())),)
-    return (Found(name, _arguments(_text(rest[arguments_key]))),)
+        return (Found(name, object_of(rest.items())),)
+    return (Found(name, _arguments(text_of(rest[arguments_key]))),)
 
 
 def _arguments(text: str) -> str:
@@ -274,7 +254,7 @@ def _string_or_only(name: str, text: str, schemas: Schemas) -> str:
         return _arguments(text)
     properties = schemas.get(name, {}).get("properties") or ()
     key = next(iter(properties)) if len(properties) == 1 else "input"
-    return _object([(key, _value(name, key, text, schemas))])
+    return object_of([(key, _value(name, key, text, schemas))])
 
 
 def _named(name: str, rest: str, elements: Elements, schemas: Schemas) -> tuple[Found, ...] | None:
@@ -286,7 +266,7 @@ def _named(name: str, rest: str, elements: Elements, schemas: Schemas) -> tuple[
     pairs = pattern(elements).findall(rest)
     if pairs and elements.closes in pairs[-1][-1] and not rest.rstrip().endswith(elements.closes):
         return None  # something stands after the last value, or in it: nobody can tell
-    return (Found(name, _object(_element(name, *pair, schemas=schemas) for pair in pairs)),)
+    return (Found(name, object_of(_element(name, *pair, schemas=schemas) for pair in pairs)),)
 
 
 def _element(name: str, key: str, *rest: str, schemas: Schemas) -> tuple[str, str]:
@@ -306,7 +286,7 @@ def _typed(name: str, text: str, schemas: Schemas) -> str:
     fields = _fields(text) or {}
     if all(_may_be_text(property_of(schemas, name, key)) for key in fields):
         return text
-    return _object((key, _retyped(name, key, _text(value), schemas)) for key, value in fields.items())
+    return object_of((key, _retyped(name, key, text_of(value), schemas)) for key, value in fields.items())
 
 
 def _retyped(name: str, key: str, text: str, schemas: Schemas) -> str:
@@ -344,61 +324,3 @@ def _from_elements(text: str, schemas: Schemas) -> tuple[Found, ...] | None:
         return read_arguments(name[0], rest, schemas)
     bare = known_name(name[0], schemas)
     return (Found(bare, "{}"),) if not rest and (separator or bare in schemas) else None
-
-
-def _from_code(text: str, schemas: Schemas) -> tuple[Found, ...] | None:
-    """`f(a=1)`, several under each other, or `[f(a=1), g(b=2)]`."""
-    try:
-        found = [token for token in tokens(text) if token[0] != "space"]
-        if found and found[0] == ("mark", "[") and found[-1] == ("mark", "]"):
-            return tuple(_call(item, schemas) for item in split(found[1:-1])) or None
-        return tuple(_call(item, schemas) for item in _statements(found)) or None
-    except (Unreadable, JSONTextError):
-        return None
-
-
-def _statements(found: list[Token]) -> Iterable[list[Token]]:
-    depth = start = 0
-    for index, (kind, token) in enumerate(found):
-        depth += (kind == "mark" and token in "([{") - (kind == "mark" and token in ")]}")
-        if depth == 0 and (kind, token) == ("mark", ")"):
-            yield found[start : index + 1]
-            start = index + 1
-    if start < len(found):
-        raise Unreadable
-
-
-def _call(found: Any, schemas: Schemas) -> Found:
-    match list(found):
-        case [("word", "print"), ("mark", "("), *inner, ("mark", ")")] if inner[1:2] == [("mark", "(")]:
-            return _call(inner, schemas)
-        case [("word", name), ("mark", "("), *inner, ("mark", ")")]:
-            name = known_name(name, schemas)
-            positions = iter(schemas.get(name, {}).get("properties", {}))
-            return Found(name, _object(_argument(item, positions) for item in split(inner)))
-    raise Unreadable
-
-
-def _argument(found: Any, positions: Any) -> tuple[str, str]:
-    match list(found):
-        case [("word", key), ("mark", "="), *value]:
-            return key, _checked(written(value))
-        case value:
-            key = next(positions, None)
-            if key is None:
-                raise Unreadable
-            return key, _checked(written(value))
-
-
-def _checked(text: str) -> str:
-    parse(text)
-    return text
-
-
-def _object(pairs: Iterable[tuple[str, str | msgspec.Raw]]) -> str:
-    """An object of values that are JSON already."""
-    return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_text(value)}" for key, value in pairs) + "}"
-
-
-def _text(raw: str | msgspec.Raw) -> str:
-    return raw if isinstance(raw, str) else bytes(raw).decode().strip()

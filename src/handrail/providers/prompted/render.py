@@ -11,7 +11,8 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.jsontext import JSONTextError, parse, parse_object
 from handrail.core.model import ModelRequest, NamedTool, ToolOffer
 from handrail.providers.prompted.formats import Format, Parameters
-from handrail.providers.prompted.parse import Schemas, is_text, property_of
+from handrail.providers.prompted.found import Schemas
+from handrail.providers.prompted.parse import is_text, property_of
 
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")

@@ -14,8 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from handrail.providers.prompted.found import Reader
 from handrail.providers.prompted.parse import (
-    Reader,
     delimited_reader,
     read,
     read_bare,

@@ -14,7 +14,7 @@ from functools import cache
 from handrail.core.errors import ProtocolError
 from handrail.providers.prompted.detect import Detector
 from handrail.providers.prompted.formats import FORMATS
-from handrail.providers.prompted.parse import Found, Schemas
+from handrail.providers.prompted.found import Found, Schemas
 from handrail.providers.prompted.shapes import own_marks
 
 _UNMARKED = {
