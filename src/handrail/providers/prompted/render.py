@@ -16,8 +16,10 @@ from handrail.providers.prompted.parse import is_text, property_of
 
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_BRACKET_MARK = r"\[(?=/?(?:INST|SYSTEM|TOOL|THINK|ARGS|CALL_ID))"
+"""How the marks in square brackets begin."""
 _CONTROL = re.compile(
-    r"<[|/\w]|\[/?(?:INST|SYSTEM|TOOL)|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][^\S\r\n]*(?:"
+    rf"<[|｜/\w]|{_BRACKET_MARK}|functools\[|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][^\S\r\n]*(?:"
     r"```|[\[{]?\s*\{\s*[\"'](?:name|tool|function|action|type)\b|tool: \[|#{1,6} *(?:system|instruction)|"
     r"(?:action|action input|observation|thought|final answer|result of|error of|system|user|human|assistant|tool)\b)",
     re.IGNORECASE,
@@ -253,7 +255,9 @@ def _parameter(name: str, key: str, value: Any, schemas: Schemas) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    """JSON in which no string holds a mark."""
+    text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    return re.sub(_BRACKET_MARK, r"\\u005b", text) if "[" in text else text
 
 
 def _one_line(text: str) -> str:
