@@ -40,6 +40,7 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: bytes
+    method: str = "POST"
 
     @property
     def json(self) -> Any:
@@ -100,7 +101,8 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
     first, *lines = head.strip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(first.split(" ")[1], headers, body)
+    method, path, _ = first.split(" ")
+    return Asked(path, headers, body, method)
 
 
 @asynccontextmanager

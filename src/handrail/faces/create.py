@@ -146,6 +146,8 @@ SERVICES: Mapping[str, Service] = {
 }
 """Services with a wire of their own. `compatible` is any server that speaks OpenAI's Chat Completions."""
 
+_TELL_TEMPLATES = frozenset({"llamacpp", "ollama"})
+"""Services whose servers can be asked for a model's chat template."""
 LOCAL = "local"
 """The embedded model, which is no service."""
 
@@ -164,7 +166,9 @@ def create_llm(
 
     `key` is a key, or `env:NAME`; without one, the service's own variable is read, but never for
     another address than the service's own. `tools="prompted:hermes"` has calls written as text, for models that
-    cannot do better; without it the profile of the model decides. Settings of requests
+    cannot do better; without it the profile of the model decides. `tools="prompted"` leaves the format to the name of
+    the model and, if that says nothing, to the server's chat template; `"prompted:auto"` asks the server in any case,
+    where it can be asked (llama.cpp and Ollama). Settings of requests
     (`temperature`, `max_tokens`, …) and options of the service (`strict`, `cache`, …) may follow.
 
     `fallback` has the models that are asked, in order, where this one gives no reply. `requests_per_minute` bounds what
@@ -299,14 +303,33 @@ def _service_model(
         transport = _signed(transport, token)
     pace = (options.pop("paces", None) or _paces(options)).of(endpoint, options.pop("requests_per_minute", None))
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
+    written = (tools or "").partition(":")[2]
     facts = {
         "server": service.profile_of or whose,
         "service": _answers(whose, base_url if service.locate is None else place.base_url),
         "profile": profile,
         **service.facts,
     }
-    codec = _codec(name, service, facts, (tools or "").partition(":")[2], options)
-    return CodecModel(codec, transport, endpoint, model, profile=profile, pace=pace, provider=whose, **treatment)
+    codec = _codec(name, service, facts, written, options)
+    return CodecModel(
+        codec,
+        transport,
+        endpoint,
+        model,
+        profile=profile,
+        pace=pace,
+        provider=whose,
+        asks_format=_asks_format(name, profile, written),
+        **treatment,
+    )
+
+
+def _asks_format(name: str, profile: Profile, written: str) -> bool:
+    """Whether the server is asked how its model writes calls: nobody said it, and the model's name does not either."""
+    from handrail.providers.profiles import Profile
+
+    unknown = written == "auto" or (not written and profile.prompted_format == Profile().prompted_format)
+    return profile.tools == "prompted" and unknown and name in _TELL_TEMPLATES
 
 
 def _place(name: str, service: Service, model: str, base_url: str | None, options: dict[str, Any]) -> Place:
@@ -358,7 +381,8 @@ def _codec(name: str, service: Service, facts: Mapping[str, Any], written: str, 
         return codec
     from handrail.providers.prompted.codec import PromptedCodec
 
-    return PromptedCodec(codec, written or profile.prompted_format)
+    format = profile.prompted_format if written in ("", "auto") else written
+    return PromptedCodec(codec, format, keep_tokens=name == "vllm")
 
 
 def _check_options(name: str, options: Mapping[str, Any], known: set[str]) -> None:

@@ -34,6 +34,7 @@ class WireRequest(Struct, frozen=True, kw_only=True):
     path: str
     body: dict[str, Any]
     headers: dict[str, str] = field(default_factory=dict)
+    method: Literal["POST", "GET"] = "POST"
     framing: Framing = "sse"
     """How the reply comes: events of a stream, or one JSON document."""
     exact: bool = True

@@ -44,11 +44,13 @@ class CodecModel:
         chance: Callable[[], float] = random.random,
         pace: Pace | None = None,
         provider: str | None = None,
+        asks_format: bool = False,
     ) -> None:
         """`profile` prices the tokens; what the codec needs to know of the model, it has itself. `provider` is whose
         service it is, where others speak the same wire.
 
-        Models of one service share its `pace`; without one, all requests of this model do.
+        Models of one service share its `pace`; without one, all requests of this model do. With `asks_format`, the
+        server is asked once for the text format in which the model writes calls, before tools are first prompted.
         """
         self.name = model
         self.provider = provider or codec.provider
@@ -63,6 +65,7 @@ class CodecModel:
         self._clock = clock
         self._chance = chance
         self._pace = pace or Pace(clock=clock)
+        self._asks_format = asks_format
 
     def __repr__(self) -> str:
         return f"CodecModel({self._codec.provider!r}, {self.name!r}, {self._endpoint!r})"
@@ -77,6 +80,8 @@ class CodecModel:
         Raises:
             ModelError: The service failed, was cut off, or broke the choice of tools.
         """
+        if self._asks_format and request.tools:
+            yield await self._learn_format()
         wire = self._codec.encode(request, self.name, stream=self._streams)
         for text in wire.notices:
             yield Notice(text=text)
@@ -142,6 +147,14 @@ class CodecModel:
             async for said in events:
                 return self._codec.read_count(said.data)
         raise ProtocolError("the service was asked to count tokens and said nothing")
+
+    async def _learn_format(self) -> Notice:
+        from handrail.providers.prompted.ask import codec_for_template
+
+        learned = codec_for_template(self._codec, self._transport, self._endpoint, self.name, self.provider)
+        self._codec, words = await learned
+        self._asks_format = False
+        return Notice(text=words)
 
     async def aclose(self) -> None:
         """Close the connections of its transport, which other models may share."""

@@ -148,7 +148,7 @@ class HttpTransport:
     async def send(self, request: WireRequest, endpoint: Endpoint) -> AsyncGenerator[WireEvent, None]:
         if request.framing not in _ACCEPTS:
             raise UsageError(f"replies framed as {request.framing!r} do not come over plain HTTP; use their transport")
-        answer, body = None, _written(request)
+        answer, body = None, _written(request) if request.method == "POST" else b""
         try:
             answer = await self._ask(request, endpoint, body)
             if not 200 <= answer.status < 300:
@@ -185,8 +185,8 @@ class HttpTransport:
     async def _ask(self, request: WireRequest, endpoint: Endpoint, body: bytes) -> Answer:
         proxy = self._proxy or (self._proxy_to(endpoint) if self._trust_env else None)
         address = Address.of(endpoint.url(request.path))
-        if request.headers or proxy is not None:
-            asked = _head(address, endpoint.sent(request), proxy)
+        if request.headers or proxy is not None or request.method != "POST":
+            asked = _head(request.method, address, endpoint.sent(request), proxy)
         else:
             asked = _usual_head(endpoint, address, request.framing)
         return await self._client.ask(address, asked, body, unix_socket=endpoint.unix_socket, proxy=proxy)
@@ -203,13 +203,13 @@ class HttpTransport:
         return failure(answer.status, body, answer.headers, secrets=endpoint.secrets, now=self._clock.now())
 
 
-def _head(address: Address, headers: Mapping[str, str], proxy: str | None) -> bytes:
+def _head(method: str, address: Address, headers: Mapping[str, str], proxy: str | None) -> bytes:
     """The head of a request; a proxy that passes it on in the open is told where to."""
     if proxy is None or address.scheme == "https":
-        return head("POST", address, headers)
+        return head(method, address, headers)
     login = Address.of(proxy).login
     known = {"proxy-authorization": basic(login)} if login else {}
-    return head("POST", address, {**headers, **known}, whole_url=True)
+    return head(method, address, {**headers, **known}, whole_url=True)
 
 
 @remembered

@@ -9,12 +9,17 @@
 A reply that says that it stopped for calls and has none is an error too, never an empty answer; unless the calls
 were the service's own, which it has run itself.
 
+A reply that could have called a tool, called none, and holds what looks like a call
+written as text is given out with a notice: neither its author nor a parser made a call
+of it, and somebody should know.
+
 A model that takes no tools, or is offered none, is not held to `required` or to a
 named tool: it cannot call any. The encoder's notice says that the choice has no effect.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -32,6 +37,8 @@ from handrail.core.events import (
 )
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice
 
+_NO_MARKS = re.compile(r"[^<\[{]*+")
+"""What every text without a call is, and most are."""
 _CUT_SHORT = frozenset({"max_tokens", "content_filter", "refusal"})
 
 
@@ -46,6 +53,8 @@ class ReplyWatch:
         self._called = False
         self._served = False
         self._dropped: list[str] = []
+        self._offered = request.tools if can_call and request.tool_choice != "none" else ()
+        self._texts: list[str] = []
 
     @property
     def is_open(self) -> bool:
@@ -68,6 +77,8 @@ class ReplyWatch:
                 return (event,) if self._choice in ("auto", "required") else ()
             case TextDelta():
                 self._spoke = self._spoke or not event.text.isspace()
+                if self._offered:
+                    self._texts.append(event.text)
             case CallRequested():
                 return (event,) if self._allowed(event.call.name) else ()
             case ServiceCallMade():
@@ -111,4 +122,14 @@ class ReplyWatch:
             if not self._served:
                 raise ProtocolError("the reply says that it stopped for tool calls, and has none that can be read")
             end = replace(end, stop="end")
+        if self._texts and not self._called and (words := self._suspicion()) is not None:
+            yield Notice(text=words)
         yield end
+
+    def _suspicion(self) -> str | None:
+        text = "".join(self._texts)
+        if _NO_MARKS.fullmatch(text):
+            return None
+        from handrail.providers.prompted.suspect import looks_like_a_call  # rarely needed, and no small thing to load
+
+        return looks_like_a_call(text, {tool.name: tool.input_schema for tool in self._offered})

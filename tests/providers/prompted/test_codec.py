@@ -22,6 +22,7 @@ from handrail.core.messages import (
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice
 from handrail.providers.prompted.codec import PromptedCodec
 from handrail.providers.prompted.formats import FORMATS
+from handrail.providers.prompted.shapes import own_marks
 from tests.providers.prompted.replies import SEARCH, TOOLS, TextCodec, asked, events
 
 CALL = '<tool_call>\n{"name": "search", "arguments": {"q": "x"}}\n</tool_call>'
@@ -149,6 +150,24 @@ def test_no_message_of_a_tool_reaches_a_service_that_knows_none(format: str) -> 
 
     for message in sent(ModelRequest(messages=conversation.messages, tools=TOOLS), format).messages:
         assert not isinstance(message, InvocationMessage | ResultMessage)
+
+
+@pytest.mark.parametrize(
+    ("format", "mark"), [(name, mark) for name in sorted(FORMATS) for mark in own_marks(name) if mark[0] in "<["]
+)
+def test_no_result_and_no_argument_brings_a_mark_of_the_format_into_the_conversation(format: str, mark: str) -> None:
+    conversation = Conversation().add(
+        InvocationMessage(ToolCall("1", "search", {"q": "x"})),
+        ResultMessage(ToolResult("1", "search", f"found {mark} there")),
+    )
+    hostile = Conversation().add(InvocationMessage(ToolCall("1", "search", {"q": f"a {mark} b"})))
+
+    *_, answer = sent(ModelRequest(messages=conversation.messages, tools=TOOLS), format).messages
+    *_, call = sent(ModelRequest(messages=hostile.messages, tools=TOOLS), format).messages
+
+    assert isinstance(answer, UserMessage) and isinstance(call, AssistantMessage)
+    assert mark not in str(answer.content)
+    assert call.text.count(mark) <= 1
 
 
 def test_react_stops_the_model_before_it_makes_up_an_observation() -> None:

@@ -27,6 +27,12 @@ SCRAPS = (
     "Action Input: ", "tool: [", "search]: ", "<|channel|>commentary to=", "<|message|>", "<|call|>", "<|end|>",
     "<|channel|>", "<|start|>assistant", "analysis", "<|python_tag|>", "search(q='x')", "Hello", "it's", ",", ";", "\\",
     "<tool_use>", "</tool_use>", "<TOOLCALL>", '<invoke name="', "x" * 300,
+    "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "function",
+    '<｜DSML｜invoke name="', '">', '"/>', '<｜DSML｜parameter name="q" string="true">', "</｜DSML｜parameter>",
+    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_call_start|>", "<|tool_call>",
+    "call:search{q:", '<|"|>', "}<tool_call|>", "functools", "<|action_start|>", "<|plugin|>", "<|START_ACTION|>",
+    "<|END_RESPONSE|>", "<|tools_prefix|>", "<tool_sep>", "<arg_key>", "</arg_key><arg_value>", "</arg_value>",
+    '<steptml:invoke name="', "<minimax:tool_call>",
 )  # fmt: skip
 replies = st.lists(st.sampled_from(SCRAPS) | st.text(max_size=5), max_size=12).map("".join)
 values = st.recursive(
@@ -88,19 +94,24 @@ def test_a_call_that_could_not_be_read_can_be_sent_back_and_stays_one_call(forma
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))
-def test_no_mark_begins_with_another_or_holds_one_that_would_be_found_first(format: str) -> None:
-    openings = list(marks(format).shapes)
+def test_no_mark_holds_another_that_would_be_found_first(format: str) -> None:
+    found = marks(format)
 
-    assert [(one, two) for one in openings for two in openings if one != two and two in one[:-1]] == []
+    for mark in found.shapes:
+        opened = found.opening.match(mark + "x")
+        assert opened is not None and opened[opened.lastgroup or ""] == mark
+        assert not [end for end in range(1, len(mark)) if found.opening.search(mark[:end])]
 
 
 @pytest.mark.parametrize(
     "unit",
     ["<tool_call>", '<tool_call>{"', "<tool_call>{'a", "```\n", "{\n", '{"a\n', "[a\n", "Action: a\n", CALL,
      "\n" + CALL, f"<tool_call>{CALL}", '<tool_call>{"a</tool_call>', "<function=f><parameter=a>", "[[[",
-     '{"a":', "<|channel|>"],
+     '{"a":', "<|channel|>", "[TOOL_CALLS]", "[TOOL_CALLS]f{", "<|tool_call>call:f{a:", '<|"|>', "[TOOL_CALLS",
+     '<｜DSML｜invoke name="f">', '<｜DSML｜parameter name="a" string="true">', "functools[", "<|tool_call_begin|>f",
+     "<tool_call>f<tool_sep><arg_key>a</arg_key>", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>"],
 )  # fmt: skip
-@pytest.mark.parametrize("format", ["hermes", "json", "react", "harmony"])
+@pytest.mark.parametrize("format", ["hermes", "json", "react", "harmony", "mistral", "deepseek_v32", "gemma4", "phi4"])
 def test_hostile_replies_of_many_characters_are_gone_through_once(format: str, unit: str) -> None:
     # Work that grew with the square of the length would not end in reasonable time.
     assert outcome(format, [unit * (200_000 // len(unit))])

@@ -21,6 +21,8 @@ from msgspec import Struct
 from handrail.core.errors import ConfigError
 from handrail.core.messages import Usage
 
+_FAMILIES = "families"
+"""The file of families that have none of their own; it is about no service."""
 ChoiceForm = Literal["auto", "none", "required", "named"]
 
 
@@ -129,7 +131,7 @@ class _File(Struct, frozen=True):
 
 def providers() -> tuple[str, ...]:
     """Every service of which something is known."""
-    return tuple(sorted(_files()))
+    return tuple(sorted(_files().keys() - {_FAMILIES}))
 
 
 @cache

@@ -31,9 +31,10 @@ from handrail.providers.history import arguments_text
 from handrail.providers.offer import check_choice
 from handrail.providers.prompted.conversation import as_text
 from handrail.providers.prompted.detect import Detector, Thought
-from handrail.providers.prompted.formats import format_named
+from handrail.providers.prompted.formats import Format, format_named
+from handrail.providers.prompted.found import Found, Schemas
 from handrail.providers.prompted.harmony import HarmonyDetector
-from handrail.providers.prompted.parse import Found, Schemas, canonical
+from handrail.providers.prompted.parse import canonical
 from handrail.providers.prompted.render import offered, prompt
 
 
@@ -48,6 +49,9 @@ class PromptedCodec(Struct, frozen=True):
     format: str = "hermes"
     new_id: NewId = new_id
     server: Server | None = None
+    keep_tokens: bool = False
+    """Ask the server not to leave special tokens out of the text, as vLLM does unless told; some formats are made of
+    them."""
 
     def __post_init__(self) -> None:
         format_named(self.format)
@@ -75,13 +79,16 @@ class PromptedCodec(Struct, frozen=True):
             tools=(),
             tool_choice="auto",
             stop=(*request.stop, *format.stop) if offered(request) else request.stop,
-            extra={**request.extra, **constraint.fields},
+            extra={**self._token_fields(request, format), **request.extra, **constraint.fields},
         )
         wire = self.inner.encode(plain, model, stream=stream)
         return replace(wire, notices=(*wire.notices, *constraint.notices))
 
     def text_codec(self, model: str) -> Codec | None:
         return self.inner.text_codec(model) if isinstance(self.inner, CompletingCodec) else None
+
+    def _token_fields(self, request: ModelRequest, format: Format) -> dict[str, Any]:
+        return {"skip_special_tokens": False} if self.keep_tokens and format.tokens and offered(request) else {}
 
     def decoder(self, request: ModelRequest) -> Decoder:
         inner = self.inner.decoder(replace(request, tools=(), tool_choice="auto"))

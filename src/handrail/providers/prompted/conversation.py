@@ -18,7 +18,7 @@ from handrail.core.messages import (
 )
 from handrail.providers.pieces import as_media
 from handrail.providers.prompted.formats import Format
-from handrail.providers.prompted.parse import Schemas
+from handrail.providers.prompted.found import Schemas
 from handrail.providers.prompted.render import call_text, result_text
 
 

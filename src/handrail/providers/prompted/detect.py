@@ -16,9 +16,11 @@ from typing import Literal
 from msgspec import Struct
 
 from handrail.core.errors import ProtocolError
+from handrail.providers.prompted.endings import begins_as_a_call, heads_a_call
+from handrail.providers.prompted.found import Found, Schemas, known_name
 from handrail.providers.prompted.marks import marks
-from handrail.providers.prompted.parse import Found, Schemas, breaks_off, read_arguments, salvaged
-from handrail.providers.prompted.scan import FENCE, Balanced, Closed, Fenced, Scanner, Until
+from handrail.providers.prompted.parse import breaks_off, read_arguments, salvaged
+from handrail.providers.prompted.scan import FENCE, Balanced, Closed, Delimited, Fenced, Scanner, Until
 from handrail.providers.prompted.shapes import CLOSES, CODE, CODE_NAMES, LONGEST_HEAD, Shape
 
 
@@ -34,6 +36,7 @@ _WINDOW = 1024
 """Long texts are looked at in pieces, so that their length does not tell in the time that each mark takes."""
 _INFO = re.compile(r"[ \t]*(\w{0,20})(?=\W)")
 _LONGEST_INFO = 40
+_BROKE_OFF = "the reply broke off in the middle of a tool call; ask again"
 _STRAY = re.compile(r"[\s}\]]*")
 
 
@@ -63,6 +66,7 @@ class Detector:
         self._at_line = True
         self._after_call = False
         self._loose = False
+        self._called = False
         self._quoting = False
         """In a fence that is no call."""
         self.dropped = False
@@ -110,7 +114,10 @@ class Detector:
             if found[group] in self._marks.foreign and not self._may_stray(text[: found.start(group)]):
                 continue
             self._say(text[: found.start(group)])
-            self._open(shape, text[found.end() :])
+            if shape.hidden:
+                self._rest = text[found.end() :]
+            else:
+                self._open(shape, text[found.end() :])
             return True
         cut = len(text) - self._marks.held(text, at_line=self._at_line)
         self._say(text[:cut])
@@ -173,13 +180,17 @@ class Detector:
 
     def _enter(self, first: str) -> bool:
         shape = self._shape
-        if shape.head is not None and first != "{":
+        if shape.first and first not in shape.first:
+            return self._give_up()
+        if shape.head is not None and first != "{" and not (first == "[" and (self._fenced or not shape.plain)):
             self._state = "headed"
             return True
         if first in "{[" and (self._fresh or not shape.alone):
             return self._begin(Balanced())
         if not shape.closes:
             return self._give_up()
+        if shape.strings:
+            return self._begin(Delimited(shape.strings, shape.closes))
         return self._begin(Fenced() if shape is CODE else Closed(shape.closes))
 
     def _headed(self) -> bool:
@@ -187,12 +198,17 @@ class Detector:
         found = self._shape.head.match(self._rest, 0, LONGEST_HEAD) if self._shape.head else None
         if found is None:
             return len(self._rest) >= LONGEST_HEAD and self._give_up()
-        self._name = found[1]
         self._take(found.end())
-        return self._begin(Balanced() if self._rest.startswith("{") else Until(("\n",)))
+        if found[1] is None:
+            self._state = "opened"
+            return True
+        self._name = found[1]
+        self._fenced = self._fenced or FENCE in found[0]
+        is_value = self._rest.startswith(("{", '"') if self._shape.closes else "{")
+        return self._begin(Balanced() if is_value else Until.any_of(self._shape.closes or ("\n",)))
 
     def _begin(self, scanner: Scanner) -> bool:
-        self._scanner = Until(self._marks.all) if self._loose else scanner
+        self._scanner = Until(self._marks.ending, self._marks.longest_ending) if self._loose else scanner
         self._inside: list[str] = []
         self._state = "body"
         return True
@@ -213,15 +229,22 @@ class Detector:
             end = Balanced().feed(text[:end]) or end
         body, self._rest = text[:end], text[end:]
         calls = self._read(body)
-        if calls is None and not self._shape.plain and (call := salvaged(body, self._schemas)) is not None:
-            calls = (call,)
+        if calls is None and not self._shape.plain:
+            calls = self._salvaged(body)
         if calls is None:
             self._unread(body)
             return
         self._out.extend(calls)
+        self._called = self._called or bool(calls)
         self._fresh = False
         self._after_call = True
         self._state = "after"
+
+    def _salvaged(self, body: str) -> tuple[Found, ...] | None:
+        if self._name:
+            return (Found(known_name(self._name, self._schemas), body.strip()),)
+        call = salvaged(body, self._schemas)
+        return None if call is None else (call,)
 
     def _read(self, body: str) -> tuple[Found, ...] | None:
         if self._name:
@@ -237,7 +260,7 @@ class Detector:
         """After a call: closing marks, right or wrong, or a further call before them."""
         stray = None if self._closed else _STRAY.match(self._rest)
         text = self._rest[stray.end() :] if stray else self._rest.lstrip()
-        for mark in (*CLOSES, FENCE) if self._fenced else CLOSES:
+        for mark in (*CLOSES, *self._shape.closes, *((FENCE,) if self._fenced else ())):
             if text.startswith(mark):
                 self._closed = True
                 self._fenced = self._fenced and mark != FENCE
@@ -260,6 +283,11 @@ class Detector:
         self._source = [self._rest[: len(self._rest) - len(text)]]
         self._rest = text
         return self._begin(Balanced())
+
+    @property
+    def _before(self) -> str:
+        """What was taken last: a mark, or the space after it."""
+        return self._source[-1] if self._source else ""
 
     def _take(self, count: int) -> None:
         self._source.append(self._rest[:count])
@@ -329,8 +357,20 @@ class Detector:
                 self._out.append(Thought(rest))
             case "after" if rest.strip()[:1] in tuple(",;`"):
                 self._say(rest)
-            case "info" | "opened" | "headed":  # a mark and nothing after it
-                self.dropped = self.dropped or cut
+            case "info" | "opened" | "headed":
+                return self._ended_before_a_value(cut=cut)
+        self._rest = ""
+        self._state = "scan"
+        return True
+
+    def _ended_before_a_value(self, *, cut: bool) -> bool:
+        """After an opening mark: nothing, the beginning of a call, or words about the mark."""
+        if not heads_a_call(self._rest, self._before, self._marks):
+            self._give_up()
+            return False
+        if not cut and (self._rest.strip() or not self._called):  # after a call, a mark alone may be meant to close it
+            raise ProtocolError(_BROKE_OFF)
+        self.dropped = self.dropped or cut
         self._rest = ""
         self._state = "scan"
         return True
@@ -344,7 +384,7 @@ class Detector:
             self.dropped = True
             return True
         calls = None if cut else self._read(body)
-        half = calls is not None and breaks_off(body, calls)
+        half = calls is not None and (breaks_off(body, calls) or (self._name != "" and body[:1] == "<"))
         if calls is not None and not half:
             self._settle(body, len(body))
             return False
@@ -354,8 +394,11 @@ class Detector:
             self._run(body)
             return False
         said = salvaged(body, self._schemas)
-        begun = self._name or (self._shape.begun is not None and self._shape.begun.match(body))
-        if half or begun or (said is not None and (certain or said.name in self._schemas)):
-            raise ProtocolError("the reply broke off in the middle of a tool call; ask again")
+        begun = half or self._name or begins_as_a_call(body, self._before, self._shape, self._marks, self._schemas)
+        if begun or (said is not None and (certain or said.name in self._schemas)):
+            if not cut:
+                raise ProtocolError(_BROKE_OFF)
+            self.dropped = True
+            return True
         self._unread(body)
         return False

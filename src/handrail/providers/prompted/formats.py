@@ -33,15 +33,36 @@ class Frame(Struct, frozen=True):
         return self.opens + json.dumps(name, ensure_ascii=False)[1:-1].replace("<", "\\u003c") + self.middle
 
 
+class Parameters(Struct, frozen=True):
+    """`opens` NAME `named`, for each argument `key` KEY `text` VALUE `ends`, `closes`."""
+
+    opens: str
+    named: str
+    key: str
+    text: str
+    ends: str
+    closes: str
+    json: str = ""
+    """In place of `text` where the value is JSON, in formats that say so."""
+
+
 class Format(Struct, frozen=True, kw_only=True):
     name: str
     frame: Frame
-    calls: Literal["json", "parameters", "python"] = "json"
+    calls: Literal["json", "parameters", "python", "strings"] = "json"
     """What the model is told to write: the frame, or something that cannot say every call; those go in the frame."""
+    parameters: Parameters | None = None
+    """How to write `parameters`."""
+    code: tuple[str, str] = ("```tool_code\n", "\n```")
+    """What stands around calls in `python`."""
+    strings: str = ""
+    """What stands around each string in `strings`, whose calls are the frame's without quotes."""
     tools: Literal["lines", "json"] = "lines"
     """How the tools are listed: a line per argument, or the schemas, where models were trained on them."""
     answers: Literal["tags", "observation", "harmony", "words"] = "words"
     """How results are given."""
+    tokens: bool = False
+    """Its marks are tokens of the model, which some servers leave out of the text unless they are told not to."""
     stop: tuple[str, ...] = ()
     """Where the model must stop, so that it does not write the results itself."""
 
@@ -50,7 +71,15 @@ def _tagged(opens: str, closes: str) -> Frame:
     return Frame(opens + '\n{"name": "', '", "arguments": ', "}\n" + closes)
 
 
+def _invoked(prefix: str, block: str) -> Frame:
+    """JSON in place of elements, which readers of these formats take too."""
+    return Frame(f'<{block}>\n<{prefix}invoke name="', '">\n', f"\n</{prefix}invoke>\n</{block}>", quoted=False)
+
+
 _HERMES = _tagged("<tool_call>", "</tool_call>")
+_HUNYUAN = ("<tool_calls>\n<tool_call>", "</tool_call>\n</tool_calls>")
+_STEP = ("<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜><｜tool_calls_end｜>")
+_DEEPSEEK = ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>", "<｜tool▁call▁end｜><｜tool▁calls▁end｜>")
 
 _ROWS = (
     Format(name="hermes", frame=_HERMES, tools="json", answers="tags"),
@@ -62,9 +91,19 @@ _ROWS = (
     Format(
         name="harmony",
         frame=Frame("<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "<|call|>", quoted=False),
+        tokens=True,
         answers="harmony",
     ),
-    Format(name="nemotron", calls="parameters", frame=_HERMES, tools="json", answers="tags"),
+    Format(
+        name="nemotron",
+        calls="parameters",
+        frame=_HERMES,
+        parameters=Parameters(
+            "<tool_call>\n<function=", ">\n", "<parameter=", ">\n", "\n</parameter>\n", "</function>\n</tool_call>"
+        ),
+        tools="json",
+        answers="tags",
+    ),
     Format(
         name="react",
         frame=Frame('action: {"tool": "', '", "arguments": ', "}"),
@@ -73,6 +112,145 @@ _ROWS = (
     ),
     Format(name="tool_use", frame=_tagged("<tool_use>", "</tool_use>"), answers="tags"),
     Format(name="tool_prefix", frame=Frame("tool: [", "]: ", "", quoted=False)),
+    Format(name="mistral", frame=Frame("[TOOL_CALLS]", "[ARGS]", "", quoted=False), tokens=True, tools="json"),
+    Format(
+        name="deepseek_v3",
+        frame=Frame(f"{_DEEPSEEK[0]}function<｜tool▁sep｜>", "\n```json\n", f"\n```{_DEEPSEEK[1]}", quoted=False),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="deepseek_v31",
+        frame=Frame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="deepseek_v32",
+        calls="parameters",
+        frame=_invoked("｜DSML｜", "｜DSML｜function_calls"),
+        parameters=Parameters(
+            '<｜DSML｜function_calls>\n<｜DSML｜invoke name="',
+            '">\n',
+            '<｜DSML｜parameter name="',
+            '" string="true">',
+            "</｜DSML｜parameter>\n",
+            "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+            json='" string="false">',
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="kimi_k2",
+        frame=Frame(
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.",
+            ":0<|tool_call_argument_begin|>",
+            "<|tool_call_end|><|tool_calls_section_end|>",
+            quoted=False,
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="llama4",
+        calls="python",
+        frame=Frame('<|python_start|>[{"name": "', '", "arguments": ', "}]<|python_end|>"),
+        code=("[", "]"),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="lfm2",
+        calls="python",
+        frame=Frame('<|tool_call_start|>[{"name": "', '", "arguments": ', "}]<|tool_call_end|>"),
+        code=("<|tool_call_start|>[", "]<|tool_call_end|>"),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="gemma4",
+        calls="strings",
+        frame=Frame("<|tool_call>call:", "", "<tool_call|>", quoted=False),
+        strings='<|"|>',
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="functiongemma",
+        calls="strings",
+        frame=Frame("<start_function_call>call:", "", "<end_function_call>", quoted=False),
+        strings="<escape>",
+        tokens=True,
+        tools="json",
+    ),
+    Format(name="phi4", frame=Frame('functools[{"name": "', '", "arguments": ', "}]"), tools="json"),
+    Format(
+        name="internlm",
+        frame=Frame('<|action_start|> <|plugin|>\n{"name": "', '", "parameters": ', "}<|action_end|>"),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="cohere",
+        frame=Frame(
+            '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "', '", "parameters": ', "}\n]<|END_ACTION|>"
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="step3",
+        calls="parameters",
+        frame=Frame(f'{_STEP[0]}<steptml:invoke name="', '">\n', f"\n</steptml:invoke>{_STEP[1]}", quoted=False),
+        parameters=Parameters(
+            f'{_STEP[0]}<steptml:invoke name="',
+            '">\n',
+            '<steptml:parameter name="',
+            '">',
+            "</steptml:parameter>\n",
+            f"</steptml:invoke>{_STEP[1]}",
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    Format(name="longcat", frame=_tagged("<longcat_tool_call>", "</longcat_tool_call>"), tokens=True, tools="json"),
+    Format(name="apertus", frame=Frame('<|tools_prefix|>[{"', '": ', "}]<|tools_suffix|>"), tokens=True, tools="json"),
+    Format(
+        name="hunyuan",
+        calls="parameters",
+        frame=Frame(_HUNYUAN[0], "<tool_sep>\n", f"\n{_HUNYUAN[1]}", quoted=False),
+        parameters=Parameters(
+            _HUNYUAN[0], "<tool_sep>\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", _HUNYUAN[1]
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="glm",
+        calls="parameters",
+        frame=Frame("<tool_call>", "\n", "\n</tool_call>", quoted=False),
+        parameters=Parameters(
+            "<tool_call>", "\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>"
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    Format(
+        name="minimax",
+        calls="parameters",
+        frame=_invoked("", "minimax:tool_call"),
+        parameters=Parameters(
+            '<minimax:tool_call>\n<invoke name="',
+            '">\n',
+            '<parameter name="',
+            '">',
+            "</parameter>\n",
+            "</invoke>\n</minimax:tool_call>",
+        ),
+        tokens=True,
+        tools="json",
+    ),
 )
 FORMATS = {row.name: row for row in _ROWS}
 _ALIASES = {
@@ -85,6 +263,17 @@ _ALIASES = {
     "gpt-oss": "harmony",
     "claude": "tool_use",
     "openai": "tool_prefix",
+    "qwen3_coder": "nemotron",
+    "command_r": "cohere",
+    "deepseek": "deepseek_v32",
+    "deepseek_v4": "deepseek_v32",
+    "glm45": "glm",
+    "glm47": "glm",
+    "hy_v3": "hunyuan",
+    "kimi": "kimi_k2",
+    "llama4_pythonic": "llama4",
+    "minimax_m2": "minimax",
+    "phi4_mini_json": "phi4",
 }
 
 

@@ -12,7 +12,8 @@ from typing import Literal
 
 from handrail.core.errors import ProtocolError
 from handrail.providers.prompted.detect import Thought
-from handrail.providers.prompted.parse import Found, Schemas, known_name, read_arguments
+from handrail.providers.prompted.found import Found, Schemas, known_name
+from handrail.providers.prompted.parse import read_arguments
 from handrail.providers.prompted.scan import Balanced
 
 _TOKEN = re.compile(r"<\|(?:start|channel|message|constrain|end|call|return)\|>")

@@ -19,12 +19,16 @@ class Marks:
         line = [row.opens for row in rows if row.where == "line"]
         self.shapes = {row.opens: row for row in rows}
         self.foreign = foreign(format)
-        self.opening = re.compile(f"(?P<anywhere>{_any(anywhere)})|(?<![^\\n])[ \\t]*+(?P<line>{_any(line)})")
+        at_line = "|".join(_unless_longer(mark, self.shapes) for mark in line)
+        self.opening = re.compile(f"(?P<anywhere>{_any(anywhere)})|(?<![^\\n])[ \\t]*+(?P<line>{at_line})")
         self.nested = re.compile(_any([*anywhere, FENCE]))
         """What may follow an opening mark at once."""
         self.nested_prefixes = _prefixes([*anywhere, FENCE])
         self.closing_prefixes = _prefixes([*CLOSES, FENCE])
-        self.all = (*CLOSES, *anywhere, *("\n" + mark for mark in line))
+        ends = (*CLOSES, *anywhere, *("\n" + mark for mark in line if mark not in "{["))
+        self.ending = re.compile(_any(ends))
+        """What ends a call that nothing else did. A bracket in a new line may be its arguments."""
+        self.longest_ending = max(map(len, ends))
         self._anywhere = _prefixes(anywhere)
         self._line = _prefixes(line)
         self._longest = max(map(len, self.shapes))
@@ -48,7 +52,19 @@ def marks(format: str) -> Marks:
 
 
 def _any(literals: Iterable[str]) -> str:
-    return "|".join(map(re.escape, literals))
+    """A pattern of any of them. Most characters begin none, and are passed at once."""
+    literals = list(literals)
+    first = "".join(sorted({re.escape(mark[0]) for mark in literals}))
+    return f"(?=[{first}])(?:{'|'.join(map(re.escape, literals))})" if literals else "(?!)"
+
+
+def _unless_longer(mark: str, others: Iterable[str]) -> str:
+    """A pattern of a mark that does not match where one of the others, which it begins, stands or may still come."""
+    rests = [other[len(mark) :] for other in others if other.startswith(mark) and other != mark]
+    if not rests:
+        return re.escape(mark)
+    begun = (f"{re.escape(rest[:end])}\\Z" for rest in rests for end in range(len(rest)))
+    return f"{re.escape(mark)}(?!{'|'.join((*map(re.escape, rests), *begun))})"
 
 
 def _prefixes(literals: Iterable[str]) -> frozenset[str]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from handrail.core.jsontext import JSONTextError, parse, parse_object
-from handrail.providers.prompted.lenient import Token, Unreadable, rewritten, split, tokens, written
-
-Schemas = Mapping[str, dict[str, Any]]
-"""The offered tools' input schemas by name: they tell text from numbers where a format does not."""
+from handrail.providers.prompted.code import read_code
+from handrail.providers.prompted.elements import ARG, ARG_OPEN, DSML, FUNCTION, INVOKE, PAIRS, STEP, Elements, pattern
+from handrail.providers.prompted.found import Found, Reader, Schemas, known_name, object_of, text_of
+from handrail.providers.prompted.lenient import Unreadable, rewritten
 
 _Raw = dict[str, msgspec.Raw]
 _NAMES = ("name", "tool", "tool_name", "function", "action", "command", "recipient_name")
@@ -26,55 +24,82 @@ _ARGUMENTS = ("arguments", "parameters", "params", "args", "input", "action_inpu
 _ABOUT = frozenset({"id", "call_id", "tool_call_id", "type", "index"})
 _WRAPPERS = ("tool_calls", "tool_call", "function_call")
 _NAME = re.compile(r"[\w.:/-]+")
-_PARAMETER = re.compile(
-    r"<parameter=([^>]*)>(.*?)(?:</parameter>(?=\s*+(?:<parameter=|\Z))|(?=<parameter=)|\Z)", re.DOTALL
-)
-_INVOKED = re.compile(
-    r"<parameter name=\"([^\"]*)\"[^>]*>(.*?)(?:</parameter>(?=\s*+(?:<parameter |\Z))|(?=<parameter )|\Z)", re.DOTALL
-)
-_ARG = re.compile(
-    r"<arg_key>((?:(?!<arg_key>).)*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>(?=\s*+(?:<arg_key>|\Z))|\Z)",
-    re.DOTALL,
-)
 _QUOTE = "[\"'“”„‘’]"
 _SAID_NAME = re.compile(rf"{_QUOTE}(?:name|tool|tool_name|function){_QUOTE}\s*:\s*{_QUOTE}([\w.:/-]+){_QUOTE}")
 _SAID_ARGUMENTS = re.compile(rf"{_QUOTE}(?:{'|'.join(_ARGUMENTS)}){_QUOTE}\s*:\s*")
-_ELEMENTS = (("<parameter", "</parameter>"), ("<arg_key>", "</arg_value>"))
+_CALLED = re.compile(r"\s*call:([\w.:/-]+)\s*(?=[{\"])")
+_IS_STRING = 'string="true"'
+_SEPARATOR = re.compile(r"\s*<tool_sep(?::opensource)?>")
 _DECODER = msgspec.json.Decoder(_Raw)
-
-
-class Found(Struct, frozen=True):
-    """A call in a text. The arguments are JSON, or what the model wrote instead of it."""
-
-    name: str
-    arguments: str
 
 
 def read(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
     """The calls in a body that is marked as one: JSON, elements, or calls as Python writes them."""
     text = body.strip()
     if text[:1] in ("{", "["):
-        return _from_json(text, schemas, bare=False) or _from_code(text, schemas)
-    return _from_elements(text, schemas) or _from_code(text, schemas)
+        return _from_json(text, schemas, bare=False) or read_code(text, schemas)
+    return _from_elements(text, schemas) or read_code(text, schemas)
 
 
 def read_bare(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
     """Likewise, but nothing marks it as a call: it must look like nothing else, or name an offered tool."""
     text = body.strip()
     calls = _from_json(text, schemas, bare=True)
-    return _from_code(text, schemas) if calls is None and text.startswith("[") else calls
+    return read_code(text, schemas) if calls is None and text.startswith("[") else calls
 
 
 def read_function(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
     """What follows `<function=`: a name, then parameters as elements, or one JSON object."""
     name, closed, rest = body.partition(">")
-    return _named(name, rest, _PARAMETER, schemas) if closed else None
+    return _named(name, rest, FUNCTION, schemas) if closed else None
 
 
-def read_invoke(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
-    """What follows `<invoke name="`."""
-    name, closed, rest = body.partition('">')
-    return _named(name, rest, _INVOKED, schemas) if closed else None
+def invoke_reader(elements: Elements) -> Reader:
+    """Reads what follows `<invoke name="` in formats that differ in the names of their elements."""
+
+    def read_invoke(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
+        name, closed, rest = body.partition('">')  # without it, the element closes itself
+        return _named(name, rest, elements, schemas) if closed or known_name(name, schemas) in schemas else None
+
+    return read_invoke
+
+
+read_invoke, read_step, read_dsml = map(invoke_reader, (INVOKE, STEP, DSML))
+
+
+def read_by_key(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
+    """A list of objects with one key each, which names the tool: `[{"NAME": {…}}]`."""
+    try:
+        items = msgspec.json.decode(_as_list(body.strip()), type=list[dict[str, msgspec.Raw]])
+    except (msgspec.DecodeError, UnicodeError, RecursionError, Unreadable):
+        return None
+    if any(
+        len(item) != 1 or (item.keys() & set(_NAMES) and not text_of(*item.values()).startswith("{")) for item in items
+    ):
+        return read(body, schemas)
+    return tuple(
+        Found(known_name(name, schemas), _arguments(text_of(value))) for item in items for name, value in item.items()
+    )
+
+
+def delimited_reader(delimiter: str) -> Reader:
+    """Reads Gemma's `call:NAME{KEY:VALUE}`, whose strings stand between two of one delimiter."""
+
+    def read_delimited(body: str, schemas: Schemas) -> tuple[Found, ...] | None:
+        found = _CALLED.match(body)
+        if found is None:
+            return None
+        name, rest = known_name(found[1], schemas), body[found.end() :]
+        if rest.startswith('"'):
+            return read_arguments(name, rest, schemas)
+        parts = rest.split(delimiter)
+        if len(parts) % 2 == 0 or not rest.rstrip().endswith("}"):
+            return None
+        strings = (json.dumps(part, ensure_ascii=False) if index % 2 else part for index, part in enumerate(parts))
+        text = as_object("".join(strings))
+        return None if text is None else (Found(name, _typed(name, text, schemas)),)
+
+    return read_delimited
 
 
 def read_arguments(name: str, body: str, schemas: Schemas) -> tuple[Found, ...] | None:
@@ -84,12 +109,16 @@ def read_arguments(name: str, body: str, schemas: Schemas) -> tuple[Found, ...] 
     if inner is not None and len(inner) == 1 and inner[0].name in (name, known_name(name, schemas)):
         return inner
     name = known_name(name, schemas)
+    if not text:
+        return (Found(name, "{}"),)
     arguments = as_object(text) if text.startswith("{") else _string_or_only(name, text, schemas)
     return None if arguments is None else (Found(name, arguments),)
 
 
 def salvaged(body: str, schemas: Schemas) -> Found | None:
     """A call whose arguments cannot be read, with them as they are: so the model is told what was wrong."""
+    if (called := _CALLED.match(body)) is not None:
+        return Found(known_name(called[1], schemas), body[called.end() :].strip())
     name = _SAID_NAME.search(body)
     if name is None:
         return None
@@ -99,18 +128,15 @@ def salvaged(body: str, schemas: Schemas) -> Found | None:
 
 def breaks_off(body: str, calls: tuple[Found, ...]) -> bool:
     """Whether a body that nothing closed ends inside a value, or before there were any."""
-    for opens, closes in _ELEMENTS:
+    for opens, closes in PAIRS.items():
         if body.rfind(opens) > body.rfind(closes):
             return True
     if body.rstrip().endswith((")", "]", "}")):
         return False
-    return any(call.arguments == "{}" for call in calls) and _SAID_ARGUMENTS.search(body) is None
-
-
-def known_name(name: str, schemas: Schemas) -> str:
-    """A name without the namespace that some formats put before it."""
-    bare = name.removeprefix("functions.")
-    return bare if name not in schemas else name
+    if not calls or calls[-1].arguments != "{}":
+        return False
+    names = list(_SAID_NAME.finditer(body))
+    return _SAID_ARGUMENTS.search(body, names[-1].end() if names else 0) is None
 
 
 def as_object(text: str) -> str | None:
@@ -144,6 +170,19 @@ def canonical(call: Found) -> tuple[str, str]:
         return call.name, call.arguments
 
 
+def _as_list(text: str) -> str:
+    """Text that is, or plainly means, a JSON list, as JSON.
+
+    Raises:
+        Unreadable: There is no one reading of it.
+    """
+    try:
+        parse(text)
+    except JSONTextError:
+        return rewritten(text)
+    return text
+
+
 def _from_json(text: str, schemas: Schemas, *, bare: bool) -> tuple[Found, ...] | None:
     """One object, or a list of them, each a call."""
     if not text.startswith("["):
@@ -158,7 +197,7 @@ def _from_json(text: str, schemas: Schemas, *, bare: bool) -> tuple[Found, ...] 
             return None
     found: list[Found] = []
     for item in items:
-        fields = _fields(_text(item))
+        fields = _fields(text_of(item))
         calls = None if fields is None else _from_fields(fields, schemas, bare=bare)
         if calls is None:
             return None
@@ -179,12 +218,12 @@ def _fields(text: str) -> _Raw | None:
 
 def _from_fields(fields: _Raw, schemas: Schemas, *, bare: bool) -> tuple[Found, ...] | None:
     for wrapper in _WRAPPERS:
-        if wrapper in fields and (inner := _text(fields[wrapper])).startswith(("{", "[")):
+        if wrapper in fields and (inner := text_of(fields[wrapper])).startswith(("{", "[")):
             return _from_json(inner, schemas, bare=bare)
-    nested = _text(fields["function"]) if "function" in fields else ""
+    nested = text_of(fields["function"]) if "function" in fields else ""
     if nested.startswith("{"):
         return _from_json(nested, schemas, bare=bare)
-    name_key = next((key for key in _NAMES if key in fields and _text(fields[key]).startswith('"')), None)
+    name_key = next((key for key in _NAMES if key in fields and text_of(fields[key]).startswith('"')), None)
     if name_key is None:
         return None
     name = known_name(str(msgspec.json.decode(fields[name_key])).strip(), schemas)
@@ -193,8 +232,8 @@ def _from_fields(fields: _Raw, schemas: Schemas, *, bare: bool) -> tuple[Found, 
     if not name or (bare and name not in schemas and (arguments_key is None or len(rest) > 1)):
         return None
     if arguments_key is None:
-        return (Found(name, _object(rest.items())),)
-    return (Found(name, _arguments(_text(rest[arguments_key]))),)
+        return (Found(name, object_of(rest.items())),)
+    return (Found(name, _arguments(text_of(rest[arguments_key]))),)
 
 
 def _arguments(text: str) -> str:
@@ -215,20 +254,45 @@ def _string_or_only(name: str, text: str, schemas: Schemas) -> str:
         return _arguments(text)
     properties = schemas.get(name, {}).get("properties") or ()
     key = next(iter(properties)) if len(properties) == 1 else "input"
-    return _object([(key, _value(name, key, text, schemas))])
+    return object_of([(key, _value(name, key, text, schemas))])
 
 
-def _named(name: str, rest: str, element: re.Pattern[str], schemas: Schemas) -> tuple[Found, ...] | None:
+def _named(name: str, rest: str, elements: Elements, schemas: Schemas) -> tuple[Found, ...] | None:
     name = known_name(name.strip().strip("\"'"), schemas)
     if not _NAME.fullmatch(name):
         return None
-    if rest.lstrip().startswith("{"):
+    if rest.lstrip().startswith(("{", '"')):
         return read_arguments(name, rest, schemas)
-    pairs = element.findall(rest)
-    closing = "</arg_value>" if element is _ARG else "</parameter>"
-    if pairs and closing in pairs[-1][1] and not rest.rstrip().endswith(closing):
+    pairs = pattern(elements).findall(rest)
+    if pairs and elements.closes in pairs[-1][-1] and not rest.rstrip().endswith(elements.closes):
         return None  # something stands after the last value, or in it: nobody can tell
-    return (Found(name, _object((key.strip(), _value(name, key.strip(), value, schemas)) for key, value in pairs)),)
+    return (Found(name, object_of(_element(name, *pair, schemas=schemas) for pair in pairs)),)
+
+
+def _element(name: str, key: str, *rest: str, schemas: Schemas) -> tuple[str, str]:
+    """One argument; `rest` is its value, after its attributes if it can have some."""
+    key, value = key.strip(), rest[-1]
+    if _IS_STRING in rest[0] and len(rest) > 1 and _may_be_text(property_of(schemas, name, key)):
+        return key, json.dumps(value, ensure_ascii=False)
+    return key, _value(name, key, value, schemas)
+
+
+def _may_be_text(schema: Any) -> bool:
+    return not isinstance(schema, dict) or "type" not in schema or schema["type"] == "string"
+
+
+def _typed(name: str, text: str, schemas: Schemas) -> str:
+    """An object in which strings may stand for other values: as the schema has them."""
+    fields = _fields(text) or {}
+    if all(_may_be_text(property_of(schemas, name, key)) for key in fields):
+        return text
+    return object_of((key, _retyped(name, key, text_of(value), schemas)) for key, value in fields.items())
+
+
+def _retyped(name: str, key: str, text: str, schemas: Schemas) -> str:
+    if not text.startswith('"') or _may_be_text(property_of(schemas, name, key)):
+        return text
+    return _value(name, key, str(msgspec.json.decode(text)), schemas)
 
 
 def _value(name: str, key: str, value: str, schemas: Schemas) -> str:
@@ -247,69 +311,16 @@ def _value(name: str, key: str, value: str, schemas: Schemas) -> str:
 
 
 def _from_elements(text: str, schemas: Schemas) -> tuple[Found, ...] | None:
-    """GLM's elements, `NAME<arg_key>K</arg_key><arg_value>V</arg_value>`, and `NAME {json}`."""
+    """`NAME<arg_key>K</arg_key><arg_value>V</arg_value>` of GLM and Hunyuan, `NAME {json}`, and a tool's name alone."""
     name = _NAME.match(text)
     if name is None:
         return None
-    rest = text[name.end() :].lstrip()
-    if rest.startswith("<arg_key>"):
-        return _named(name[0], rest, _ARG, schemas)
-    return read_arguments(name[0], rest, schemas) if rest.startswith("{") else None
-
-
-def _from_code(text: str, schemas: Schemas) -> tuple[Found, ...] | None:
-    """`f(a=1)`, several under each other, or `[f(a=1), g(b=2)]`."""
-    try:
-        found = [token for token in tokens(text) if token[0] != "space"]
-        if found and found[0] == ("mark", "[") and found[-1] == ("mark", "]"):
-            return tuple(_call(item, schemas) for item in split(found[1:-1])) or None
-        return tuple(_call(item, schemas) for item in _statements(found)) or None
-    except (Unreadable, JSONTextError):
-        return None
-
-
-def _statements(found: list[Token]) -> Iterable[list[Token]]:
-    depth = start = 0
-    for index, (kind, token) in enumerate(found):
-        depth += (kind == "mark" and token in "([{") - (kind == "mark" and token in ")]}")
-        if depth == 0 and (kind, token) == ("mark", ")"):
-            yield found[start : index + 1]
-            start = index + 1
-    if start < len(found):
-        raise Unreadable
-
-
-def _call(found: Any, schemas: Schemas) -> Found:
-    match list(found):
-        case [("word", "print"), ("mark", "("), *inner, ("mark", ")")] if inner[1:2] == [("mark", "(")]:
-            return _call(inner, schemas)
-        case [("word", name), ("mark", "("), *inner, ("mark", ")")]:
-            name = known_name(name, schemas)
-            positions = iter(schemas.get(name, {}).get("properties", {}))
-            return Found(name, _object(_argument(item, positions) for item in split(inner)))
-    raise Unreadable
-
-
-def _argument(found: Any, positions: Any) -> tuple[str, str]:
-    match list(found):
-        case [("word", key), ("mark", "="), *value]:
-            return key, _checked(written(value))
-        case value:
-            key = next(positions, None)
-            if key is None:
-                raise Unreadable
-            return key, _checked(written(value))
-
-
-def _checked(text: str) -> str:
-    parse(text)
-    return text
-
-
-def _object(pairs: Iterable[tuple[str, str | msgspec.Raw]]) -> str:
-    """An object of values that are JSON already."""
-    return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_text(value)}" for key, value in pairs) + "}"
-
-
-def _text(raw: str | msgspec.Raw) -> str:
-    return raw if isinstance(raw, str) else bytes(raw).decode().strip()
+    separator = _SEPARATOR.match(text, name.end())
+    rest = text[separator.end() if separator else name.end() :].lstrip()
+    for elements in (ARG, ARG_OPEN):
+        if rest.startswith(elements.opens):
+            return _named(name[0], rest, elements, schemas)
+    if rest.startswith(("{", '"')):
+        return read_arguments(name[0], rest, schemas)
+    bare = known_name(name[0], schemas)
+    return (Found(bare, "{}"),) if not rest and (separator or bare in schemas) else None

@@ -10,18 +10,22 @@ from typing import Any
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.jsontext import JSONTextError, parse, parse_object
 from handrail.core.model import ModelRequest, NamedTool, ToolOffer
-from handrail.providers.prompted.formats import Format
-from handrail.providers.prompted.parse import Schemas, is_text, property_of
+from handrail.providers.prompted.formats import Format, Parameters
+from handrail.providers.prompted.found import Schemas
+from handrail.providers.prompted.parse import is_text, property_of
 
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_BRACKET_MARK = r"\[(?=/?(?:INST|SYSTEM|TOOL|THINK|ARGS|CALL_ID))"
+"""How the marks in square brackets begin."""
 _CONTROL = re.compile(
-    r"<[|/\w]|\[/?(?:INST|SYSTEM|TOOL)|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][^\S\r\n]*(?:"
+    rf"<[|｜/\w]|{_BRACKET_MARK}|functools\[|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][^\S\r\n]*(?:"
     r"```|[\[{]?\s*\{\s*[\"'](?:name|tool|function|action|type)\b|tool: \[|#{1,6} *(?:system|instruction)|"
     r"(?:action|action input|observation|thought|final answer|result of|error of|system|user|human|assistant|tool)\b)",
     re.IGNORECASE,
 )
 """What opens a tag, a fence, a call, an answer or a turn in some format."""
+_NOT_IN_KEYS = re.compile(r"[<>\"]")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
@@ -51,9 +55,11 @@ def call_text(call: ToolCall, format: Format, schemas: Schemas) -> str:
     if isinstance(arguments, dict):
         match format.calls:
             case "python":
-                special = _as_python(call.name, arguments)
-            case "parameters":
-                special = _as_parameters(call.name, arguments, schemas)
+                special = _as_python(call.name, arguments, format)
+            case "parameters" if format.parameters is not None:
+                special = _as_parameters(call.name, arguments, format.parameters, schemas)
+            case "strings":
+                special = _with_strings(call.name, arguments, format)
     return special or framed(call.name, arguments, format)
 
 
@@ -100,9 +106,13 @@ _ANSWERS = {"tags": _in_tags, "observation": _observed, "harmony": _harmony, "wo
 def _how(format: Format) -> str:
     match format.calls:
         case "python":
-            shown = "```tool_code\nTOOL(ARGUMENT=VALUE)\n```"
-        case "parameters":
-            shown = "<tool_call>\n<function=TOOL>\n<parameter=ARGUMENT>\nVALUE\n</parameter>\n</function>\n</tool_call>"
+            shown = "TOOL(ARGUMENT=VALUE)".join(format.code)
+        case "parameters" if format.parameters is not None:
+            form = format.parameters
+            shown = f"{form.opens}TOOL{form.named}{form.key}ARGUMENT{form.text}VALUE{form.ends}{form.closes}"
+        case "strings":
+            frame, mark = format.frame, format.strings
+            shown = f"{frame.opens}TOOL{frame.middle}{{ARGUMENT:{mark}TEXT{mark},ARGUMENT:NUMBER}}{frame.closes}"
         case _:
             frame = format.frame
             shown = f'{frame.opens}TOOL{frame.middle}{{"ARGUMENT": VALUE}}{frame.closes}'
@@ -175,11 +185,11 @@ def _arguments(call: ToolCall) -> Any:
         return call.arguments
 
 
-def _as_python(name: str, arguments: dict[str, Any]) -> str | None:
+def _as_python(name: str, arguments: dict[str, Any], format: Format) -> str | None:
     if not _DOTTED.fullmatch(name) or not all(map(_IDENTIFIER.fullmatch, arguments)):
         return None
     written = ", ".join(f"{key}={_python(value)}" for key, value in arguments.items())
-    return f"```tool_code\n{name}({written})\n```"
+    return f"{name}({written})".join(format.code)
 
 
 def _python(value: Any) -> str:
@@ -194,15 +204,41 @@ def _python(value: Any) -> str:
     return _json(value).replace("`", "\\u0060")
 
 
-def _as_parameters(name: str, arguments: dict[str, Any], schemas: Schemas) -> str | None:
-    lines = [f"<tool_call>\n<function={name}>"]
+def _as_parameters(name: str, arguments: dict[str, Any], form: Parameters, schemas: Schemas) -> str | None:
+    if not _PLAIN_NAME.fullmatch(name):
+        return None
+    written = [form.opens, name, form.named]
     for key, value in arguments.items():
         text = _parameter(name, key, value, schemas)
-        if "<" in text or ">" in key or "<" in key or key != key.strip():
+        begins_or_ends_a_line = text != text.strip("\n") and not form.ends.startswith("\n")
+        if "<" in text or begins_or_ends_a_line or key != key.strip() or _NOT_IN_KEYS.search(key):
             return None
-        lines.append(f"<parameter={key}>\n{text}\n</parameter>")
-    lines.append("</function>\n</tool_call>")
-    return "\n".join(lines) if _PLAIN_NAME.fullmatch(name) else None
+        written += form.key, key, form.json if form.json and text is not value else form.text, text, form.ends
+    return "".join((*written, form.closes))
+
+
+def _with_strings(name: str, arguments: dict[str, Any], format: Format) -> str | None:
+    """As `call:NAME{KEY:VALUE}`, whose strings stand between two of one mark."""
+    text = _unquoted(arguments, format.strings)
+    if text is None or not _PLAIN_NAME.fullmatch(name):
+        return None
+    return format.frame.begin(name) + text + format.frame.closes
+
+
+def _unquoted(value: Any, mark: str) -> str | None:
+    match value:
+        case str():
+            return None if "<" in value else f"{mark}{value}{mark}"
+        case dict():
+            if not all(_IDENTIFIER.fullmatch(str(key)) for key in value):
+                return None
+            items = [_unquoted(item, mark) for item in value.values()]
+            pairs = [f"{key}:{item}" for key, item in zip(value, items, strict=True)]
+            return None if None in items else "{" + ",".join(pairs) + "}"
+        case list() | tuple():
+            items = [_unquoted(item, mark) for item in value]
+            return None if None in items else "[" + ",".join(map(str, items)) + "]"
+    return json.dumps(value)
 
 
 def _parameter(name: str, key: str, value: Any, schemas: Schemas) -> str:
@@ -219,7 +255,9 @@ def _parameter(name: str, key: str, value: Any, schemas: Schemas) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    """JSON in which no string holds a mark."""
+    text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    return re.sub(_BRACKET_MARK, r"\\u005b", text) if "[" in text else text
 
 
 def _one_line(text: str) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from typing import Protocol
 
+from handrail.providers.prompted.elements import VALUES
+
 FENCE = "```"
 _OUTSIDE = re.compile(r"[\"'{}\[\]()<`]")
 _INSIDE = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
@@ -136,18 +138,44 @@ class Closed:
         self._before = words[-_LONGEST_END:] + (" " if len(words) < len(text) else "")
 
 
-_VALUES = {"<parameter": ("</parameter>",), "<arg_value>": ("</arg_value>",), "{": ("}", ")", "]")}
+_VALUES = {opens: (closes,) for opens, closes in VALUES.items()} | {"{": ("}", ")", "]")}
 """How a value begins, and what stands last where it has ended."""
 _LONGEST_END = max(len(end) for ends in _VALUES.values() for end in ends)
 
 
-class Until:
-    """Text up to the first of some marks."""
+class Delimited:
+    """Text up to the first of some marks, outside of strings that one and the same delimiter opens and closes."""
 
-    def __init__(self, marks: Collection[str]) -> None:
-        self._pattern = re.compile("|".join(map(re.escape, marks)))
-        self._keep = max(map(len, marks)) - 1
+    def __init__(self, delimiter: str, marks: Collection[str]) -> None:
+        self._delimiter = delimiter
+        self._pattern = re.compile("|".join(map(re.escape, (delimiter, *marks))))
+        self._keep = max(map(len, (delimiter, *marks))) - 1
         self._tail = ""
+        self._in_string = False
+
+    def feed(self, text: str) -> int | None:
+        joined, before, done = self._tail + text, len(self._tail), 0
+        for found in self._pattern.finditer(joined):
+            if found[0] == self._delimiter:
+                self._in_string = not self._in_string
+            elif not self._in_string:
+                return found.start() - before
+            done = found.end()
+        self._tail = joined[max(done, len(joined) - self._keep) :]
+        return None
+
+
+class Until:
+    """Text up to the first match of a pattern of marks."""
+
+    def __init__(self, pattern: re.Pattern[str], longest: int) -> None:
+        self._pattern = pattern
+        self._keep = longest - 1
+        self._tail = ""
+
+    @classmethod
+    def any_of(cls, marks: Collection[str]) -> Until:
+        return cls(re.compile("|".join(map(re.escape, marks))), max(map(len, marks)))
 
     def feed(self, text: str) -> int | None:
         joined = self._tail + text
