@@ -223,7 +223,6 @@ def test_lines_and_the_whole_reply_decode_to_the_same_calls() -> None:
                 ),
                 artefacts=(Artefact(provider="ollama", data={"thinking": "Hm."}),),
             ),
-            artefacts=((), ()),
         )
     )
 
