@@ -119,13 +119,13 @@ def _shown(tools: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
     return tuple(tool for tool in tools if not tool.deferred)
 
 
-def refuse_builtin(request: ModelRequest, wire: str) -> None:
+def refuse_builtin(request: ModelRequest, wire: str, instead: str = "; leave out builtin=") -> None:
     """
     Raises:
         UsageError: Tools of the service are offered, and this wire has no place for them.
     """
     if request.builtin_tools:
-        raise UsageError(f"{wire} has no tools that the service runs itself; leave out builtin=")
+        raise UsageError(f"builtin= has no effect here: {wire} has no tools that the service runs itself{instead}")
 
 
 def parallel_flag(request: ModelRequest, profile: Profile) -> bool | None:

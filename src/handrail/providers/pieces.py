@@ -97,25 +97,26 @@ def _joined(own: Known | None, builtin: tuple[dict[str, Any], ...]) -> Known:
     return all_known([*builtin, *(() if own is None else own.items)])
 
 
-def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """The body with the caller's own fields; an object joins an object, anything else replaces.
 
     Raises:
         UsageError: They have tools, which would replace those on offer.
     """
     if not extra:
-        return dict(body)
+        return body
     if "tools" in extra or (isinstance(config := extra.get("toolConfig"), Mapping) and "tools" in config):
         raise UsageError(
             "extra has 'tools', which would replace the tools on offer;"
             " give tools that the service runs itself as builtin=[...]"
         )
-    return _merged(body, extra)
+    return merged(body, extra)
 
 
-def _merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """One object with the fields of another; an object joins an object, anything else replaces."""
     result = dict(body)
     for key, value in extra.items():
         mine = result.get(key)
-        result[key] = _merged(mine, value) if isinstance(mine, dict) and isinstance(value, Mapping) else value
+        result[key] = merged(mine, value) if isinstance(mine, dict) and isinstance(value, Mapping) else value
     return result

@@ -37,10 +37,10 @@ from handrail.providers.pieces import (
     ids_of,
     in_words,
     is_given,
-    merged,
     names_of,
     readable,
     with_builtin,
+    with_extra,
 )
 from handrail.providers.profiles import Profile
 
@@ -102,7 +102,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         headers["anthropic-beta"] = ",".join(options.betas)
     return WireRequest(
         path=_PATH,
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         headers=headers,
         framing="sse" if stream else "json",
         notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),

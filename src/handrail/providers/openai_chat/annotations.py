@@ -1,10 +1,14 @@
-"""Annotations of OpenAI's wires as citations: the pages and files that a text names as its sources."""
+"""What OpenAI's wires have beside the text: the pages and files that it names as its sources, and pictures."""
 
 from __future__ import annotations
 
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator
 from typing import Any
 
-from handrail.core.messages import Citation
+from handrail.core.events import CitationAdded, MediaAdded, ModelEvent, Notice
+from handrail.core.messages import Citation, Media
 
 
 def citation_of(annotation: Any, base: int = 0) -> Citation | None:
@@ -24,6 +28,34 @@ def citation_of(annotation: Any, base: int = 0) -> Citation | None:
         quote=_text(annotation, "content") or _text(annotation, "quote"),
     )
     return None if found == Citation() else _placed(found, annotation, base)
+
+
+def additions(annotations: Any, images: Any) -> Iterator[ModelEvent]:
+    """What a Chat message has beside its text: sources of it, and pictures that the model made."""
+    for annotation in annotations if isinstance(annotations, list) else ():
+        if (citation := citation_of(annotation)) is not None:
+            yield CitationAdded(citation=citation)
+    for image in images if isinstance(images, list) else ():
+        match image:
+            case {"image_url": {"url": str(url)}}:
+                yield picture(url)
+
+
+def picture(url: str) -> ModelEvent:
+    """A picture by its address, which may be the picture itself."""
+    if not url.startswith("data:"):
+        return MediaAdded(media=Media(media_type="image/png", url=url))
+    head, _, text = url.partition(",")
+    kind = head.removeprefix("data:").partition(";")[0] or "image/png"
+    return decoded(text, kind)
+
+
+def decoded(text: str, kind: str) -> ModelEvent:
+    """Media from its base64."""
+    try:
+        return MediaAdded(media=Media(media_type=kind, data=b64decode(text, validate=True)))
+    except binascii.Error:
+        return Notice(text=f"the service sent {kind} that is not in base64; it cannot be shown")
 
 
 def _placed(citation: Citation, annotation: dict[str, Any], base: int) -> Citation:

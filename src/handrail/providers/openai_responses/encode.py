@@ -35,7 +35,7 @@ from handrail.providers.offer import (
 )
 from handrail.providers.openai_chat.encode import data_url, wire_id
 from handrail.providers.openai_responses.replay import sendable
-from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of, with_builtin
+from handrail.providers.pieces import all_known, as_media, in_words, is_given, names_of, with_builtin, with_extra
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
 
@@ -80,7 +80,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
         body["stream"] = True
     return WireRequest(
         path="/responses",
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         framing="sse" if stream else "json",
         exact=False,
         notices=(*notices, *said.missed),

@@ -6,16 +6,15 @@ a `ServiceCall`; one that it leaves to the caller's program is not run here, and
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from handrail.core.events import MediaAdded, ModelEvent, Notice, ServiceCallMade
+from handrail.core.events import ModelEvent, Notice, ServiceCallMade
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.messages import Media, ServiceCall
+from handrail.core.messages import ServiceCall
+from handrail.providers.openai_chat.annotations import decoded, picture
 from handrail.providers.unknown import UnknownKinds
 
 CALLERS_WORK = frozenset({"computer_call", "local_shell_call", "shell_call", "custom_tool_call", "apply_patch_call"})
@@ -127,21 +126,11 @@ def _listing(raw: Mapping[str, Any]) -> ServiceCall:
 def _picture(raw: Mapping[str, Any]) -> Iterator[ModelEvent]:
     if isinstance(text := raw.get("result"), str) and text:
         form = raw.get("output_format")
-        yield from _media(text, f"image/{form}" if isinstance(form, str) else "image/png")
+        yield decoded(text, f"image/{form}" if isinstance(form, str) else "image/png")
 
 
 def _shown(output: Any) -> Iterator[ModelEvent]:
-    """A picture that code drew: an address, or the picture itself as one."""
+    """A picture that code drew."""
     match output:
-        case {"type": "image", "url": str(url)} if url.startswith("data:"):
-            head, _, text = url.partition(",")
-            yield from _media(text, head.removeprefix("data:").removesuffix(";base64") or "image/png")
         case {"type": "image", "url": str(url)}:
-            yield MediaAdded(media=Media(media_type="image/png", url=url))
-
-
-def _media(text: str, media_type: str) -> Iterator[ModelEvent]:
-    try:
-        yield MediaAdded(media=Media(media_type=media_type, data=b64decode(text, validate=True)))
-    except binascii.Error:
-        yield Notice(text=f"the service sent {media_type} that is not in base64; it cannot be shown")
+            yield picture(url)
