@@ -73,7 +73,8 @@ def _envelope(request: ModelRequest, model: str, profile: Profile, *, stream: bo
             body["tool_choice"] = _choice(offer.choice, names)
         if (flag := parallel_flag(request, profile)) is not None:
             body["parallel_tool_calls"] = flag
-    if (tools := with_builtin(own, request.builtin_tools)) is not None:
+    builtin = () if own is None and request.tool_choice == "none" else request.builtin_tools
+    if (tools := with_builtin(own, builtin)) is not None:
         body["tools"] = tools.items
         known = (tools,)
     body |= _settings(heeded(request, profile), profile)

@@ -1,0 +1,300 @@
+"""What a service does itself in a reply: kept, shown, and sent back in its place. From recordings of each wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
+from handrail.core.messages import AssistantMessage, Message, ServiceCall, UserMessage
+from handrail.core.messages import Text as Said
+from handrail.providers.openai_responses.replay import sendable
+from tests.providers.anthropic.judge import accepts as anthropic_accepts
+from tests.providers.bedrock.judge import accepts as bedrock_accepts
+from tests.providers.gemini.judge import accepts as gemini_accepts
+from tests.providers.openai_chat.judge import check_responses
+from tests.providers.rounds import asked, end_of, notices_of
+from tests.wires.recorded import CODECS, FOLDER, message_of, replied, wire_events
+
+NAMES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*") if path.suffix in (".json", ".sse"))
+PAIRS = sorted(name for name in NAMES if name.endswith(".sse") and str(Path(name).with_suffix(".json")) in NAMES)
+NOW = UserMessage((Said("And now?"),))
+
+
+def sent(wire: str, *messages: Message, **settings: Any) -> dict[str, Any]:
+    codec, model = CODECS[wire]
+    return codec.encode(asked(UserMessage((Said("Go."),)), *messages, **settings), model, stream=False).body
+
+
+def sent_back(name: str) -> list[dict[str, Any]]:
+    """What goes back of a recorded reply, piece by piece."""
+    wire = name.partition("/")[0]
+    body = sent(wire, message_of(replied(name)), NOW)
+    if wire == "openai_responses":
+        return list(body["input"][1:-1])
+    key, inner = ("contents", "parts") if wire == "gemini" else ("messages", "content")
+    return list(body[key][1][inner])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_stream_shows_and_keeps_what_the_whole_reply_does(name: str) -> None:
+    streamed, whole = replied(name), replied(str(Path(name).with_suffix(".json")))
+    assert message_of(streamed) == message_of(whole)
+    assert notices_of(streamed) == notices_of(whole)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("openai_responses/")])
+def test_every_item_of_a_response_goes_back_as_it_came_and_in_its_place(name: str) -> None:
+    (data, _), *_ = reversed(list(wire_events(name)))
+    output = data.get("response", data)["output"]
+    back = [item for item in sent_back(name) if item.get("type") in {each["type"] for each in output} - {"message"}]
+    expected = [item for item in output if item["type"] != "message"]
+    if name.endswith("computer.json"):
+        expected = []  # nobody made the screenshot that would answer it; and the thought led to it
+    assert [item["id"] for item in back] == [item["id"] for item in expected]
+    for ours, theirs in zip(back, expected, strict=True):
+        lost = theirs.keys() - ours.keys()
+        assert lost <= {"status"}, "only a field that the service refuses"
+        assert {**theirs, **ours}.keys() == theirs.keys()
+        if ours["type"] != "web_search_call":  # whose sources the service does not take back
+            assert {**theirs, **ours} == theirs
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("openai_responses/")])
+def test_openais_types_take_back_every_reply(name: str) -> None:
+    if not name.endswith("unknown_item.json"):
+        check_responses(sent("openai_responses", message_of(replied(name)), NOW))
+
+
+@pytest.mark.parametrize(
+    "name", ["anthropic/web_search.sse", "anthropic/citations.sse", "anthropic/code_execution.sse"]
+)
+def test_anthropics_types_take_back_its_own_calls_and_citations(name: str) -> None:
+    assert anthropic_accepts(sent("anthropic", message_of(replied(name)), NOW))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("gemini/")])
+def test_geminis_types_take_back_every_reply(name: str) -> None:
+    assert gemini_accepts(sent("gemini", message_of(replied(name)), NOW))
+
+
+def test_botocore_takes_back_a_grounded_reply() -> None:
+    assert bedrock_accepts(sent("bedrock", message_of(replied("bedrock/nova_grounding.sse")), NOW))
+
+
+def test_anthropics_blocks_go_back_in_their_order_with_their_citations() -> None:
+    (data, _), *_ = wire_events("anthropic/web_search.json")
+    first, use, result, *rest = sent_back("anthropic/web_search.sse")
+    assert (first["text"], use, result) == (data["content"][0]["text"], *data["content"][1:3])
+    assert rest == data["content"][3:]
+
+
+def test_a_citation_goes_back_without_the_field_that_the_service_refuses() -> None:
+    cited = [block for block in sent_back("anthropic/citations.json") if "citations" in block]
+    assert [block["text"] for block in cited] == ["the grass is green", "the sky is blue", "water is wet"]
+    assert all("file_id" not in each for block in cited for each in block["citations"])
+
+
+@pytest.mark.parametrize("name", ["anthropic/compaction.json", "anthropic/compaction.sse"])
+def test_a_summary_that_anthropic_made_of_the_conversation_goes_back_first(name: str) -> None:
+    assert sent_back(name)[0] == {"type": "compaction", "content": "## Summary\nThe user asked about tests."}
+
+
+def test_geminis_code_and_picture_go_back_as_they_came() -> None:
+    (data, _), *_ = wire_events("gemini/code_execution.json")
+    assert sent_back("gemini/code_execution.sse") == data["candidates"][0]["content"]["parts"]
+    (data, _), *_ = wire_events("gemini/image.json")
+    assert sent_back("gemini/image.json") == data["candidates"][0]["content"]["parts"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_service_is_not_sent_them_and_says_so(name: str) -> None:
+    message = message_of(replied(name))
+    kept = [artefact.data["block"] for artefact in message.artefacts if artefact.data.get("alone")]
+    for wire, (codec, model) in CODECS.items():
+        if wire == name.partition("/")[0]:
+            continue
+        request = asked(UserMessage((Said("Go."),)), message, NOW)
+        written = codec.encode(request, model, stream=False)
+        assert any("they are left out" in notice for notice in written.notices) == bool(kept)
+        text = str(written.body)
+        assert not any(str(block) in text for block in kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("openai_responses/web_search.sse", ["([paris.example](https://paris.example/menu))"]),
+        ("openai_responses/code_interpreter.sse", ["[Download](sandbox:/mnt/data/sums.txt)"]),
+        ("openai_chat/web_search.sse", ["([paris.example](https://paris.example/menu))"]),
+        ("anthropic/web_search.sse", ["crème brûlée costs 9 €"]),
+        ("anthropic/citations.sse", ["the grass is green", "the sky is blue", "the sky is blue", "water is wet"]),
+        ("gemini/google_search.sse", ["In Paris a crème brûlée costs 9 €.", *["It is 20 °C there."] * 2]),
+        ("gemini/server_side_tools.json", ["The capital is **Paris**."]),
+        ("bedrock/nova_grounding.sse", ["Crème brûlée costs 9 €."]),
+    ],
+)
+def test_a_citation_names_the_characters_of_the_replys_text(name: str, expected: list[str]) -> None:
+    message = message_of(replied(name))
+    assert [message.text[each.start : each.end] for each in message.citations] == expected
+    assert all(each.url or each.file or each.title for each in message.citations)
+
+
+def test_a_file_is_cited_by_its_name_and_id() -> None:
+    first, second = message_of(replied("openai_responses/file_search.json")).citations
+    assert (first.title, first.file, first.start, first.end) == ("ai.pdf", "file-Ebzhf8H4", 30, 30)
+    assert second.file == "file-9xQ"
+    (made,) = message_of(replied("openai_responses/code_interpreter.json")).citations
+    assert (made.title, made.file) == ("sums.txt", "cntr_6903bf2c/cfile_6903bf45")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openai_responses/image_generation.sse",
+        "openai_responses/code_interpreter.json",
+        "gemini/image.json",
+        "openai_chat/openrouter_image.json",
+    ],
+)
+def test_a_picture_that_the_model_made_is_a_part_of_its_message(name: str) -> None:
+    (picture,) = message_of(replied(name)).media
+    assert picture.media_type == "image/png"
+    assert picture.data is not None and picture.data.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("openai_responses/web_search.sse", [("web_search", False), ("web_search", False)]),
+        ("openai_responses/code_interpreter.sse", [("code_interpreter", False)]),
+        ("openai_responses/mcp.sse", [("dmcp:list_tools", False), ("dmcp:web_search_exa", False)]),
+        ("openai_responses/shell_in_container.json", [("shell", False)]),
+        ("openai_responses/image_generation.json", [("image_generation", False)]),
+        ("anthropic/web_search.sse", [("web_search", False)]),
+        ("anthropic/web_search_error.json", [("web_search", True)]),
+        ("anthropic/code_execution.sse", [("bash_code_execution", False)]),
+        ("anthropic/mcp.sse", [("echo:echo", False)]),
+        ("anthropic/paused.sse", [("web_search", False)]),
+        ("gemini/code_execution.sse", [("code_execution", False)]),
+        ("gemini/server_side_tools.json", [("file_search", False)]),
+        ("gemini/google_search.sse", [("google_search", False)]),
+        ("gemini/url_context.json", [("url_context", False)]),
+        ("bedrock/nova_grounding.sse", [("nova_grounding", False)]),
+    ],
+)
+def test_a_call_that_the_service_ran_is_shown(name: str, expected: list[tuple[str, bool]]) -> None:
+    assert [(call.name, call.failed) for call in message_of(replied(name)).service_calls] == expected
+
+
+def test_a_call_of_the_service_has_its_arguments_and_its_result_without_what_is_sealed() -> None:
+    (call,) = message_of(replied("anthropic/web_search.sse")).service_calls
+    page = {"type": "web_search_result", "title": "Menu", "url": "https://paris.example/menu", "page_age": None}
+    arguments = {"query": "crème brûlée price"}
+    assert call == ServiceCall(id="srvtoolu_01Qx", name="web_search", arguments=arguments, result=[page])
+    (call,) = message_of(replied("openai_responses/shell_in_container.json")).service_calls
+    assert call.result[0]["stdout"] == "Linux\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("openai_responses/local_shell.json", "local_shell_call_output"),
+        ("openai_responses/custom_tool.json", "custom_tool_call_output"),
+        ("openai_responses/apply_patch.json", "apply_patch_call_output"),
+        ("openai_responses/mcp_approval.json", "mcp_approval_response"),
+    ],
+)
+def test_a_call_that_the_service_leaves_to_the_program_is_answered_as_not_run(name: str, output: str) -> None:
+    events = replied(name)
+    assert len(notices_of(events)) == 1
+    assert not any(isinstance(event, ServiceCallMade) for event in events if output != "mcp_approval_response")
+    assert sent_back(name)[-1]["type"] == output
+
+
+def test_an_item_of_an_unknown_kind_is_noticed_and_kept() -> None:
+    (notice,) = notices_of(replied("openai_responses/unknown_item.json"))
+    assert "hologram_projection" in notice
+
+
+ITEMS: dict[str, dict[str, Any]] = {
+    "reasoning": {"type": "reasoning", "id": "rs", "encrypted_content": "x", "summary": []},
+    "web_search_call": {"type": "web_search_call", "id": "ws", "action": {"type": "search"}, "status": "completed"},
+    "computer_call": {"type": "computer_call", "id": "cu", "call_id": "c"},
+    "tool_search_call": {"type": "tool_search_call", "id": "ts"},
+    "text": {"role": "assistant", "content": "Hello."},
+}
+
+
+@given(st.lists(st.sampled_from(sorted(ITEMS)), max_size=8))
+def test_a_thought_never_goes_back_without_the_item_that_it_led_to(kinds: list[str]) -> None:
+    items = [{**ITEMS[kind], "at": at} for at, kind in enumerate(kinds)]
+    back = sendable(items, ("tool_search_call",), [])
+    for at, item in enumerate(back):
+        if item.get("type") == "reasoning":
+            after = next(each for each in items[item["at"] + 1 :] if each.get("type") != "reasoning")
+            assert after in back[at + 1 :]
+
+
+def test_a_paused_call_goes_back_while_the_reply_goes_on_and_not_after_the_user_spoke() -> None:
+    paused = message_of(replied("anthropic/paused.sse"))
+    assert sent("anthropic", paused)["messages"][-1]["content"][-1]["type"] == "server_tool_use"
+    codec, model = CODECS["anthropic"]
+    written = codec.encode(asked(UserMessage((Said("Go."),)), paused, NOW), model, stream=False)
+    assert [block["type"] for block in written.body["messages"][1]["content"]] == ["text"]
+    assert any("did not finish a call" in notice for notice in written.notices)
+
+
+def test_a_reply_that_goes_on_after_a_pause_keeps_each_block_in_its_place() -> None:
+    paused, resumed = (
+        message_of(replied("anthropic/paused.sse")),
+        message_of(replied("anthropic/web_search_error.json")),
+    )
+    result = [artefact for artefact in resumed.artefacts if artefact.data["block"]["type"] != "server_tool_use"]
+    blocks = sent("anthropic", paused, replace(resumed, artefacts=tuple(result)), NOW)["messages"][1]["content"]
+    assert [block["type"] for block in blocks] == ["text", "server_tool_use", "web_search_tool_result", "text"]
+
+
+def test_the_container_of_the_last_reply_is_used_again_unless_it_expired() -> None:
+    ran = message_of(replied("anthropic/code_execution.sse"))
+    tools = ({"type": "code_execution_20250825", "name": "code_execution"},)
+    assert sent("anthropic", ran, NOW, builtin_tools=tools)["container"] == "container_011CUJ"
+    assert "container" not in sent("anthropic", ran, NOW)
+    late = replace(NOW, at=1_760_959_495_000)
+    assert "container" not in sent("anthropic", ran, late, builtin_tools=tools)
+    early = replace(NOW, at=1_760_959_400_000)
+    assert sent("anthropic", ran, early, builtin_tools=tools)["container"] == "container_011CUJ"
+    skills = {"container": {"skills": [{"type": "anthropic", "skill_id": "pptx"}]}}
+    assert sent("anthropic", ran, NOW, builtin_tools=tools, extra=skills)["container"] == {
+        "id": "container_011CUJ",
+        **skills["container"],
+    }
+
+
+@given(st.text(max_size=30), st.text(min_size=1, max_size=30), st.text(max_size=30))
+def test_geminis_bytes_become_characters_whatever_the_text(before: str, cited: str, after: str) -> None:
+    codec, _ = CODECS["gemini"]
+    first = len(before.encode("utf-8", "surrogatepass"))
+    segment = {"startIndex": first, "endIndex": first + len(cited.encode("utf-8", "surrogatepass")), "text": cited}
+    grounding = {
+        "groundingChunks": [{"web": {"uri": "https://a.example"}}],
+        "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
+    }
+    parts = [{"text": before + cited + after}]
+    candidate = {"content": {"parts": parts}, "finishReason": "STOP", "groundingMetadata": grounding}
+    decoder = codec.decoder(asked())
+    events = [*decoder.feed({"candidates": [candidate]}), *decoder.finish()]
+    (citation,) = (event.citation for event in events if isinstance(event, CitationAdded))
+    assert (citation.start, citation.end) == (len(before), len(before) + len(cited))
+
+
+def test_a_picture_alone_is_worth_sending_back() -> None:
+    events = replied("gemini/image.json")
+    assert any(isinstance(event, MediaAdded) for event in events)
+    assert end_of(events).artefacts
+    assert sent("gemini", AssistantMessage(artefacts=end_of(events).artefacts), NOW)["contents"][1]["role"] == "model"
