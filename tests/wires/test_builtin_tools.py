@@ -21,7 +21,7 @@ from tests.providers.bedrock.judge import accepts as bedrock_accepts
 from tests.providers.gemini.judge import accepts as gemini_accepts
 from tests.providers.openai_chat.judge import check_responses
 from tests.providers.rounds import WEATHER, asked
-from tests.providers.server import serving
+from tests.providers.server import serving, streamed
 from tests.wires.recorded import CODECS, FOLDER
 
 BUILTIN: dict[str, dict[str, Any]] = {
@@ -116,8 +116,7 @@ async def test_a_session_offers_both_and_its_message_has_what_the_service_did() 
         return a + b
 
     reply = (FOLDER / "openai_responses/code_interpreter.sse").read_bytes()
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-    async with serving([head + reply]) as server:
+    async with serving(streamed(reply)) as server:
         llm = create_llm(
             "openai-responses:gpt-5-mini", key="k", base_url=server.url, builtin=[{"type": "code_interpreter"}]
         )
