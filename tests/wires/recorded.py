@@ -1,23 +1,21 @@
-"""Recordings in `recordings/`: what a service sent, as the events that a decoder is fed."""
+"""Recordings of replies in which a service did something itself, read and kept as a run does."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from handrail.core.events import CitationAdded, MediaAdded, ModelEvent, ServiceCallMade
-from handrail.core.messages import AssistantMessage, Message
+from handrail.core.events import ModelEvent
+from handrail.core.messages import AssistantMessage
 from handrail.providers.anthropic import AnthropicCodec
 from handrail.providers.bedrock import BedrockCodec
 from handrail.providers.codec import Codec
+from handrail.providers.events import END
 from handrail.providers.gemini import GeminiCodec
 from handrail.providers.openai_chat import OpenAIChatCodec
 from handrail.providers.openai_responses import OpenAIResponsesCodec
-from tests.providers.rounds import asked, end_of, messages_of
+from tests.providers.rounds import asked
+from tests.wires.replay import FOLDER, Recording, history
 
-FOLDER = Path(__file__).parent / "recordings"
 CODECS: dict[str, tuple[Codec, str]] = {
     "anthropic": (AnthropicCodec(), "claude-sonnet-4-5"),
     "bedrock": (BedrockCodec(), "amazon.nova-2-lite-v1:0"),
@@ -27,35 +25,20 @@ CODECS: dict[str, tuple[Codec, str]] = {
 }
 
 
-def wire_events(name: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """The events of a recording, each with the name that SSE gives it."""
-    text = (FOLDER / name).read_text("utf-8")
-    if name.endswith(".json"):
-        yield json.loads(text), ""
-        return
-    for frame in text.strip().split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in frame.split("\n"))
-        if fields["data"] != "[DONE]":
-            yield json.loads(fields["data"]), fields.get("event", "")
+def wire_data(name: str) -> list[dict[str, Any]]:
+    """The events of a recording, or the one document that it is."""
+    return [event.data for event in Recording(FOLDER / name).events() if event is not END]
 
 
-def replied(name: str, **settings: Any) -> list[ModelEvent]:
+def replied(name: str) -> list[ModelEvent]:
     """What the codec of its wire makes of a recording."""
     codec, _ = CODECS[name.partition("/")[0]]
-    decoder = codec.decoder(asked(**settings))
-    events = [event for data, sent_as in wire_events(name) for event in decoder.feed(data, sent_as)]
+    decoder = codec.decoder(asked())
+    events = [event for data in wire_data(name) for event in decoder.feed(data)]
     return [*events, *decoder.finish()]
 
 
 def message_of(events: list[ModelEvent]) -> AssistantMessage:
-    """The message that a run keeps of a reply without calls."""
-    said: Message = messages_of(events)[0]
-    assert isinstance(said, AssistantMessage)
-    return AssistantMessage(
-        said.text,
-        stop=said.stop,
-        artefacts=end_of(events).artefacts,
-        citations=tuple(event.citation for event in events if isinstance(event, CitationAdded)),
-        media=tuple(event.media for event in events if isinstance(event, MediaAdded)),
-        service_calls=tuple(event.call for event in events if isinstance(event, ServiceCallMade)),
-    )
+    """The message that a run keeps of a reply."""
+    (found,) = (message for message in history(events) if isinstance(message, AssistantMessage))
+    return found

@@ -22,7 +22,8 @@ from tests.providers.gemini.judge import accepts as gemini_accepts
 from tests.providers.openai_chat.judge import check_responses
 from tests.providers.rounds import WEATHER, asked
 from tests.providers.server import serving, streamed
-from tests.wires.recorded import CODECS, FOLDER
+from tests.wires.recorded import CODECS
+from tests.wires.replay import FOLDER
 
 BUILTIN: dict[str, dict[str, Any]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
@@ -115,7 +116,7 @@ async def test_a_session_offers_both_and_its_message_has_what_the_service_did() 
         """Add two numbers."""
         return a + b
 
-    reply = (FOLDER / "openai_responses/code_interpreter.sse").read_bytes()
+    reply = (FOLDER / "openai_responses/code-interpreter-stream.sse").read_bytes()
     async with serving(streamed(reply)) as server:
         llm = create_llm(
             "openai-responses:gpt-5-mini", key="k", base_url=server.url, builtin=[{"type": "code_interpreter"}]

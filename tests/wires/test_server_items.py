@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,34 @@ from tests.providers.bedrock.judge import accepts as bedrock_accepts
 from tests.providers.gemini.judge import accepts as gemini_accepts
 from tests.providers.openai_chat.judge import check_responses
 from tests.providers.rounds import asked, end_of, notices_of
-from tests.wires.recorded import CODECS, FOLDER, message_of, replied, wire_events
+from tests.wires.recorded import CODECS, message_of, replied, wire_data
 
-NAMES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*") if path.suffix in (".json", ".sse"))
-PAIRS = sorted(name for name in NAMES if name.endswith(".sse") and str(Path(name).with_suffix(".json")) in NAMES)
+RECORDED = {
+    "anthropic": ("citations", "code-execution", "compacted", "mcp", "web-search"),
+    "bedrock": ("nova-grounding",),
+    "gemini": ("code-execution", "google-search"),
+    "openai_chat": ("web-search",),
+    "openai_responses": ("code-interpreter", "image-generation", "mcp", "web-search"),
+}
+"""By wire: recordings that are there whole and streamed."""
+WHOLE = {
+    "anthropic": ("web-search-error",),
+    "gemini": ("image", "server-side-tools", "url-context"),
+    "openai_chat": ("openrouter-image",),
+    "openai_responses": (
+        *("apply-patch", "compaction", "computer", "custom-tool", "file-search", "local-shell"),
+        *("mcp-approval", "shell-in-container", "unknown-item"),
+    ),
+}
+"""And those that are there only whole."""
+
+
+def streamed(wire: str, name: str) -> str:
+    return f"{wire}/{name}-stream.{'jsonl' if wire == 'bedrock' else 'sse'}"
+
+
+PAIRS = [(f"{wire}/{name}.json", streamed(wire, name)) for wire, names in RECORDED.items() for name in names]
+NAMES = [*(name for pair in PAIRS for name in pair), *(f"{wire}/{name}.json" for wire in WHOLE for name in WHOLE[wire])]
 NOW = UserMessage((Said("And now?"),))
 
 
@@ -41,16 +64,15 @@ def sent_back(name: str) -> list[dict[str, Any]]:
     return list(body[key][1][inner])
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_a_stream_shows_and_keeps_what_the_whole_reply_does(name: str) -> None:
-    streamed, whole = replied(name), replied(str(Path(name).with_suffix(".json")))
-    assert message_of(streamed) == message_of(whole)
-    assert notices_of(streamed) == notices_of(whole)
+@pytest.mark.parametrize(("whole", "stream"), PAIRS)
+def test_a_stream_shows_and_keeps_what_the_whole_reply_does(whole: str, stream: str) -> None:
+    assert message_of(replied(stream)) == message_of(replied(whole))
+    assert notices_of(replied(stream)) == notices_of(replied(whole))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("openai_responses/")])
 def test_every_item_of_a_response_goes_back_as_it_came_and_in_its_place(name: str) -> None:
-    (data, _), *_ = reversed(list(wire_events(name)))
+    data = wire_data(name)[-1]
     output = data.get("response", data)["output"]
     back = [item for item in sent_back(name) if item.get("type") in {each["type"] for each in output} - {"message"}]
     expected = [item for item in output if item["type"] != "message"]
@@ -67,12 +89,12 @@ def test_every_item_of_a_response_goes_back_as_it_came_and_in_its_place(name: st
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("openai_responses/")])
 def test_openais_types_take_back_every_reply(name: str) -> None:
-    if not name.endswith("unknown_item.json"):
+    if not name.endswith("unknown-item.json"):
         check_responses(sent("openai_responses", message_of(replied(name)), NOW))
 
 
 @pytest.mark.parametrize(
-    "name", ["anthropic/web_search.sse", "anthropic/citations.sse", "anthropic/code_execution.sse"]
+    "name", ["anthropic/web-search-stream.sse", "anthropic/citations-stream.sse", "anthropic/code-execution-stream.sse"]
 )
 def test_anthropics_types_take_back_its_own_calls_and_citations(name: str) -> None:
     assert anthropic_accepts(sent("anthropic", message_of(replied(name)), NOW))
@@ -84,12 +106,12 @@ def test_geminis_types_take_back_every_reply(name: str) -> None:
 
 
 def test_botocore_takes_back_a_grounded_reply() -> None:
-    assert bedrock_accepts(sent("bedrock", message_of(replied("bedrock/nova_grounding.sse")), NOW))
+    assert bedrock_accepts(sent("bedrock", message_of(replied("bedrock/nova-grounding-stream.jsonl")), NOW))
 
 
 def test_anthropics_blocks_go_back_in_their_order_with_their_citations() -> None:
-    (data, _), *_ = wire_events("anthropic/web_search.json")
-    first, use, result, *rest = sent_back("anthropic/web_search.sse")
+    (data,) = wire_data("anthropic/web-search.json")
+    first, use, result, *rest = sent_back("anthropic/web-search-stream.sse")
     assert (first["text"], use, result) == (data["content"][0]["text"], *data["content"][1:3])
     assert rest == data["content"][3:]
 
@@ -100,15 +122,15 @@ def test_a_citation_goes_back_without_the_field_that_the_service_refuses() -> No
     assert all("file_id" not in each for block in cited for each in block["citations"])
 
 
-@pytest.mark.parametrize("name", ["anthropic/compaction.json", "anthropic/compaction.sse"])
+@pytest.mark.parametrize("name", ["anthropic/compacted.json", "anthropic/compacted-stream.sse"])
 def test_a_summary_that_anthropic_made_of_the_conversation_goes_back_first(name: str) -> None:
     assert sent_back(name)[0] == {"type": "compaction", "content": "## Summary\nThe user asked about tests."}
 
 
 def test_geminis_code_and_picture_go_back_as_they_came() -> None:
-    (data, _), *_ = wire_events("gemini/code_execution.json")
-    assert sent_back("gemini/code_execution.sse") == data["candidates"][0]["content"]["parts"]
-    (data, _), *_ = wire_events("gemini/image.json")
+    (data,) = wire_data("gemini/code-execution.json")
+    assert sent_back("gemini/code-execution-stream.sse") == data["candidates"][0]["content"]["parts"]
+    (data,) = wire_data("gemini/image.json")
     assert sent_back("gemini/image.json") == data["candidates"][0]["content"]["parts"]
 
 
@@ -129,14 +151,17 @@ def test_another_service_is_not_sent_them_and_says_so(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("openai_responses/web_search.sse", ["([paris.example](https://paris.example/menu))"]),
-        ("openai_responses/code_interpreter.sse", ["[Download](sandbox:/mnt/data/sums.txt)"]),
-        ("openai_chat/web_search.sse", ["([paris.example](https://paris.example/menu))"]),
-        ("anthropic/web_search.sse", ["crème brûlée costs 9 €"]),
-        ("anthropic/citations.sse", ["the grass is green", "the sky is blue", "the sky is blue", "water is wet"]),
-        ("gemini/google_search.sse", ["In Paris a crème brûlée costs 9 €.", *["It is 20 °C there."] * 2]),
-        ("gemini/server_side_tools.json", ["The capital is **Paris**."]),
-        ("bedrock/nova_grounding.sse", ["Crème brûlée costs 9 €."]),
+        ("openai_responses/web-search-stream.sse", ["([paris.example](https://paris.example/menu))"]),
+        ("openai_responses/code-interpreter-stream.sse", ["[Download](sandbox:/mnt/data/sums.txt)"]),
+        ("openai_chat/web-search-stream.sse", ["([paris.example](https://paris.example/menu))"]),
+        ("anthropic/web-search-stream.sse", ["crème brûlée costs 9 €"]),
+        (
+            "anthropic/citations-stream.sse",
+            ["the grass is green", *["the sky is blue"] * 2, "water is wet"],
+        ),
+        ("gemini/google-search-stream.sse", ["In Paris a crème brûlée costs 9 €.", *["It is 20 °C there."] * 2]),
+        ("gemini/server-side-tools.json", ["The capital is **Paris**."]),
+        ("bedrock/nova-grounding-stream.jsonl", ["Crème brûlée costs 9 €."]),
     ],
 )
 def test_a_citation_names_the_characters_of_the_replys_text(name: str, expected: list[str]) -> None:
@@ -146,20 +171,20 @@ def test_a_citation_names_the_characters_of_the_replys_text(name: str, expected:
 
 
 def test_a_file_is_cited_by_its_name_and_id() -> None:
-    first, second = message_of(replied("openai_responses/file_search.json")).citations
+    first, second = message_of(replied("openai_responses/file-search.json")).citations
     assert (first.title, first.file, first.start, first.end) == ("ai.pdf", "file-Ebzhf8H4", 30, 30)
     assert second.file == "file-9xQ"
-    (made,) = message_of(replied("openai_responses/code_interpreter.json")).citations
+    (made,) = message_of(replied("openai_responses/code-interpreter.json")).citations
     assert (made.title, made.file) == ("sums.txt", "cntr_6903bf2c/cfile_6903bf45")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "openai_responses/image_generation.sse",
-        "openai_responses/code_interpreter.json",
+        "openai_responses/image-generation-stream.sse",
+        "openai_responses/code-interpreter.json",
         "gemini/image.json",
-        "openai_chat/openrouter_image.json",
+        "openai_chat/openrouter-image.json",
     ],
 )
 def test_a_picture_that_the_model_made_is_a_part_of_its_message(name: str) -> None:
@@ -171,21 +196,21 @@ def test_a_picture_that_the_model_made_is_a_part_of_its_message(name: str) -> No
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("openai_responses/web_search.sse", [("web_search", False), ("web_search", False)]),
-        ("openai_responses/code_interpreter.sse", [("code_interpreter", False)]),
-        ("openai_responses/mcp.sse", [("dmcp:list_tools", False), ("dmcp:web_search_exa", False)]),
-        ("openai_responses/shell_in_container.json", [("shell", False)]),
-        ("openai_responses/image_generation.json", [("image_generation", False)]),
-        ("anthropic/web_search.sse", [("web_search", False)]),
-        ("anthropic/web_search_error.json", [("web_search", True)]),
-        ("anthropic/code_execution.sse", [("bash_code_execution", False)]),
-        ("anthropic/mcp.sse", [("echo:echo", False)]),
-        ("anthropic/paused.sse", [("web_search", False)]),
-        ("gemini/code_execution.sse", [("code_execution", False)]),
-        ("gemini/server_side_tools.json", [("file_search", False)]),
-        ("gemini/google_search.sse", [("google_search", False)]),
-        ("gemini/url_context.json", [("url_context", False)]),
-        ("bedrock/nova_grounding.sse", [("nova_grounding", False)]),
+        ("openai_responses/web-search-stream.sse", [("web_search", False), ("web_search", False)]),
+        ("openai_responses/code-interpreter-stream.sse", [("code_interpreter", False)]),
+        ("openai_responses/mcp-stream.sse", [("dmcp:list_tools", False), ("dmcp:web_search_exa", False)]),
+        ("openai_responses/shell-in-container.json", [("shell", False)]),
+        ("openai_responses/image-generation.json", [("image_generation", False)]),
+        ("anthropic/web-search-stream.sse", [("web_search", False)]),
+        ("anthropic/web-search-error.json", [("web_search", True)]),
+        ("anthropic/code-execution-stream.sse", [("bash_code_execution", False)]),
+        ("anthropic/mcp-stream.sse", [("echo:echo", False)]),
+        ("anthropic/paused-stream.sse", [("web_search", False)]),
+        ("gemini/code-execution-stream.sse", [("code_execution", False)]),
+        ("gemini/server-side-tools.json", [("file_search", False)]),
+        ("gemini/google-search-stream.sse", [("google_search", False)]),
+        ("gemini/url-context.json", [("url_context", False)]),
+        ("bedrock/nova-grounding-stream.jsonl", [("nova_grounding", False)]),
     ],
 )
 def test_a_call_that_the_service_ran_is_shown(name: str, expected: list[tuple[str, bool]]) -> None:
@@ -193,21 +218,21 @@ def test_a_call_that_the_service_ran_is_shown(name: str, expected: list[tuple[st
 
 
 def test_a_call_of_the_service_has_its_arguments_and_its_result_without_what_is_sealed() -> None:
-    (call,) = message_of(replied("anthropic/web_search.sse")).service_calls
+    (call,) = message_of(replied("anthropic/web-search-stream.sse")).service_calls
     page = {"type": "web_search_result", "title": "Menu", "url": "https://paris.example/menu", "page_age": None}
     arguments = {"query": "crème brûlée price"}
     assert call == ServiceCall(id="srvtoolu_01Qx", name="web_search", arguments=arguments, result=[page])
-    (call,) = message_of(replied("openai_responses/shell_in_container.json")).service_calls
+    (call,) = message_of(replied("openai_responses/shell-in-container.json")).service_calls
     assert call.result[0]["stdout"] == "Linux\n"
 
 
 @pytest.mark.parametrize(
     ("name", "output"),
     [
-        ("openai_responses/local_shell.json", "local_shell_call_output"),
-        ("openai_responses/custom_tool.json", "custom_tool_call_output"),
-        ("openai_responses/apply_patch.json", "apply_patch_call_output"),
-        ("openai_responses/mcp_approval.json", "mcp_approval_response"),
+        ("openai_responses/local-shell.json", "local_shell_call_output"),
+        ("openai_responses/custom-tool.json", "custom_tool_call_output"),
+        ("openai_responses/apply-patch.json", "apply_patch_call_output"),
+        ("openai_responses/mcp-approval.json", "mcp_approval_response"),
     ],
 )
 def test_a_call_that_the_service_leaves_to_the_program_is_answered_as_not_run(name: str, output: str) -> None:
@@ -218,7 +243,7 @@ def test_a_call_that_the_service_leaves_to_the_program_is_answered_as_not_run(na
 
 
 def test_an_item_of_an_unknown_kind_is_noticed_and_kept() -> None:
-    (notice,) = notices_of(replied("openai_responses/unknown_item.json"))
+    (notice,) = notices_of(replied("openai_responses/unknown-item.json"))
     assert "hologram_projection" in notice
 
 
@@ -242,7 +267,7 @@ def test_a_thought_never_goes_back_without_the_item_that_it_led_to(kinds: list[s
 
 
 def test_a_paused_call_goes_back_while_the_reply_goes_on_and_not_after_the_user_spoke() -> None:
-    paused = message_of(replied("anthropic/paused.sse"))
+    paused = message_of(replied("anthropic/paused-stream.sse"))
     assert sent("anthropic", paused)["messages"][-1]["content"][-1]["type"] == "server_tool_use"
     codec, model = CODECS["anthropic"]
     written = codec.encode(asked(UserMessage((Said("Go."),)), paused, NOW), model, stream=False)
@@ -252,8 +277,8 @@ def test_a_paused_call_goes_back_while_the_reply_goes_on_and_not_after_the_user_
 
 def test_a_reply_that_goes_on_after_a_pause_keeps_each_block_in_its_place() -> None:
     paused, resumed = (
-        message_of(replied("anthropic/paused.sse")),
-        message_of(replied("anthropic/web_search_error.json")),
+        message_of(replied("anthropic/paused-stream.sse")),
+        message_of(replied("anthropic/web-search-error.json")),
     )
     result = [artefact for artefact in resumed.artefacts if artefact.data["block"]["type"] != "server_tool_use"]
     blocks = sent("anthropic", paused, replace(resumed, artefacts=tuple(result)), NOW)["messages"][1]["content"]
@@ -261,7 +286,7 @@ def test_a_reply_that_goes_on_after_a_pause_keeps_each_block_in_its_place() -> N
 
 
 def test_the_container_of_the_last_reply_is_used_again_unless_it_expired() -> None:
-    ran = message_of(replied("anthropic/code_execution.sse"))
+    ran = message_of(replied("anthropic/code-execution-stream.sse"))
     tools = ({"type": "code_execution_20250825", "name": "code_execution"},)
     assert sent("anthropic", ran, NOW, builtin_tools=tools)["container"] == "container_011CUJ"
     assert "container" not in sent("anthropic", ran, NOW)
