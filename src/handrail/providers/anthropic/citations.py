@@ -50,7 +50,7 @@ def sent_back(raw: list[Any]) -> list[Any]:
 
 
 def _taken(citation: Any) -> Any:
-    fields = _TAKEN.get(citation.get("type")) if isinstance(citation, dict) else None
+    fields = _TAKEN.get(str(citation.get("type"))) if isinstance(citation, dict) else None
     return citation if fields is None else {"type": citation["type"], **{key: citation.get(key) for key in fields}}
 
 

@@ -23,8 +23,8 @@ def encode_tools(
     builtin = () if request.tool_choice == "none" else request.builtin_tools
     if not offer.tools:
         unsaid = (request.tools or request.builtin_tools) and request.tool_choice == "none"
-        notices = ("Converse has no tool_choice none; the tools were left out",) if unsaid else ()
-        return {"toolConfig": {"tools": [*builtin]}} if builtin else {}, notices
+        left_out = ("Converse has no tool_choice none; the tools were left out",) if unsaid else ()
+        return {"toolConfig": {"tools": [*builtin]}} if builtin else {}, left_out
     tools, notices = _tools(offer.tools, names, strict, cache)
     return {"toolConfig": {"tools": [*builtin, *tools], "toolChoice": _choice(offer.choice, names)}}, notices
 

@@ -98,7 +98,8 @@ class _Text:
 
 
 def _source(chunk: Any) -> Citation:
-    found = next((chunk[key] for key in _SOURCES if isinstance(chunk.get(key), dict)), {}) if _is(chunk) else {}
+    given: dict[str, Any] = chunk if isinstance(chunk, dict) else {}
+    found: dict[str, Any] = next((given[key] for key in _SOURCES if isinstance(given.get(key), dict)), {})
     return Citation(
         url=_word(found, "uri") or _word(found, "sourceUri"),
         title=_word(found, "title"),
@@ -109,10 +110,6 @@ def _source(chunk: Any) -> Citation:
 
 def _about(source: Citation, start: int | None, end: int | None) -> Citation:
     return Citation(url=source.url, title=source.title, file=source.file, quote=source.quote, start=start, end=end)
-
-
-def _is(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _list(value: Any) -> list[Any]:
