@@ -28,7 +28,7 @@ async def test_openais_client_gets_them_as_annotations_of_the_whole_answer() -> 
         stream = await client.chat.completions.create(model="m", messages=HELLO, stream=True)
         chunks = [chunk async for chunk in stream]
     message = whole.choices[0].message
-    (annotation,) = message.annotations or ()
+    (annotation,) = message.annotations or []
     found = annotation.url_citation
     assert (found.url, found.title) == (MENU.url, MENU.title)
     assert (message.content or "")[found.start_index : found.end_index] == "costs 9"

@@ -11,7 +11,7 @@ from handrail.core.ids import NewId
 from handrail.core.messages import Artefact, StopReason, Usage
 from handrail.providers.assemble import CallAssembler
 from handrail.providers.failures import SHOWN, shown
-from handrail.providers.gemini.grounding import Grounding
+from handrail.providers.gemini.grounding import SAID_OF_SOURCES, Grounding
 from handrail.providers.gemini.partial import PartialArguments
 from handrail.providers.gemini.served import ServedParts
 from handrail.providers.gemini.tools import PROVIDER
@@ -127,7 +127,8 @@ class GeminiDecoder:
                 raise ProtocolError("the content of Gemini's reply is not a list of parts")
             case _ if not isinstance(candidate, Mapping):
                 raise ProtocolError("a candidate of Gemini's reply is not an object")
-        self._grounding.take(candidate)
+        if not SAID_OF_SOURCES.isdisjoint(candidate):
+            self._grounding.take(candidate)
         if isinstance(reason := candidate.get("finishReason"), str) and reason:
             words = shown(str(candidate.get("finishMessage") or ""), SHOWN)
             if reason in _BROKEN:

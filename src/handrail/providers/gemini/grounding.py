@@ -10,6 +10,8 @@ from typing import Any
 from handrail.core.events import CitationAdded, ModelEvent, ServiceCallMade
 from handrail.core.messages import Citation, ServiceCall
 
+SAID_OF_SOURCES = frozenset({"groundingMetadata", "citationMetadata", "urlContextMetadata"})
+"""The fields of a candidate that `Grounding` reads."""
 _SOURCES = ("web", "retrievedContext", "maps", "image")
 
 

@@ -23,7 +23,7 @@ def cited(messages: Iterable[Message], text: str) -> tuple[Citation, ...]:
     return tuple(found)
 
 
-def annotations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
+def page_annotations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
     """As a Chat message has them. They are about pages only."""
     return [
         {
