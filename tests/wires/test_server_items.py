@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
 from handrail.core.messages import AssistantMessage, Message, ServiceCall, UserMessage
 from handrail.core.messages import Text as Said
+from handrail.core.model import Scratch
 from handrail.providers.openai_responses.replay import sendable
 from tests.providers.anthropic.judge import accepts as anthropic_accepts
 from tests.providers.bedrock.judge import accepts as bedrock_accepts
@@ -323,3 +324,18 @@ def test_a_picture_alone_is_worth_sending_back() -> None:
     assert any(isinstance(event, MediaAdded) for event in events)
     assert end_of(events).artefacts
     assert sent("gemini", AssistantMessage(artefacts=end_of(events).artefacts), NOW)["contents"][1]["role"] == "model"
+
+
+@pytest.mark.parametrize("wire", sorted(CODECS))
+def test_a_long_run_sends_and_notices_the_same_as_a_request_without_memory(wire: str) -> None:
+    codec, model = CODECS[wire]
+    scratch = Scratch()
+    messages: tuple[Message, ...] = ()
+    for turn in range(3):
+        for name in NAMES:
+            messages = (*messages, UserMessage((Said(f"{turn} {name}"),)), message_of(replied(name)))
+        request = asked(*messages, NOW, scratch=scratch)
+        remembered = codec.encode(request, model, stream=False)
+        afresh = codec.encode(replace(request, scratch=None), model, stream=False)
+        assert remembered.text() == afresh.text()
+        assert sorted(remembered.notices) == sorted(afresh.notices)
