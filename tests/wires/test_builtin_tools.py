@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from handrail import Session, create_llm, tool
+from handrail.app.models import open_model
+from handrail.config.load import load_config
 from handrail.core.errors import UsageError
 from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
 from handrail.core.messages import AssistantMessage
@@ -134,3 +137,16 @@ async def test_a_session_offers_both_and_its_message_has_what_the_service_did() 
     assert len(message.media) == 1
     shown = [event for event in seen if isinstance(event, CitationAdded | MediaAdded | ServiceCallMade)]
     assert len(shown) == 3
+
+
+def test_a_model_of_the_configuration_has_them_among_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOUSE_KEY", "k")
+    file = tmp_path / "handrail.toml"
+    file.write_text(
+        '[models.search]\nprovider = "openai-responses"\nmodel = "gpt-5-mini"\nkey = "env:HOUSE_KEY"\n'
+        'options = { builtin = [{ type = "web_search" }] }\n'
+    )
+    llm = open_model(load_config(file, {}), "search")
+    assert llm.defaults.builtin_tools == ({"type": "web_search"},)
