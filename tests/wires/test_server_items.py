@@ -171,6 +171,11 @@ def test_a_citation_names_the_characters_of_the_replys_text(name: str, expected:
     assert all(each.url or each.file or each.title for each in message.citations)
 
 
+def test_a_source_of_no_part_in_particular_has_no_place() -> None:
+    (citation,) = message_of(replied("openai_chat/openrouter-web-search-stream.sse")).citations
+    assert (citation.url, citation.start, citation.end) == ("https://paris.example/menu", None, None)
+
+
 def test_a_file_is_cited_by_its_name_and_id() -> None:
     first, second = message_of(replied("openai_responses/file-search.json")).citations
     assert (first.title, first.file, first.start, first.end) == ("ai.pdf", "file-Ebzhf8H4", 30, 30)

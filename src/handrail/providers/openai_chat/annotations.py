@@ -59,11 +59,14 @@ def decoded(text: str, kind: str) -> ModelEvent:
 
 
 def _placed(citation: Citation, annotation: dict[str, Any], base: int) -> Citation:
-    """With the characters that it is about. A file is often named at one place, not for a range."""
+    """With the characters that it is about. A file is often named at one place, not for a range.
+
+    Services that do not know the place say from 0 to 0.
+    """
     first, last = annotation.get("start_index"), annotation.get("end_index")
     if first is None and last is None:
         first = last = annotation.get("index")
-    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last:
+    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last or not last:
         return citation
     return Citation(
         url=citation.url,
