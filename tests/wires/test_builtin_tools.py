@@ -16,6 +16,7 @@ from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
 from handrail.core.messages import AssistantMessage
 from handrail.core.model import ModelRequest, ToolOffer
 from handrail.providers.codec import Codec
+from handrail.providers.gemini import GeminiCodec
 from handrail.providers.ollama import OllamaCodec
 from handrail.providers.openai_chat import OpenAIChatCodec
 from handrail.providers.prompted.codec import PromptedCodec
@@ -87,6 +88,8 @@ def test_gemini_is_asked_to_show_its_calls_beside_ours_but_not_on_vertex() -> No
     request = asked(tools=(WEATHER,), builtin_tools=(BUILTIN["gemini"],))
     vertex = codec.encode(request, "projects/p/locations/global/publishers/google/models/gemini-3-pro", stream=True)
     assert "includeServerSideToolInvocations" not in vertex.body["toolConfig"]
+    placed = GeminiCodec(version="").encode(request, "gemini-3-pro", stream=True)
+    assert "includeServerSideToolInvocations" not in placed.body["toolConfig"]
 
 
 @pytest.mark.parametrize(

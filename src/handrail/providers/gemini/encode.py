@@ -32,7 +32,8 @@ from handrail.providers.profiles import Profile
 
 _TAKEN = ("image/", "audio/", "video/", "text/", "application/pdf")
 _VERTEX = "projects/"
-"""How the names of models on Vertex begin, which takes built-in tools beside functions without being told."""
+"""How the full names of models on Vertex begin, which takes built-in tools beside functions without being told. With
+`create_llm` its address has the version, and the codec has none."""
 _UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for a call that has no signature, because another model made it."""
 
@@ -61,7 +62,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     if offer.tools:
         own, lost = encode_tools(offer.tools, names)
         config: dict[str, Any] = {"functionCallingConfig": encode_choice(offer.choice, names, strict=options.strict)}
-        if builtin and not model.startswith(_VERTEX):
+        if builtin and options.version and not model.startswith(_VERTEX):
             config["includeServerSideToolInvocations"] = True
         body["toolConfig"] = config
     if (tools := with_builtin(own, builtin)) is not None:
