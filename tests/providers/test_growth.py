@@ -95,7 +95,7 @@ def test_messages_and_tools_stay_as_they_are(taken: list[Step]) -> None:
             assert (name, msgspec.json.encode((scene.messages, scene.tools))) == (name, before)
 
 
-_FIELDS = st.sampled_from(["messages", "input", "contents", "tools", "system", "toolConfig", "mine"])
+_FIELDS = st.sampled_from(["messages", "input", "contents", "system", "toolConfig", "mine"])
 _VALUES = st.sampled_from([[], [{"role": "user"}], {"a": {"b": 1}}, "text", None])
 
 

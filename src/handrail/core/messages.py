@@ -35,6 +35,8 @@ class Citation(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     url: str = ""
     title: str = ""
+    file: str = ""
+    """The id under which the service has the file, where the source is one of its files and no web page."""
     quote: str = ""
     """The words of the source, where the service gives them."""
     start: int | None = None

@@ -169,7 +169,8 @@ def create_llm(
     cannot do better; without it the profile of the model decides. `tools="prompted"` leaves the format to the name of
     the model and, if that says nothing, to the server's chat template; `"prompted:auto"` asks the server in any case,
     where it can be asked (llama.cpp and Ollama). Settings of requests
-    (`temperature`, `max_tokens`, …) and options of the service (`strict`, `cache`, …) may follow.
+    (`temperature`, `max_tokens`, …) and options of the service (`strict`, `cache`, …) may follow. `builtin` is
+    a setting too: tools that the service runs itself, offered beside one's own, each as the service documents it.
 
     `fallback` has the models that are asked, in order, where this one gives no reply. `requests_per_minute` bounds what
     is sent; models that are made with the same `paces` share that, and the pauses that their service asks for.

@@ -23,8 +23,8 @@ Prompt = str | Conversation | Iterable[str | Content]
 """Words; words and images; or everything that was said so far."""
 
 
-class Settings(TypedDict, total=False):
-    """What a request may say besides its messages and tools; see `ModelRequest`."""
+class RequestSettings(TypedDict, total=False):
+    """What a request may say besides its messages and tools, as fields of `ModelRequest`."""
 
     parallel: bool
     max_tokens: int | None
@@ -34,6 +34,14 @@ class Settings(TypedDict, total=False):
     seed: int | None
     response_schema: dict[str, Any] | None
     extra: dict[str, Any]
+    builtin_tools: tuple[dict[str, Any], ...]
+
+
+class Settings(RequestSettings, total=False):
+    """The same, as callers give them."""
+
+    builtin: Iterable[Mapping[str, Any]]
+    """Tools that the service runs itself, each as the service documents it. A request has them as `builtin_tools`."""
 
 
 class LLM(Closable):
@@ -143,9 +151,19 @@ def conversation_of(prompt: Prompt, system_prompt: str | None = None) -> Convers
     return begun.say(*prompt)
 
 
-def _checked(settings: Mapping[str, Any]) -> Settings:
+def _checked(settings: Mapping[str, Any]) -> RequestSettings:
     unknown = sorted(settings.keys() - Settings.__annotations__.keys())
     if unknown:
         near = nearest(unknown[0], Settings.__annotations__)
         raise UsageError(f"{unknown[0]!r} is no setting of a request{near}; give others as extra={{...}}")
-    return cast(Settings, dict(settings))
+    checked = dict(settings)
+    if "builtin" in checked:
+        checked["builtin_tools"] = _builtin(checked.pop("builtin"))
+    return cast(RequestSettings, checked)
+
+
+def _builtin(tools: Any) -> tuple[dict[str, Any], ...]:
+    given = () if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable) else tuple(tools)
+    if tools and not (given and all(isinstance(tool, Mapping) for tool in given)):
+        raise UsageError("builtin is a list of tools as the service documents them: [{'type': 'web_search'}]")
+    return tuple(dict(tool) for tool in given)

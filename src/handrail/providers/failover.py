@@ -133,8 +133,10 @@ class WithSettings:
 
 
 def _for(place: int, request: ModelRequest) -> ModelRequest:
-    """What goes into the body as it is was meant for the first."""
-    return request if place == 0 or not request.extra else replace(request, extra={})
+    """What is in the form of one wire, extra fields and tools of the service, was meant for the first."""
+    if place == 0 or not (request.extra or request.builtin_tools):
+        return request
+    return replace(request, extra={}, builtin_tools=())
 
 
 def _passes_on(error: ModelError) -> bool:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from handrail.core.messages import Message
 from handrail.core.model import ModelRequest, Scratch
 from handrail.providers.codec import Known
-from handrail.providers.history import AssistantTurn, SystemTurn, Turn, settled, turns
+from handrail.providers.history import AssistantTurn, SystemTurn, Turn, left_out, settled, turns
 from handrail.providers.names import NameRule
 from handrail.providers.pieces import all_known
 
@@ -79,7 +79,9 @@ class _Way(Struct, frozen=True):
     ids: NameRule | None
 
     def whole(self, messages: tuple[Message, ...]) -> Part:
-        return self.write(*self.given, turns(messages, provider=self.provider, tools_offered=self.tools_offered))
+        part = self.write(*self.given, turns(messages, provider=self.provider, tools_offered=self.tools_offered))
+        part.missed = _each_once(part.missed + left_out(messages, self.provider))
+        return part
 
     def piece(self, messages: tuple[Message, ...], after: set[str] | None) -> _Piece | None:
         """Messages that go on from others with calls of these ids; None if they cannot be written without those."""
@@ -87,6 +89,7 @@ class _Way(Struct, frozen=True):
         if not history or (self.ids is not None and not all(map(self.ids.fits, _ids(history)))):
             return None
         part = self.write(*self.given, history)
+        part.missed += left_out(messages, self.provider)
         known = all_known(part.items)
         text = b"".join((b"" if after is None else b",", *known.text))
         return _Piece(messages, history, part, text) if part.items and known.text else None
@@ -129,7 +132,8 @@ class _Growing:
             return None
         items = self._part.items + self._last.part.items
         known = Known(items, (*self._text, self._last.text))
-        return Part(items, self._part.missed + self._last.part.missed, self._part.system, (known,))
+        missed = _each_once(self._part.missed + self._last.part.missed)
+        return Part(items, missed, self._part.system, (known,))
 
     def _next(self, messages: tuple[Message, ...]) -> _Piece | None:
         if self._last is not None and self._last.messages == messages:
@@ -203,6 +207,10 @@ class _Shelf:
         self._kept[place] = growing
         if len(self._kept) > _WAYS:
             del self._kept[next(iter(self._kept))]
+
+
+def _each_once(notices: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(notices)) if notices else notices
 
 
 def _ids(history: tuple[Turn, ...]) -> list[str]:

@@ -84,6 +84,22 @@ def turns(
     return tuple(found)
 
 
+def left_out(messages: Sequence[Message], provider: str) -> tuple[str, ...]:
+    """What the history has that only another service takes back, as notices. Thoughts are not mentioned."""
+    whose = {
+        artefact.provider
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for artefact in message.artefacts
+        if artefact.provider != provider and _stands_alone(artefact)
+    }
+    return tuple(map(_left_out, sorted(whose)))
+
+
+def _left_out(provider: str) -> str:
+    return f"the conversation has calls or media of the service {provider!r} that only it takes back; they are left out"
+
+
 def settled(messages: Sequence[Message]) -> int:
     """How many of the first messages stay as they are, as turns, whatever follows them; nought if none do.
 
@@ -301,7 +317,8 @@ def _add(found: list[Turn], turn: Turn) -> None:
             found[-1] = SystemTurn(f"{said}\n\n{more}")
         case AssistantTurn() as last, AssistantTurn():
             text = "\n\n".join(part for part in (last.text, turn.text) if part)
-            found[-1] = AssistantTurn(text, last.artefacts + turn.artefacts, turn.calls)
+            moved = _moved(turn.artefacts, len(text) - len(turn.text))
+            found[-1] = AssistantTurn(text, last.artefacts + moved, turn.calls)
         case _:
             found.append(turn)
 
@@ -315,11 +332,28 @@ def _without_blanks(turn: Any) -> Any:
         case SystemTurn(text=text):
             return turn if text.strip() else None
         case AssistantTurn(text=text, calls=calls):
-            # Artefacts alone are thoughts that led to nothing, and services refuse those too.
             if text and not text.strip():
                 turn = replace(turn, text="")
-            return turn if turn.text or calls else None
+            # Thoughts alone led to nothing, and services refuse those too.
+            return turn if turn.text or calls or any(map(_stands_alone, turn.artefacts)) else None
     return turn
+
+
+def _stands_alone(artefact: Artefact) -> bool:
+    """Whether it is worth a turn without text and calls: a call that the service ran, a picture that it made."""
+    return isinstance(artefact.data, dict) and bool(artefact.data.get("alone"))
+
+
+def _moved(artefacts: tuple[Artefact, ...], by: int) -> tuple[Artefact, ...]:
+    """Artefacts of a reply whose text now begins so many characters later."""
+    if not by:
+        return artefacts
+    return tuple(
+        Artefact(each.provider, {**each.data, "chars": each.data.get("chars", 0) + by})
+        if isinstance(each.data, dict) and "block" in each.data
+        else each
+        for each in artefacts
+    )
 
 
 def _joined(before: tuple[Content, ...], after: tuple[Content, ...]) -> tuple[Content, ...]:

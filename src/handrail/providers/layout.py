@@ -27,6 +27,8 @@ class Placed(Struct, frozen=True, omit_defaults=True):
     """Calls before it."""
     covers: int = 0
     """Characters of the reply's text that belong to it."""
+    alone: bool = False
+    """Whether the service wants it back even if the reply has neither text nor calls, as a generated picture."""
 
 
 class Layout:
@@ -44,9 +46,14 @@ class Layout:
     def called(self) -> None:
         self._calls += 1
 
-    def place(self, block: dict[str, Any], covers: int = 0) -> None:
+    def place(self, block: dict[str, Any], covers: int = 0, *, alone: bool = False) -> None:
         """Note a block; the text that belongs to it has been said."""
-        self._placed.append(Placed(block, self._chars - covers, self._calls, covers))
+        self._placed.append(Placed(block, self._chars - covers, self._calls, covers, alone))
+
+    @property
+    def chars(self) -> int:
+        """Characters of the reply's text so far."""
+        return self._chars
 
     @property
     def calls(self) -> int:

@@ -119,6 +119,15 @@ def _shown(tools: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
     return tuple(tool for tool in tools if not tool.deferred)
 
 
+def refuse_builtin(request: ModelRequest, wire: str, instead: str = "; leave out builtin=") -> None:
+    """
+    Raises:
+        UsageError: Tools of the service are offered, and this wire has no place for them.
+    """
+    if request.builtin_tools:
+        raise UsageError(f"builtin= has no effect here: {wire} has no tools that the service runs itself{instead}")
+
+
 def parallel_flag(request: ModelRequest, profile: Profile) -> bool | None:
     """What to say about several calls in one reply; None is nothing, where the service does so anyway."""
     wanted = {"on": True, "off": False, "fixed": request.parallel}[profile.parallel]

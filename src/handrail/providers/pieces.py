@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.calls import Attachment
+from handrail.core.errors import UsageError
 from handrail.core.messages import Media
 from handrail.core.model import ToolOffer
 from handrail.providers.codec import Known
@@ -84,8 +85,36 @@ def count_of(counts: Any, *keys: str) -> int:
     return number if 0 <= number < _MOST_TOKENS else 0
 
 
+def with_builtin(own: Known | None, builtin: tuple[dict[str, Any], ...]) -> Known | None:
+    """The tools of the service before the caller's own, in one list; None if there are neither."""
+    if not builtin:
+        return own
+    return _joined(own, builtin)
+
+
+@remembered
+def _joined(own: Known | None, builtin: tuple[dict[str, Any], ...]) -> Known:
+    return all_known([*builtin, *(() if own is None else own.items)])
+
+
+def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the caller's own fields; an object joins an object, anything else replaces.
+
+    Raises:
+        UsageError: They have tools, which would replace those on offer.
+    """
+    if not extra:
+        return body
+    if "tools" in extra or (isinstance(config := extra.get("toolConfig"), Mapping) and "tools" in config):
+        raise UsageError(
+            "extra has 'tools', which would replace the tools on offer;"
+            " give tools that the service runs itself as builtin=[...]"
+        )
+    return merged(body, extra)
+
+
 def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The body with the caller's own fields; an object joins an object, anything else replaces."""
+    """One object with the fields of another; an object joins an object, anything else replaces."""
     result = dict(body)
     for key, value in extra.items():
         mine = result.get(key)

@@ -4,6 +4,7 @@
   notice says what was dropped; if it only called, the reply is an error.
 - `required` and a named tool: a reply that ends without a call is an error, unless
   it was cut short or refused, which its stop reason says.
+- `required` is also met by a call that the service ran itself.
 - a named tool: a call of another is an error and is not given out.
 
 A reply that says that it stopped for calls and has none is an error too, never an empty answer; unless the calls
@@ -115,7 +116,8 @@ class ReplyWatch:
             yield Notice(text=f"the model was told to call no tool and called {names}; that was dropped and not run")
             # What a provider wants back beside a call is of no use to it without the call.
             end = replace(end, stop="end" if end.stop == "tool_calls" else end.stop, artefacts=())
-        if self._choice not in ("auto", "none") and not self._called and end.stop not in _CUT_SHORT:
+        met = self._called or (self._served and self._choice == "required")
+        if self._choice not in ("auto", "none") and not met and end.stop not in _CUT_SHORT:
             wanted = repr(self._choice.name) if isinstance(self._choice, NamedTool) else "a tool"
             raise BrokenChoice(f"the model was told to call {wanted} and called none")
         if end.stop == "tool_calls" and not self._called:

@@ -169,7 +169,7 @@ def test_a_block_of_the_services_own_tools_is_no_call_of_ours() -> None:
     events = decoded(CODEC, [start(), *block(0, searching, typed), *text(1, "Found."), *stop()])
     assert calls_of(events) == []
     assert [event for event in events if isinstance(event, TextDelta)] == [TextDelta(text="Found.")]
-    assert end_of(events).artefacts[0].data == {"block": {**searching, "input": {"query": "x"}}}
+    assert end_of(events).artefacts[0].data == {"block": {**searching, "input": {"query": "x"}}, "alone": True}
 
 
 def test_the_input_of_the_services_own_tools_may_not_be_endless() -> None:

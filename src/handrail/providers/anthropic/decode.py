@@ -16,7 +16,9 @@ from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinish
 from handrail.core.ids import NewId
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import Artefact, StopReason, Usage
+from handrail.providers.anthropic.citations import citations_added
 from handrail.providers.anthropic.programs import CONTAINER
+from handrail.providers.anthropic.served import ServedCalls
 from handrail.providers.anthropic.tools import PROVIDER
 from handrail.providers.assemble import CallAssembler
 from handrail.providers.failures import SHOWN, shown
@@ -59,6 +61,7 @@ _BLOCKS = frozenset(
     }
 )
 """Kinds of blocks beside text and calls, which are kept as they came; so are those that end in `_tool_result`."""
+_THOUGHTS = ("thinking", "redacted_thinking")
 _ERRORS: dict[str, type[ModelError]] = {
     "rate_limit_error": RateLimited,
     "overloaded_error": ModelUnavailable,
@@ -79,6 +82,9 @@ class _Open:
     def __init__(self, block: dict[str, Any]) -> None:
         self.block = block
         self.kind = str(block.get("type", ""))
+        self.citations: list[Any] = []
+        self.start = 0
+        """Characters of the reply's text before it."""
         self.pieces: list[str] = []
         self.signature: str | None = None
 
@@ -98,6 +104,7 @@ class AnthropicDecoder:
         self._begun = False
         """Whether a block of it has begun."""
         self._unknown = UnknownKinds()
+        self._served = ServedCalls()
         self._container: dict[str, Any] | None = None
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
@@ -136,6 +143,7 @@ class AnthropicDecoder:
             raise ProtocolError("the reply ended inside a block; nothing of it can be relied on")
         stop = _STOPS.get(self._stop, "end")
         yield from self._held.settle(cut=stop == "max_tokens")
+        yield from self._served.end()
         if self._container is not None:
             self._layout.place({**self._container, "type": CONTAINER})
         if self._stop in _WORDS or self._stop not in _STOPS or self._why:
@@ -177,6 +185,8 @@ class AnthropicDecoder:
         opened = self._open[index] = _Open(block)
         match block:
             case {"type": "text", "text": str(text)}:
+                opened.start = self._layout.chars
+                opened.citations += block.get("citations") or ()
                 yield from self._said(text)
             case {"type": "thinking", "thinking": str(text)}:
                 yield from _thought(opened, text)
@@ -201,6 +211,8 @@ class AnthropicDecoder:
                 opened.pieces.append(text)
                 if opened.kind == "tool_use":
                     yield from self._calls.delta(index=index, arguments=text)
+            case {"type": "citations_delta", "citation": dict(citation)}:
+                opened.citations.append(citation)
             case {"type": "compaction_delta", **rest}:
                 opened.block = {**opened.block, **rest}
             case {"type": kind} if kind not in _DELTAS:
@@ -211,7 +223,8 @@ class AnthropicDecoder:
         del self._open[index]
         match opened.kind:
             case "text":
-                return
+                if opened.citations:
+                    yield from self._cited(opened)
             case "tool_use" if opened.pieces:
                 yield from self._calls.complete(index)
             case "tool_use":
@@ -221,7 +234,15 @@ class AnthropicDecoder:
             case kind:
                 if kind not in _BLOCKS and not kind.endswith("_tool_result"):
                     yield from self._unknown.block(kind)
-                self._layout.place(_restored(opened))
+                block = _restored(opened)
+                self._layout.place(block, alone=kind not in _THOUGHTS)
+                yield from self._served.take(block)
+
+    def _cited(self, opened: _Open) -> Iterator[ModelEvent]:
+        """A block of text that names its sources goes back as a block of its own."""
+        end = self._layout.chars
+        self._layout.place({"type": "text", "citations": opened.citations}, covers=end - opened.start)
+        yield from citations_added(opened.citations, opened.start, end)
 
     def _said(self, text: str) -> Iterator[ModelEvent]:
         if text:

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model import ModelRequest
-from handrail.providers.anthropic.programs import CONTAINER, caller_of, container_of, unfinished
-from handrail.providers.anthropic.search import findable, sent_back
+from handrail.providers.anthropic.programs import caller_of, container_of, unfinished
+from handrail.providers.anthropic.replay import replayed, without_unfinished
+from handrail.providers.anthropic.search import findable
 from handrail.providers.anthropic.tools import EPHEMERAL, IDS, PROVIDER, encode_choice, encode_tools
 from handrail.providers.codec import WireRequest
 from handrail.providers.growth import Part, written
@@ -36,9 +37,10 @@ from handrail.providers.pieces import (
     ids_of,
     in_words,
     is_given,
-    merged,
     names_of,
     readable,
+    with_builtin,
+    with_extra,
 )
 from handrail.providers.profiles import Profile
 
@@ -77,15 +79,22 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     }
     if said.system:
         body["system"] = _system(said.system, cache=options.cache)
+    own = None
     if offer.tools:
         strict = options.strict or profile.strict != "never"
-        tools, lost = encode_tools(offer.tools, names, strict, options.cache, profile.programs)
-        choice, unforced = encode_choice(request, offer.choice, names)
-        body |= {"tools": tools.items, "tool_choice": choice}
-        known, lost = (*known, tools), lost + unforced
+        own, lost = encode_tools(offer.tools, names, strict, options.cache, profile.programs)
+        body["tool_choice"], unforced = encode_choice(request, offer.choice, names)
+        lost += unforced
+    elif request.builtin_tools and request.tool_choice == "none":
+        body["tool_choice"] = {"type": "none"}
+    if (tools := with_builtin(own, request.builtin_tools)) is not None:
+        body["tools"] = tools.items
+        known = (*known, tools)
     body |= _settings(heeded(request, profile))
-    if are_for_programs(offer.tools) and (container := container_of(request.messages)):
-        body["container"] = container
+    runs_code = bool(request.builtin_tools) or are_for_programs(offer.tools)
+    if runs_code and (container := container_of(request.messages)):
+        # With settings of the caller's for it, as skills, it is an object.
+        body["container"] = {"id": container} if isinstance(request.extra.get("container"), dict) else container
     if options.cache:
         body["cache_control"] = EPHEMERAL
     headers = {"anthropic-version": _VERSION}
@@ -93,7 +102,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         headers["anthropic-beta"] = ",".join(options.betas)
     return WireRequest(
         path=_PATH,
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         headers=headers,
         framing="sse" if stream else "json",
         notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),
@@ -144,10 +153,15 @@ class _Writer:
         if not history:
             add_turn(messages, "user", "content", [{"type": "text", "text": OPENING}])
         for at, turn in enumerate(history):
-            role = "assistant" if isinstance(turn, AssistantTurn) else "user"
-            if role == "user" and (ended := unfinished(history, at)):
+            role, blocks = "user", self._blocks(turn)
+            if isinstance(turn, AssistantTurn):
+                role = "assistant"
+                # Beside calls of ours the service still waits; and a reply that is the last one goes on.
+                if turn.artefacts and not turn.calls and turn is not history[-1]:
+                    blocks = without_unfinished(blocks, self.missed)
+            elif ended := unfinished(history, at):
                 add_turn(messages, "assistant", "content", ended)
-            add_turn(messages, role, "content", self._blocks(turn))
+            add_turn(messages, role, "content", blocks)
         if messages and messages[-1]["role"] == "assistant":
             _trim_prefill(messages[-1]["content"])
         return messages
@@ -166,10 +180,8 @@ class _Writer:
 
     def _piece(self, piece: str | InvocationMessage | Piece) -> dict[str, Any] | None:
         match piece:
-            case Piece(block={"type": kind}) if kind == CONTAINER:
-                return None
-            case Piece(block=block):
-                return sent_back(block, self._findable)
+            case Piece():
+                return replayed(piece, self._findable)
             case InvocationMessage(call=call):
                 return {
                     "type": "tool_use",

@@ -18,6 +18,7 @@ from handrail.core.ids import NewId
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import StopReason, Usage
 from handrail.providers.assemble import CallAssembler
+from handrail.providers.bedrock.served import ServedCalls, citations_added, text_of
 from handrail.providers.bedrock.tools import PROVIDER
 from handrail.providers.failures import SHOWN, shown
 from handrail.providers.held import HeldCalls
@@ -75,6 +76,9 @@ class _Open:
         self.signature: str | None = None
         self.redacted = b""
         self.results: list[Any] = []
+        self.citations: list[Any] = []
+        self.text: list[str] = []
+        """Of a text that names its sources."""
 
     @property
     def is_call(self) -> bool:
@@ -90,6 +94,7 @@ class BedrockDecoder:
         self._usage: dict[str, Any] = {}
         self._stop: str | None = None
         self._unknown = UnknownKinds()
+        self._served = ServedCalls()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         match {event: data} if event else dict(data):
@@ -121,6 +126,7 @@ class BedrockDecoder:
             raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
         stop = _STOPS.get(self._stop, "end")
         yield from self._held.settle(cut=stop == "max_tokens")
+        yield from self._served.end()
         if self._stop in _WORDS or self._stop not in _STOPS:
             yield Notice(text=_WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
         yield ReplyFinished(
@@ -162,10 +168,14 @@ class BedrockDecoder:
                         yield from self._delta(index, {"reasoningContent": {key: thought[key]}})
             case {"reasoningContent": {"redactedContent": _} as redacted}:
                 yield from self._delta(index, {"reasoningContent": redacted})
+            case {"citationsContent": dict(content)}:
+                yield from self._delta(index, {"text": text_of(content)})
+                self._open[index].citations = list(content.get("citations") or ())
             case _:
                 if block.keys().isdisjoint(_KNOWN_BLOCKS):
                     yield from self._unknown.block(" ".join(sorted(block)))
-                self._layout.place(block)
+                self._layout.place(block, alone=True)
+                yield from self._served.take(block)
                 return
         yield from self._end(index)
 
@@ -188,7 +198,10 @@ class BedrockDecoder:
         match delta:
             case {"text": str(text)} if text:
                 self._layout.said(text)
+                opened.text.append(text)
                 yield TextDelta(text=text)
+            case {"citation": dict(citation)}:
+                opened.citations.append(citation)
             case {"toolUse": {"input": written}} if written:
                 if "toolUse" not in opened.start:
                     raise ProtocolError("a piece of a call that has not begun; nothing of it can be relied on")
@@ -220,8 +233,18 @@ class BedrockDecoder:
             self._held.hold(index, use.get("name"))
             if whole := use.get("input"):
                 yield from self._calls.delta(index=index, arguments=whole)
+        elif opened.citations:
+            yield from self._cited(opened)
         elif (block := _restored(opened)) is not None:
-            self._layout.place(block)
+            self._layout.place(block, alone="reasoningContent" not in block)
+            yield from self._served.take(block)
+
+    def _cited(self, opened: _Open) -> Iterator[ModelEvent]:
+        """A block of text that names its sources goes back as such."""
+        text, end = "".join(opened.text), self._layout.chars
+        content = {"content": [{"text": text}], "citations": opened.citations}
+        self._layout.place({"citationsContent": content}, covers=len(text))
+        yield from citations_added(opened.citations, end - len(text), end)
 
 
 def _bytes(text: str) -> bytes:

@@ -23,6 +23,7 @@ from handrail.providers.history import (
     Turn,
     UserTurn,
     arguments_of,
+    left_out,
     system_text,
     turns,
     without_system,
@@ -30,7 +31,7 @@ from handrail.providers.history import (
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import BEDROCK_NAMES, NameMap
 from handrail.providers.offer import heeded, offered, unsaid
-from handrail.providers.pieces import OPENING, add_turn, as_media, ids_of, in_words, merged, names_of
+from handrail.providers.pieces import OPENING, add_turn, as_media, ids_of, in_words, names_of, with_extra
 from handrail.providers.profiles import Profile
 
 PLAIN = Profile(
@@ -60,9 +61,16 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         body["system"] = [{"text": system}, *([CACHE_POINT] if options.cache else [])]
     return WireRequest(
         path=f"/model/{quote(model, safe='')}/{'converse-stream' if stream else 'converse'}",
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         framing="aws" if stream else "json",
-        notices=(*offer.notices, *lost, *missed, *unsaid(request, profile), *_unshaped(request, profile)),
+        notices=(
+            *offer.notices,
+            *lost,
+            *missed,
+            *left_out(request.messages, PROVIDER),
+            *unsaid(request, profile),
+            *_unshaped(request, profile),
+        ),
     )
 
 

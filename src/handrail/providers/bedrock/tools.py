@@ -20,11 +20,13 @@ def encode_tools(
     request: ModelRequest, offer: Offered, names: NameMap, *, strict: bool, cache: bool
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The field of the body that speaks of tools, and what it cannot say."""
+    builtin = () if request.tool_choice == "none" else request.builtin_tools
     if not offer.tools:
-        unsaid = request.tools and request.tool_choice == "none"
-        return {}, ("Converse has no tool_choice none; the tools were left out",) if unsaid else ()
+        unsaid = (request.tools or request.builtin_tools) and request.tool_choice == "none"
+        left_out = ("Converse has no tool_choice none; the tools were left out",) if unsaid else ()
+        return {"toolConfig": {"tools": [*builtin]}} if builtin else {}, left_out
     tools, notices = _tools(offer.tools, names, strict, cache)
-    return {"toolConfig": {"tools": tools, "toolChoice": _choice(offer.choice, names)}}, notices
+    return {"toolConfig": {"tools": [*builtin, *tools], "toolChoice": _choice(offer.choice, names)}}, notices
 
 
 @remembered

@@ -18,7 +18,7 @@ from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Tu
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import COHERE_NAMES, NameMap
 from handrail.providers.offer import heeded, losses, offered, shaped, unsaid
-from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
+from handrail.providers.pieces import all_known, as_media, in_words, is_given, names_of, with_extra
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
 
@@ -66,7 +66,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     body["messages"] = said.items
     return WireRequest(
         path="/v2/chat",
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         framing="sse" if stream else "json",
         exact=False,
         notices=(*notices, *said.missed),

@@ -11,7 +11,9 @@ from handrail.core.ids import NewId
 from handrail.core.messages import Artefact, StopReason, Usage
 from handrail.providers.assemble import CallAssembler
 from handrail.providers.failures import SHOWN, shown
+from handrail.providers.gemini.grounding import SAID_OF_SOURCES, Grounding
 from handrail.providers.gemini.partial import PartialArguments
+from handrail.providers.gemini.served import ServedParts
 from handrail.providers.gemini.tools import PROVIDER
 from handrail.providers.layout import Layout
 from handrail.providers.names import NameMap
@@ -69,6 +71,9 @@ class GeminiDecoder:
         self._stop: str | None = None
         self._why = ""
         self._unknown = UnknownKinds()
+        self._texts: list[str] = []
+        self._served = ServedParts()
+        self._grounding = Grounding()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if error := data.get("error"):
@@ -98,6 +103,8 @@ class GeminiDecoder:
             if stop != "max_tokens":
                 raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
             yield Notice(text="the reply reached its token limit inside a call; the call was dropped")
+        yield from self._served.end()
+        yield from self._grounding.end(self._texts)
         if self._stop not in _SILENT:
             yield Notice(text=self._why or f"Gemini stopped the reply: {self._stop}")
         yield ReplyFinished(
@@ -120,6 +127,8 @@ class GeminiDecoder:
                 raise ProtocolError("the content of Gemini's reply is not a list of parts")
             case _ if not isinstance(candidate, Mapping):
                 raise ProtocolError("a candidate of Gemini's reply is not an object")
+        if not SAID_OF_SOURCES.isdisjoint(candidate):
+            self._grounding.take(candidate)
         if isinstance(reason := candidate.get("finishReason"), str) and reason:
             words = shown(str(candidate.get("finishMessage") or ""), SHOWN)
             if reason in _BROKEN:
@@ -138,13 +147,15 @@ class GeminiDecoder:
             case {"text": str(text)}:
                 if text:
                     self._layout.said(text)
+                    self._texts.append(text)
                     yield TextDelta(text=text)
                 if "thoughtSignature" in part:
                     self._layout.place({"thoughtSignature": part["thoughtSignature"]}, covers=len(text))
             case dict() if "functionCall" not in part:
                 if part.keys().isdisjoint(_PARTS):
                     yield from self._unknown.block(" ".join(sorted(part)))
-                self._layout.place(part)
+                self._layout.place(part, alone=part.keys() != {"thoughtSignature"})
+                yield from self._served.take(part)
             case _:
                 raise ProtocolError("a part of Gemini's reply cannot be read")
 

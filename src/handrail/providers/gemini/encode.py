@@ -27,10 +27,13 @@ from handrail.providers.history import (
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import GEMINI_NAMES, NameMap
 from handrail.providers.offer import heeded, offered, unsaid
-from handrail.providers.pieces import OPENING, add_turn, as_media, in_words, merged, names_of
+from handrail.providers.pieces import OPENING, add_turn, as_media, in_words, names_of, with_builtin, with_extra
 from handrail.providers.profiles import Profile
 
 _TAKEN = ("image/", "audio/", "video/", "text/", "application/pdf")
+_VERTEX = "projects/"
+"""How the full names of models on Vertex begin, which takes built-in tools beside functions without being told. With
+`create_llm` its address has the version, and the codec has none."""
 _UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for a call that has no signature, because another model made it."""
 
@@ -53,10 +56,17 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     known = said.known
     lost: tuple[str, ...] = ()
     body: dict[str, Any] = {"contents": said.items}
+    # This wire's choice is about functions only.
+    builtin = () if request.tool_choice == "none" else request.builtin_tools
+    own = None
     if offer.tools:
-        tools, lost = encode_tools(offer.tools, names)
-        config = {"functionCallingConfig": encode_choice(offer.choice, names, strict=options.strict)}
-        body |= {"tools": tools.items, "toolConfig": config}
+        own, lost = encode_tools(offer.tools, names)
+        config: dict[str, Any] = {"functionCallingConfig": encode_choice(offer.choice, names, strict=options.strict)}
+        if builtin and options.version and not model.startswith(_VERTEX):
+            config["includeServerSideToolInvocations"] = True
+        body["toolConfig"] = config
+    if (tools := with_builtin(own, builtin)) is not None:
+        body["tools"] = tools.items
         known = (*known, tools)
     if said.system:
         body["systemInstruction"] = {"parts": [{"text": said.system}]}
@@ -66,7 +76,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return WireRequest(
         path=f"{options.version and f'/{options.version}'}/{quote(place)}:{method}",
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         framing="sse" if stream else "json",
         notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),
         known=known,

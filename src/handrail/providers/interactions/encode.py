@@ -26,7 +26,7 @@ from handrail.providers.history import (
 from handrail.providers.layout import Piece, laid_out
 from handrail.providers.names import GEMINI_NAMES, NameMap
 from handrail.providers.offer import heeded, losses, offered, unsaid
-from handrail.providers.pieces import OPENING, all_known, as_media, in_words, is_given, merged, names_of
+from handrail.providers.pieces import OPENING, all_known, as_media, in_words, is_given, names_of, with_extra
 from handrail.providers.profiles import Profile
 from handrail.providers.projection import GEMINI, project
 from handrail.providers.remember import remembered
@@ -68,7 +68,7 @@ def encode_request(options: Options, request: ModelRequest, model: str, *, strea
         body["response_format"] = form
     return WireRequest(
         path=f"/{options.version}/interactions",
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         headers={"api-revision": REVISION},
         framing="sse" if stream else "json",
         notices=(*offer.notices, *lost, *said.missed, *unsaid(request, profile)),

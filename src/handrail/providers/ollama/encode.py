@@ -12,8 +12,8 @@ from handrail.providers.codec import Known, WireRequest
 from handrail.providers.growth import Part, written
 from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_of
 from handrail.providers.names import OLLAMA_NAMES, NameMap
-from handrail.providers.offer import heeded, losses, offered, shaped, unsaid
-from handrail.providers.pieces import all_known, as_media, in_words, merged, names_of
+from handrail.providers.offer import heeded, losses, offered, refuse_builtin, shaped, unsaid
+from handrail.providers.pieces import all_known, as_media, in_words, names_of, with_extra
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
 
@@ -21,6 +21,7 @@ PROVIDER = "ollama"
 
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
+    refuse_builtin(request, "Ollama's own wire")
     offer = offered(request, profile)
     names = names_of(request.tools, OLLAMA_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
@@ -39,7 +40,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
     body["stream"] = stream
     return WireRequest(
         path="/api/chat",
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         framing="ndjson" if stream else "json",
         notices=(*notices, *said.missed),
         known=known,

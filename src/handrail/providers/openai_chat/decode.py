@@ -16,6 +16,7 @@ from handrail.providers.assemble import CallAssembler
 from handrail.providers.failures import shown
 from handrail.providers.names import OPENAI_NAMES
 from handrail.providers.offer import mend
+from handrail.providers.openai_chat.annotations import additions
 from handrail.providers.openai_chat.chunks import chunk_events
 from handrail.providers.openai_chat.reports import failed_call, reported, usage_of, words_of
 from handrail.providers.openai_chat.returned import ReasoningDetails, call_artefacts, reply_artefacts
@@ -131,6 +132,8 @@ class ChatDecoder:
         elif said.content:  # the way of nearly every chunk
             self._spoke = True
             found.append(TextDelta(text=said.content))
+        if said.annotations or said.images:
+            found.extend(additions(said.annotations, said.images))
         for call in said.tool_calls or ():
             if call.extra_content is not None:
                 found.extend(self._signed(call))

@@ -16,10 +16,10 @@ from handrail.providers.codec import Known, WireRequest
 from handrail.providers.growth import Part, written
 from handrail.providers.history import AssistantTurn, ResultTurn, SystemTurn, Turn, UserTurn, arguments_text
 from handrail.providers.names import OPENAI_NAMES, NameMap, matches
-from handrail.providers.offer import heeded, losses, offered, parallel_flag, shaped, unsaid
+from handrail.providers.offer import heeded, losses, offered, parallel_flag, refuse_builtin, shaped, unsaid
 from handrail.providers.openai_chat.chunks import begins_reply, with_prefix, with_thoughts
 from handrail.providers.openai_chat.returned import PROVIDER, fields_for, thoughts_for
-from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
+from handrail.providers.pieces import all_known, as_media, in_words, is_given, names_of, with_builtin, with_extra
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
 
@@ -33,13 +33,14 @@ class _Envelope(Struct, frozen=True):
     body: dict[str, Any]
     notices: tuple[str, ...]
     known: tuple[Known, ...]
+    tools_offered: bool = False
     instruction: str = ""
     """What the model must be told before anything else."""
 
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool, service: str) -> WireRequest:
     envelope = _envelope(request, model, profile, stream=stream)
-    tools_offered = "tools" in envelope.body
+    tools_offered = envelope.tools_offered
     said = written(request, _said, envelope.names, profile, service, provider=PROVIDER, tools_offered=tools_offered)
     if envelope.instruction:
         said = said.after({"role": "system", "content": envelope.instruction})
@@ -48,7 +49,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool,
     body = {**envelope.body, "messages": said.items}
     return WireRequest(
         path="/chat/completions",
-        body=merged(body, request.extra) if request.extra else body,
+        body=with_extra(body, request.extra),
         framing="sse" if stream else "json",
         exact=False,
         notices=(*envelope.notices, *said.missed),
@@ -62,15 +63,20 @@ def _envelope(request: ModelRequest, model: str, profile: Profile, *, stream: bo
     notices = [*offer.notices, *unsaid(request, profile)]
     known: tuple[Known, ...] = ()
     body: dict[str, Any] = {"model": model}
+    if not profile.chat_builtin:
+        refuse_builtin(request, "this service's Chat Completions", "; OpenAI has them as 'openai-responses'")
+    own = None
     if offer.tools:
-        tools, lost = _tools(offer.tools, names, profile)
-        body["tools"] = tools.items
+        own, lost = _tools(offer.tools, names, profile)
         notices += lost
-        known = (tools,)
         if offer.choice != "auto":
             body["tool_choice"] = _choice(offer.choice, names)
         if (flag := parallel_flag(request, profile)) is not None:
             body["parallel_tool_calls"] = flag
+    builtin = () if own is None and request.tool_choice == "none" else request.builtin_tools
+    if (tools := with_builtin(own, builtin)) is not None:
+        body["tools"] = tools.items
+        known = (tools,)
     body |= _settings(heeded(request, profile), profile)
     instruction = ""
     if request.response_schema is not None:
@@ -79,7 +85,7 @@ def _envelope(request: ModelRequest, model: str, profile: Profile, *, stream: bo
         body["stream"] = True
         if profile.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    return _Envelope(names, body, tuple(notices), known, instruction)
+    return _Envelope(names, body, tuple(notices), known, own is not None, instruction)
 
 
 @remembered

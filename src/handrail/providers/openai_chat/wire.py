@@ -36,6 +36,9 @@ class Said(Struct):
     reasoning_content: Any = None
     reasoning: Any = None
     """A profile says which of the two counts, or both."""
+    annotations: Any = None
+    images: Any = None
+    """Pictures that the model made, as OpenRouter has them."""
     reasoning_details: Any = None
     extra_content: Any = None
 

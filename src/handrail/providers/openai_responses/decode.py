@@ -8,7 +8,15 @@ from typing import Any
 from msgspec import Struct
 
 from handrail.core.errors import ModelUnavailable, ProtocolError
-from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.events import (
+    CallRequested,
+    CitationAdded,
+    ModelEvent,
+    Notice,
+    ReasoningDelta,
+    ReplyFinished,
+    TextDelta,
+)
 from handrail.core.ids import NewId
 from handrail.core.messages import Artefact, StopReason
 from handrail.core.model import ModelRequest
@@ -16,9 +24,11 @@ from handrail.providers.assemble import CallAssembler
 from handrail.providers.layout import Layout
 from handrail.providers.names import OPENAI_NAMES
 from handrail.providers.offer import mend
+from handrail.providers.openai_chat.annotations import citation_of
 from handrail.providers.openai_chat.reports import reported, usage_of
 from handrail.providers.openai_chat.wire import read
 from handrail.providers.openai_responses.encode import PROGRAMS, PROVIDER, SEARCHES
+from handrail.providers.openai_responses.items import ServerItems
 from handrail.providers.openai_responses.places import Places
 from handrail.providers.pieces import names_of
 from handrail.providers.profiles import Profile
@@ -31,6 +41,8 @@ _INCOMPLETE: dict[str, StopReason] = {
 }
 _SEARCH = ("type", "id", "call_id", "execution", "status", "arguments", "tools")
 """What the service takes back of an item of its search."""
+_READ = ("message", "function_call", "reasoning", *SEARCHES)
+"""Items that are read here; any other is kept."""
 _KINDS = {
     "response.output_text.delta": "message",
     "response.refusal.delta": "message",
@@ -59,6 +71,7 @@ _SILENT = (
     "keepalive",
 )
 """How the events begin that bring nothing beyond the item that they belong to."""
+_ANNOTATED = "response.output_text.annotation.added"
 _ARGUMENTS_DONE = "response.function_call_arguments.done"
 
 
@@ -95,6 +108,8 @@ class StreamEvent(Struct):
     item_id: str | None = None
     delta: Any = None
     arguments: Any = None
+    annotation: Any = None
+    content_index: int | None = None
     item: dict[str, Any] | None = None
     response: dict[str, Any] | None = None
 
@@ -107,6 +122,10 @@ class ResponsesDecoder:
             mend=lambda name, arguments: mend(request, profile_of(self._model), name, arguments),
         )
         self._layout = Layout(PROVIDER)
+        self._unknown = UnknownKinds()
+        self._items = ServerItems(self._unknown)
+        self._annotations: dict[int, list[tuple[int, Any]]] = {}
+        """By the place of a message: the part of it, and what a stream said about its text."""
         self._model = ""
         self._places = Places()
         self._written: set[int] = set()
@@ -115,7 +134,6 @@ class ResponsesDecoder:
         self._closed: set[int] = set()
         self._refused = False
         self._last: ReplyFinished | None = None
-        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if data.get("object") == "response":
@@ -128,7 +146,7 @@ class ResponsesDecoder:
         if arrived.response is not None:
             yield from self._about(kind, read(arrived.response, Response))
         elif arrived.item is not None:
-            item = read(arrived.item, Item)
+            item = _read_item(arrived.item)
             place = self._places.of_item(item.type, arrived.output_index, item.id, item.call_id)
             yield from self._item(kind, place, item, arrived.item)
         elif isinstance(arrived.delta, str) and arrived.delta and kind in _KINDS:
@@ -138,6 +156,9 @@ class ResponsesDecoder:
             place = self._places.of_piece("function_call", arrived.output_index, arrived.item_id)
             if place not in self._written:  # a server that sends no pieces
                 yield from self._delta("response.function_call_arguments.delta", place, arrived.arguments)
+        elif kind == _ANNOTATED:
+            place = self._places.of_piece("message", arrived.output_index, arrived.item_id)
+            self._annotations.setdefault(place, []).append((arrived.content_index or 0, arrived.annotation))
         elif not kind.startswith(_SILENT):
             yield from self._unknown.event(kind or " ".join(sorted(data)))
 
@@ -182,8 +203,12 @@ class ResponsesDecoder:
                 yield from self._reasoning(index, item, raw)
             case _ if item.type in PROGRAMS:
                 self._layout.place({key: value for key, value in raw.items() if value is not None})
+                yield from self._items.take(raw)
             case _ if item.type in SEARCHES:
                 self._layout.place({key: value for key, value in raw.items() if value is not None and key in _SEARCH})
+            case _:
+                self._layout.place(raw, alone=True)
+                yield from self._items.take(raw)
 
     def _call(self, index: int, item: Item) -> Iterator[ModelEvent]:
         if index not in self._written and item.arguments:
@@ -204,8 +229,20 @@ class ResponsesDecoder:
         if index not in self._written:
             self._refused = self._refused or any(part.get("type") == "refusal" for part in item.content or ())
             yield from (self._said(text) for text in parts if text)
+        covers = sum(map(len, parts))
+        yield from self._cited(index, item.content or [], self._layout.chars - covers)
         if item.phase:
-            self._layout.place({"type": "message", "phase": item.phase}, covers=sum(map(len, parts)))
+            self._layout.place({"type": "message", "phase": item.phase}, covers=covers)
+
+    def _cited(self, index: int, parts: list[dict[str, Any]], base: int) -> Iterator[ModelEvent]:
+        """The sources of a message whose text begins there. A whole item has them all; a stream may have sent more."""
+        streamed = self._annotations.pop(index, [])
+        for number, part in enumerate(parts):
+            whole = part.get("annotations")
+            for annotation in whole or [each for at, each in streamed if at == number]:
+                if (citation := citation_of(annotation, base)) is not None:
+                    yield CitationAdded(citation=citation)
+            base += len(_words(part))
 
     def _reasoning(self, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
         if index not in self._written:
@@ -230,6 +267,7 @@ class ResponsesDecoder:
                 f"the service answered before the reply was there ({response.status}); do not ask for it in background"
             )
         yield from self._left_over(response)
+        yield from self._items.end()
         self._last = ReplyFinished(
             stop=self._stop(response),
             model=self._model,
@@ -239,7 +277,7 @@ class ResponsesDecoder:
 
     def _left_over(self, response: Response) -> Iterator[ModelEvent]:
         """What no event brought: all of a response that was not streamed, and calls that a server forgot to end."""
-        items = [read(raw, Item) for raw in response.output]
+        items = list(map(_read_item, response.output))
         for index in sorted(self._opened - self._closed):
             self._closed.add(index)
             whole = next((item for item in items if item.call_id and self._places.owns(index, item.call_id)), None)
@@ -269,6 +307,17 @@ def _sent_back(item: Item) -> Iterator[dict[str, Any]]:
         yield {"namespace": item.namespace}
     if item.caller is not None and item.caller.get("type") != "direct":
         yield {"caller": item.caller}
+
+
+def _read_item(raw: dict[str, Any]) -> Item:
+    """An item; of one that is only kept, no more than what it is called."""
+    if raw.get("type") in _READ or not isinstance(raw.get("type"), str):
+        return read(raw, Item)
+    id, call_id = raw.get("id"), raw.get("call_id")
+    named = Item(raw["type"])
+    named.id = id if isinstance(id, str) else None
+    named.call_id = call_id if isinstance(call_id, str) else None
+    return named
 
 
 def _words(part: Mapping[str, Any]) -> str:

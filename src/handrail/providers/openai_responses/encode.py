@@ -34,7 +34,8 @@ from handrail.providers.offer import (
     unsaid,
 )
 from handrail.providers.openai_chat.encode import data_url, wire_id
-from handrail.providers.pieces import all_known, as_media, in_words, is_given, merged, names_of
+from handrail.providers.openai_responses.replay import sendable
+from handrail.providers.pieces import all_known, as_media, in_words, is_given, names_of, with_builtin, with_extra
 from handrail.providers.profiles import Profile
 from handrail.providers.remember import remembered
 
@@ -56,15 +57,19 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
     body: dict[str, Any] = {"model": model, "input": said.items}
     if said.system:
         body["instructions"] = said.system
+    own = None
     if offer.tools:
-        tools, lost = _tools(offer.tools, names, profile)
-        body["tools"] = tools.items
+        own, lost = _tools(offer.tools, names, profile)
         notices += lost
-        known = (*known, tools)
         if offer.choice != "auto":
             body["tool_choice"] = _choice(offer.choice, names)
         if (flag := parallel_flag(request, profile)) is not None:
             body["parallel_tool_calls"] = flag
+    elif request.builtin_tools and request.tool_choice == "none":
+        body["tool_choice"] = "none"
+    if (tools := with_builtin(own, request.builtin_tools)) is not None:
+        body["tools"] = tools.items
+        known = (*known, tools)
     body |= _settings(heeded(request, profile))
     if request.response_schema is not None:
         body["text"] = {"format": _format(request.response_schema, profile, notices)}
@@ -75,7 +80,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
         body["stream"] = True
     return WireRequest(
         path="/responses",
-        body=merged(body, request.extra),
+        body=with_extra(body, request.extra),
         framing="sse" if stream else "json",
         exact=False,
         notices=(*notices, *said.missed),
@@ -149,6 +154,7 @@ class _Writer:
 
     def __init__(self, names: NameMap, profile: Profile, *, searched: bool) -> None:
         self._searched = searched
+        self._left_out = () if searched else SEARCHES
         self._names = names
         self._profile = profile
         self._callers: dict[str, dict[str, Any]] = {}
@@ -162,14 +168,12 @@ class _Writer:
             case UserTurn(content):
                 yield {"role": "user", "content": [self._part(part) for part in content]}
             case AssistantTurn():
-                yield from (self._piece(piece) for piece in laid_out(turn) if self._is_sent_back(piece))
+                pieces = map(self._piece, laid_out(turn))
+                yield from sendable(pieces, self._left_out, self.missed) if turn.artefacts else pieces
             case ResultTurn(results):
                 yield from map(self._result, results)
             case _:
                 assert_never(turn)
-
-    def _is_sent_back(self, piece: str | InvocationMessage | Piece) -> bool:
-        return self._searched or not isinstance(piece, Piece) or piece.block.get("type") not in SEARCHES
 
     def _piece(self, piece: str | InvocationMessage | Piece) -> dict[str, Any]:
         match piece:

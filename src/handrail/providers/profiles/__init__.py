@@ -69,6 +69,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether it finds tools that are deferred, where its wire can say so."""
     programs: str = ""
     """The tool of the service that runs programs which call tools; empty: it runs none that its wire can say."""
+    chat_builtin: bool = True
+    """Whether its Chat Completions take tools that the service runs itself."""
     response_format: Literal["json_schema", "json_object", "none"] = "json_schema"
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     seed_field: str = "seed"

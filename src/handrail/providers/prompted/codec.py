@@ -28,7 +28,7 @@ from handrail.core.model import ModelRequest
 from handrail.providers.codec import Codec, CompletingCodec, Decoder, HearsEnd, WireRequest
 from handrail.providers.grammar.fields import Server, held
 from handrail.providers.history import arguments_text
-from handrail.providers.offer import check_choice
+from handrail.providers.offer import check_choice, refuse_builtin
 from handrail.providers.prompted.conversation import as_text
 from handrail.providers.prompted.detect import Detector, Thought
 from handrail.providers.prompted.formats import Format, format_named
@@ -72,6 +72,7 @@ class PromptedCodec(Struct, frozen=True):
         """
         format = format_named(self.format)
         check_choice(request)
+        refuse_builtin(request, "prompted calling")
         constraint = held(request, format, self.server)
         plain = replace(
             request,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from handrail.core.calls import ToolCall
-from handrail.core.messages import Message, StopReason, Usage
+from handrail.core.messages import Citation, Message, StopReason, Usage
 from handrail.core.model import ModelRequest, ToolChoice, ToolOffer
 
 
@@ -113,6 +113,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     at: int = 0
     """When, in seconds since 1970."""
+    citations: tuple[Citation, ...] = ()
+    """Sources of the text, with their places in it."""
 
     @property
     def extension(self) -> dict[str, Any]:

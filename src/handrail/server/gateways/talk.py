@@ -27,6 +27,7 @@ from handrail.core.messages import AssistantMessage, Conversation, InvocationMes
 from handrail.execute.whole import to_the_end
 from handrail.run.history import calls_of_reply, unanswered
 from handrail.server.gateways.asked import Ended, Waiting
+from handrail.server.gateways.citations import cited
 from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.memory import Memory
 from handrail.server.gateways.pipe import Pipe, Tape
@@ -144,9 +145,11 @@ class Talk:
         handed = tuple(call for call in open_calls if call.name in elsewhere)
         if handed:
             self._memory.keep(self._plan.context.principal.id, conversation.messages[taken.asked :], handed)
+        text = "".join(self._said)
         return Ended(
             run=self.run,
-            text="".join(self._said),
+            text=text,
+            citations=cited(new, text),
             calls=handed,
             stop=_stop(new, handed, paused=bool(open_calls)),
             usage=Conversation(new).usage,

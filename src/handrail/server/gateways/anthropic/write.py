@@ -8,6 +8,7 @@ from handrail.core.calls import ToolCall
 from handrail.core.messages import StopReason, Usage
 from handrail.providers.history import arguments_of
 from handrail.server.gateways.asked import Asked, Ended
+from handrail.server.gateways.citations import location, text_blocks
 from handrail.server.gateways.failures import Failure
 from handrail.server.gateways.wire import TextWriter, encode
 
@@ -61,7 +62,13 @@ class MessagesWriter(TextWriter):
         return event("content_block_start", index=0, content_block={"type": "text", "text": ""}) + delta
 
     def finish(self, ended: Ended) -> bytes:
-        frames = [event("content_block_stop", index=0)] if self._open else []
+        frames: list[bytes] = []
+        if self._open:
+            # The text has gone out as one block, so its sources are those of all of it.
+            for each in ended.citations:
+                delta = {"type": "citations_delta", "citation": location(each)}
+                frames.append(event("content_block_delta", index=0, delta=delta))
+            frames.append(event("content_block_stop", index=0))
         for index, call in enumerate(ended.calls, start=int(self._open)):
             block = _use(call)
             written = encode(block.pop("input")).decode()
@@ -75,10 +82,9 @@ class MessagesWriter(TextWriter):
         return b"".join(frames)
 
     def whole(self, ended: Ended) -> dict[str, Any]:
-        text = [{"type": "text", "text": ended.text}] if ended.text else []
         return {
             **self._head,
-            "content": [*text, *map(_use, ended.calls)],
+            "content": [*text_blocks(ended.text, ended.citations), *map(_use, ended.calls)],
             **self._stop(ended),
             "usage": _usage(ended.usage),
             **ended.extension,

@@ -8,6 +8,7 @@ from handrail.core.calls import ToolCall
 from handrail.core.messages import StopReason, Usage
 from handrail.providers.history import arguments_text
 from handrail.server.gateways.asked import Asked, Ended
+from handrail.server.gateways.citations import page_annotations
 from handrail.server.gateways.failures import Failure
 from handrail.server.gateways.wire import TextWriter, encode
 
@@ -39,6 +40,8 @@ class ChatWriter(TextWriter):
 
     def finish(self, ended: Ended) -> bytes:
         frames: list[bytes] = []
+        if sources := page_annotations(ended.citations):
+            frames.append(self._chunk({"annotations": sources}))
         for index, call in enumerate(ended.calls):
             written = _call(call)
             arguments = written["function"].pop("arguments")
@@ -57,6 +60,8 @@ class ChatWriter(TextWriter):
             "content": ended.text if ended.text or not ended.calls else None,
             "refusal": None,
         }
+        if sources := page_annotations(ended.citations):
+            message["annotations"] = sources
         if ended.calls:
             message["tool_calls"] = list(map(_call, ended.calls))
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": REASONS[ended.stop]}

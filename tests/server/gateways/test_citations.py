@@ -1,0 +1,61 @@
+"""The official clients get the sources of an answer in the form of their own API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handrail.core.events import CitationAdded
+from handrail.core.messages import Citation
+from handrail.server.gateways.citations import text_blocks
+from handrail.testing.model import ScriptedModel, call, text
+from tests.server.gateways.scene import finished, scene
+
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+MENU = Citation(url="https://paris.example/menu", title="Menu", quote="9 €", start=3, end=10)
+REPLIES = (
+    [text("Let me see."), call("add", a=1, b=2), finished("tool_calls")],
+    [text("It costs 9 €."), CitationAdded(citation=MENU), finished()],
+)
+
+
+async def test_openais_client_gets_them_as_annotations_of_the_whole_answer() -> None:
+    async with scene(ScriptedModel(*REPLIES, *REPLIES)) as there:
+        client = there.openai()
+        whole = await client.chat.completions.create(model="m", messages=HELLO)
+        stream = await client.chat.completions.create(model="m", messages=HELLO, stream=True)
+        chunks = [chunk async for chunk in stream]
+    message = whole.choices[0].message
+    (annotation,) = message.annotations or []
+    found = annotation.url_citation
+    assert (found.url, found.title) == (MENU.url, MENU.title)
+    assert (message.content or "")[found.start_index : found.end_index] == "costs 9"
+    deltas = [chunk.choices[0].delta.model_dump().get("annotations") for chunk in chunks if chunk.choices]
+    assert [each for each in deltas if each] == [[annotation.model_dump()]]
+
+
+async def test_anthropics_client_gets_them_on_blocks_of_text() -> None:
+    async with scene(ScriptedModel(*REPLIES, *REPLIES)) as there:
+        client = there.anthropic()
+        asked: Any = {"model": "m", "max_tokens": 50, "messages": HELLO}
+        whole = await client.messages.create(**asked)
+        async with client.messages.stream(**asked) as stream:
+            streamed = await stream.get_final_message()
+    blocks = [block.model_dump() for block in whole.content]
+    assert [block["text"] for block in blocks] == ["Let me see.\n\nIt ", "costs 9", " €."]
+    (source,) = blocks[1]["citations"]
+    assert (source["source"], source["title"], source["cited_text"]) == (MENU.url, MENU.title, MENU.quote)
+    assert streamed.content[0].model_dump()["citations"] == [source]
+
+
+places = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted)
+
+
+@given(st.text(max_size=20), st.lists(places, max_size=5))
+def test_the_blocks_of_an_answer_are_its_text_whatever_is_cited(answer: str, ranges: list[list[int]]) -> None:
+    citations = [Citation(url="u", start=start, end=end) for start, end in ranges]
+    blocks = text_blocks(answer, citations)
+    assert "".join(block["text"] for block in blocks) == answer
+    assert all(block["text"] for block in blocks)
