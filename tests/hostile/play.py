@@ -20,10 +20,12 @@ from handrail.providers.bedrock import BedrockCodec
 from handrail.providers.codec import Codec, Framing
 from handrail.providers.events import WireReader
 from handrail.providers.gemini import GeminiCodec
+from handrail.providers.model import Heard
 from handrail.providers.ollama import OllamaCodec
 from handrail.providers.openai_chat import OpenAIChatCodec
 from handrail.providers.openai_responses import OpenAIResponsesCodec
 from handrail.providers.prompted.codec import PromptedCodec
+from handrail.providers.watch import ReplyWatch
 from tests.hostile.corpus import Answer, Call, Failure, Stream, WireName
 from tests.wires.writers import bedrock
 
@@ -101,17 +103,18 @@ class Outcome(Struct, frozen=True):
 
 
 def decoded(stream: Stream, chunks: Iterable[bytes]) -> Outcome:
-    """Through the reader and the decoder alone, in exactly these chunks."""
+    """Through the reader and the decoder of a model without its transport, in exactly these chunks."""
     codec, events = codec_of(stream), list[ModelEvent]()
     framing: Framing = codec.encode(ASKED, "m", stream=True).framing
-    reader, decoder = WireReader(framing, stream.kind.partition(";")[0]), codec.decoder(ASKED)
+    reader = WireReader(framing, stream.kind.partition(";")[0])
+    heard = Heard(codec.decoder(ASKED), ReplyWatch(ASKED), None)
     try:
         for chunk in chunks:
             for said in reader.feed(chunk):
-                events.extend(decoder.feed(said.data, said.event))
+                events.extend(heard.take(said))
         for said in reader.finish():
-            events.extend(decoder.feed(said.data, said.event))
-        events.extend(decoder.finish())
+            events.extend(heard.take(said))
+        events.extend(heard.end())
     except ModelError as error:
         return Outcome(tuple(events), error)
     return Outcome(tuple(events))

@@ -49,6 +49,14 @@ STREAM = [
 ]
 
 
+def test_the_last_report_of_tokens_counts_also_where_it_leaves_one_out() -> None:
+    first = {"promptTokenCount": 9, "candidatesTokenCount": 21, "totalTokenCount": 30}
+    last = {"promptTokenCount": 87, "thoughtsTokenCount": 78, "totalTokenCount": 165}
+    events = decoded(codec(), [reply({"text": "a"}, usageMetadata=first), reply(finish="STOP", usageMetadata=last)])
+    usage = end_of(events).usage
+    assert (usage.input_tokens, usage.output_tokens) == (87, 78)
+
+
 def test_a_stream_gives_text_thoughts_and_calls() -> None:
     events = decoded(codec(), STREAM)
     assert text_of(events) == "I will look." == judge.text(STREAM)

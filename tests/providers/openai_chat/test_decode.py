@@ -223,6 +223,14 @@ def test_tokens_are_counted_as_deepseek_kimi_and_resellers_report_them(usage: di
     assert replied(codec("kimi"), [inside]).end.usage == counted
 
 
+def test_tokens_of_a_stream_of_groq_are_counted_where_it_reports_them() -> None:
+    last = {
+        **chunk({"content": "x"}, "stop"),
+        "x_groq": {"id": "r", "usage": {"prompt_tokens": 21, "completion_tokens": 9}},
+    }
+    assert replied(codec("groq"), [last]).end.usage == Usage(input_tokens=21, output_tokens=9)
+
+
 # ── what goes wrong ──
 
 

@@ -215,7 +215,7 @@ class AnthropicDecoder:
                 opened.citations.append(citation)
             case {"type": "compaction_delta", **rest}:
                 opened.block = {**opened.block, **rest}
-            case {"type": kind} if kind not in _DELTAS:
+            case {"type": str(kind)} if kind not in _DELTAS:
                 yield from self._unknown.piece(kind)
 
     def _end(self, index: int) -> Iterator[ModelEvent]:

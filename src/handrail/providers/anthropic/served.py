@@ -24,7 +24,7 @@ class ServedCalls:
     def take(self, block: Mapping[str, Any]) -> Iterator[ServiceCallMade]:
         """A whole block that is neither text, a thought nor a call of our tools."""
         match block:
-            case {"type": kind, "id": str(id), "name": str(name)} if kind in USES and not name.startswith(_SEARCH):
+            case {"type": str(kind), "id": str(id), "name": str(name)} if kind in USES and not name.startswith(_SEARCH):
                 server = block.get("server_name")
                 shown = f"{server}:{name}" if isinstance(server, str) else name
                 self._open[id] = ServiceCall(id=id, name=shown, arguments=block.get("input"))

@@ -71,6 +71,8 @@ class ChatDecoder:
             self._profile = self._profile_of(chunk.model)
         if chunk.usage:
             self._usage = usage_of(chunk.usage)
+        elif chunk.x_groq is not None and isinstance(usage := chunk.x_groq.get("usage"), dict):
+            self._usage = usage_of(usage)
         found: list[ModelEvent] = []
         if chunk.choices is None:
             if not chunk.usage:

@@ -56,6 +56,8 @@ class Chunk(Struct):
     model: str | None = None
     choices: list[Choice] | None = None
     usage: dict[str, Any] | None = None
+    x_groq: dict[str, Any] | None = None
+    """Where Groq's streams have their usage."""
 
 
 def read(data: Mapping[str, Any], kind: type[T]) -> T:
