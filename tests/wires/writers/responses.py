@@ -54,6 +54,8 @@ def hear(asked: Asked) -> Heard:
                 history.answered(Result(id, output))
             case {"role": "assistant"}:
                 history.replied()
+            case {"type": "web_search_call", "id": _, "action": _}:
+                pass  # the service ran it, and reads it again
             case _:
                 raise AssertionError(f"no input of Responses: {item}")
     assert not thoughts, "a thought came back without its call"

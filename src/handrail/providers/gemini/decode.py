@@ -80,7 +80,7 @@ class GeminiDecoder:
             raise _failure(error if isinstance(error, Mapping) else {"message": error})
         if isinstance(usage := data.get("usageMetadata"), Mapping):
             # Totals so far: in a report with a total, a count that is left out is nought.
-            self._usage = dict(usage) if "totalTokenCount" in usage else self._usage | usage
+            self._usage = {**({} if "totalTokenCount" in usage else self._usage), **usage}
         if isinstance(model := data.get("modelVersion"), str):
             self._model = model or self._model
         match data:
