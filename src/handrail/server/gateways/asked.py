@@ -34,6 +34,11 @@ class EarlierAnswer(Struct, frozen=True):
     items: dict[str, dict[str, Any]]
     """By their ids."""
 
+    @property
+    def handed(self) -> frozenset[str]:
+        """The ids of calls that its client was handed."""
+        return frozenset(item["call_id"] for item in self.items.values() if item["type"] == "function_call")
+
 
 class Continuation(Struct, frozen=True, kw_only=True):
     """How the text of a request is to be continued, where it is no conversation."""

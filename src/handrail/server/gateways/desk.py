@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -33,17 +33,18 @@ from handrail.server.gateways.memory import Memory
 from handrail.server.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS
 from handrail.server.gateways.openai.embeddings import Embeddings
 from handrail.server.gateways.openai_responses.doors import ResponseDoors, snapshot
+from handrail.server.gateways.openai_responses.ids import forms_of, run_for
 from handrail.server.gateways.openai_responses.stored import ResponseStore
 from handrail.server.gateways.pipe import Pipe, Tape
 from handrail.server.gateways.plan import Plan, covers_calls, model_for, runner_for, with_tools
-from handrail.server.gateways.repeats import Answer, Kept, Repeats, cut_off, other_request
+from handrail.server.gateways.repeats import Answer, Kept, Repeats, cut_off, deleted, other_request
 from handrail.server.gateways.responses import headers_of, refusal, to_keep, whole
 from handrail.server.gateways.sent import Sent
 from handrail.server.gateways.talk import Talk
 from handrail.server.gateways.told import ClientGone, EventStream, unless_gone
-from handrail.server.gateways.waiting import Taken, taken_up
+from handrail.server.gateways.waiting import Taken, taken_up, was_deleted
 from handrail.server.gateways.wire import Wire
-from handrail.server.gateways.wires import ANTHROPIC, OPENAI, WIRES
+from handrail.server.gateways.wires import ANTHROPIC, OPENAI, RESPONSES, WIRES
 
 CHAT = CapabilityDescriptor(name="llm.chat", version=(2, 0))
 """The right to use the gateway at all."""
@@ -68,7 +69,7 @@ class _Desk:
         self._gateway = gateway
         self._memory = Memory(gateway.bounds.kept, gateway.bounds.kept_characters)
         self._repeats = Repeats(gateway.bounds, gateway.now)
-        self._stored = ResponseStore(gateway)
+        self._stored = ResponseStore(gateway, self._repeats.delete)
         self.responses = ResponseDoors(gateway, self._stored, self._reader)
         self._reading = 0
         """Requests that are not answers yet."""
@@ -167,12 +168,13 @@ class _Desk:
         if asked.only is not None:
             asked = replace(asked, tools=tuple(tool for tool in asked.tools if tool.name in asked.only))
         runner = runner_for(gateway, asked, model, caller)
-        run = asked.ours.run or sent.run or run
+        run = asked.ours.run or run_for(sent.run or run, asked)
         taken: Taken | None = None
         if asked.ours.run is not None:
             taken = await self._take_up(run, caller, asked)
         elif sent.run is not None:
-            taken = await self._known(run, caller, asked)
+            others = [form for form in forms_of(sent.run) if form != run] if wire is RESPONSES else []
+            taken = await self._known(run, others, caller, asked)
         trace = traceparent(request.headers.get("traceparent"))
         id = wire.id(gateway.new_id, run, asked)
         return Plan(
@@ -187,10 +189,19 @@ class _Desk:
             may_call=asked.choice != "none" and bool(runner.may_call or asked.tools),
         )
 
-    async def _known(self, run: str, caller: Caller, asked: Asked) -> Taken | None:
-        """What the record has of the request with a key, whose client was told nothing of it as far as is known."""
-        if not await self._gateway.executor.history(run):
+    async def _known(self, run: str, others: Sequence[str], caller: Caller, asked: Asked) -> Taken | None:
+        """What the record has of the request with a key, whose client was told nothing of it as far as is known.
+
+        `others` are the runs that other requests with this key would have.
+        """
+        for other in others:
+            if await self._gateway.executor.history(other):
+                raise other_request()
+        history = await self._gateway.executor.history(run)
+        if not history:
             return None
+        if was_deleted(history):
+            raise deleted()
         try:
             taken = await self._take_up(run, caller, asked)
         except BusError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -98,7 +99,7 @@ def covers_calls(caller: Caller, executor: Executor, conversation: Conversation)
     return covers_tools(caller, executor, called)
 
 
-def covers_tools(caller: Caller, executor: Executor, called: set[str]) -> bool:
+def covers_tools(caller: Caller, executor: Executor, called: AbstractSet[str]) -> bool:
     """Whether a caller may call all of these that are tools of the node."""
     rights = Context(principal=caller.principal)
     return all(rights.allows(*tool.names) for tool in executor.tools if called & {tool.name, tool.scoped_name})

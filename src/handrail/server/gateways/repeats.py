@@ -11,7 +11,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from starlette.responses import Response
@@ -75,12 +75,19 @@ class Kept:
     status: int
     headers: dict[str, str]
     body: bytes
+    deleted: bool = False
 
     @property
     def weight(self) -> int:
         return len(self.body) + 1_000
 
     def response(self) -> Response:
+        """
+        Raises:
+            BusError: It was deleted since.
+        """
+        if self.deleted:
+            raise deleted()
         return Response(self.body, self.status, {**self.headers, "idempotent-replayed": "true"})
 
 
@@ -211,6 +218,13 @@ class Repeats:
         self._weight += kept.weight
         self._forget()
 
+    def delete(self, run: str) -> None:
+        """The answer of a run is not given again. Its key stays known, so that nothing is done a second time."""
+        for name, kept in list(self._kept.items()):
+            if kept.headers.get("x-handrail-run") == run:
+                self._weight -= len(kept.body)
+                self._kept[name] = replace(kept, body=b"", deleted=True)
+
     def _forget(self) -> None:
         bounds = self._bounds
         while self._kept:
@@ -239,6 +253,11 @@ def cut_off() -> BusError:
         "anew, and send an Idempotency-Key so that a retry finds its answer"
     )
     return BusError("bad_request", why, status=409, outcome="in_doubt")
+
+
+def deleted() -> BusError:
+    why = "the response to this Idempotency-Key was deleted; give a new request its own key"
+    return BusError("bad_request", why, status=409, param="Idempotency-Key")
 
 
 def _name(sent: Sent, back: int = 0) -> Name:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from msgspec import Struct, field
 
 from handrail.core.errors import BusError
-from handrail.core.events import ConfirmationRequested, Recorded, ReplyGiven, RunStarted
+from handrail.core.events import ConfirmationRequested, Recorded, ReplyGiven, RunFinished, RunStarted
 from handrail.core.messages import (
     AssistantMessage,
     Conversation,
@@ -20,6 +20,13 @@ from handrail.core.messages import (
 from handrail.core.redact import redact_text
 from handrail.run.history import conversation_of
 from handrail.server.gateways.reading import bad
+
+DELETED = "deleted"
+"""The reason in an entry of a run whose response was deleted."""
+
+
+def was_deleted(history: Sequence[Recorded]) -> bool:
+    return any(isinstance(event, RunFinished) and event.reason == DELETED for event in history)
 
 
 class Taken(Struct, frozen=True):
@@ -45,7 +52,7 @@ def taken_up(history: Sequence[Recorded], run: str, principal: str, messages: Se
         BusError: There is no such run of this caller (`not_found`), or it was asked something else (`bad_request`).
     """
     begun = next((event for event in history if isinstance(event, RunStarted)), None)
-    if begun is None or begun.principal != principal:
+    if begun is None or begun.principal != principal or was_deleted(history):
         raise BusError("not_found", f"there is no run {run[:60]!r} of yours", param="handrail.run")
     conversation = conversation_of(history)
     if _asked(conversation.messages) != _asked(messages):

@@ -1,7 +1,8 @@
 """The ids of responses and of their items. Each names the run that made it, so the journal finds it after a restart.
 
-`resp_<run><n>`: the id of the run without its prefix, and how many of the run's first messages (0 or 1) are the
-`instructions` of that request, which the next one does not inherit. `msg_<run><n>_<part>`: an item of that response.
+The run of a stored response has an id of its own form, `run_<id>_r<n>`: no other run, not even that of a response with
+`store: false`, can be found as a response. `n` is how many of the run's first messages (0 or 1) are the `instructions`
+of that request, which the next one does not inherit. The response is `resp_<id>_r<n>`, an item `msg_<id>_r<n>_<part>`.
 """
 
 from __future__ import annotations
@@ -11,19 +12,27 @@ import re
 from handrail.core.ids import NewId
 from handrail.server.gateways.asked import Asked
 
-_RESPONSE = re.compile(r"resp_([0-9a-z]{8,120})([01])")
-_ITEM = re.compile(r"(?:msg|rs|fc|mcp|ig)_([0-9a-z]{8,120}[01])_[0-9a-z_]+")
-_LATER_PART = re.compile(r"msg_[0-9a-z]+_[0-9]+_[0-9]+")
+_STORED_RUN = re.compile(r"run_([0-9a-z]{8,120}_r[01])")
+_RESPONSE = re.compile(r"resp_([0-9a-z]{8,120}_r([01]))")
+_ITEM = re.compile(r"(?:msg|rs|fc|mcp|ig)_([0-9a-z]{8,120}_r[01])_[0-9a-z_]+")
+_LATER_PART = re.compile(r"msg_[0-9a-z]+_r[01]_[0-9]+_[0-9]+")
 _RUN = "run_"
 
 
-def response_id(run: str, instructions: int) -> str:
-    return f"resp_{run.removeprefix(_RUN)}{instructions}"
+def run_for(run: str, asked: Asked) -> str:
+    """The run that answers a request: of an answer that is stored, one that its id leads to."""
+    return f"{run}_r{asked.instructions}" if asked.store else run
+
+
+def forms_of(run: str) -> tuple[str, ...]:
+    """Every id that `run_for` can make of one."""
+    return run, f"{run}_r0", f"{run}_r1"
 
 
 def id_for(new_id: NewId, run: str, asked: Asked) -> str:
     """The id of the answer to a request: one that leads to its run, if it can be asked for again."""
-    return response_id(run, asked.instructions) if asked.store else new_id("resp")
+    found = _STORED_RUN.fullmatch(run) if asked.store else None
+    return new_id("resp") if found is None else f"resp_{found[1]}"
 
 
 def run_of(response: str) -> tuple[str, int] | None:

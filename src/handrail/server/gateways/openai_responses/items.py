@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from handrail.core.errors import BusError
 from handrail.core.messages import (
     AssistantMessage,
     Content,
+    Conversation,
     InvocationMessage,
     Media,
     Message,
@@ -20,6 +21,7 @@ from handrail.core.messages import (
     Text,
     UserMessage,
 )
+from handrail.run.history import unanswered
 from handrail.server.gateways.asked import EarlierAnswer
 from handrail.server.gateways.openai_responses.body import (
     ITEMS,
@@ -45,6 +47,7 @@ from handrail.server.gateways.reading import bad, bytes_of, converted, media_at
 
 Earlier = Mapping[str, EarlierAnswer]
 """By the id of the response."""
+_NO_RESULT = "this call has no result: it was not run, or not to its end"
 _UNKNOWN_RESULT = "(the result of this call is no longer known)"
 
 
@@ -70,15 +73,18 @@ def responses_named(items: Sequence[Item]) -> Iterator[str]:
         match item:
             case ItemReference(id=id) if (found := response_of(id)) is not None:
                 yield found
-            case McpCallItem(id=id, output=None, error=None) if (found := response_of(id)) is not None:
+            case McpCallItem(id=id) if (found := response_of(id)) is not None:
                 yield found
 
 
 class ItemReader:
     """Items in order: an output says only the id of its call, which came before."""
 
-    def __init__(self, earlier: Earlier, before: tuple[Message, ...]) -> None:
+    def __init__(self, earlier: Earlier, before: tuple[Message, ...], handed: Container[str] = ()) -> None:
+        """`handed` are the ids of calls that the client was handed, among those without a result before."""
         self._earlier = earlier
+        open_calls = unanswered(Conversation(before))
+        self._calls_of_the_node = {each.id for each in open_calls if each.id not in handed}
         self._messages: list[Message] = list(before)
         self._names = {each.id: each.call.name for each in before if isinstance(each, InvocationMessage)}
 
@@ -98,7 +104,7 @@ class ItemReader:
             case FunctionCallItem(call_id=id, name=name, arguments=arguments):
                 self._call(ToolCall(id, name, arguments))
             case FunctionOutputItem():
-                self._messages.append(ResultMessage(self._result(item, f"{param}.output")))
+                self._messages.append(ResultMessage(self._result(item, param)))
             case McpCallItem():
                 self._node_call(item)
             case ItemReference(id=id):
@@ -121,17 +127,20 @@ class ItemReader:
         self._messages.append(InvocationMessage(call))
 
     def _result(self, item: FunctionOutputItem, param: str) -> ToolResult:
+        if item.call_id in self._calls_of_the_node:
+            why = "this is a call of the node, and only the node gives its result; take up its run with handrail.run"
+            bad(f"{param}.call_id", why)
         name = self._names.get(item.call_id, "")
         if isinstance(item.output, str):
             return ToolResult(item.call_id, name, item.output)
+        param = f"{param}.output"
         parts = [_content(part, f"{param}[{at}]") for at, part in enumerate(item.output)]
         attached = tuple(_attachment(part, param) for part in parts if isinstance(part, Media))
         text = "\n".join(part.text for part in parts if isinstance(part, Text))
         return ToolResult(item.call_id, name, text, attachments=attached)
 
     def _node_call(self, item: McpCallItem) -> None:
-        if item.output is None and item.error is None:
-            item = self._shown(item)
+        item = self._shown(item)
         self._call(ToolCall(item.id, item.name, item.arguments))
         failed = item.error is not None
         words = _words_of(item.error) if failed else item.output
@@ -139,10 +148,13 @@ class ItemReader:
         self._messages.append(ResultMessage(result))
 
     def _shown(self, item: McpCallItem) -> McpCallItem:
-        """The call with the output that its response had, where that is known."""
+        """The call as its response showed it, where that is known: what the client says of it does not count then."""
         earlier = self._earlier.get(response_of(item.id) or "")
         known = earlier and earlier.items.get(item.id)
-        return converted(known, McpCallItem) if known else replace(item, output=_UNKNOWN_RESULT)
+        found = converted(known, McpCallItem) if known else item
+        if found.output is not None or found.error is not None:
+            return found
+        return replace(found, error=_NO_RESULT) if known else replace(found, output=_UNKNOWN_RESULT)
 
     def _refer(self, id: str, param: str) -> None:
         earlier = self._earlier.get(response_of(id) or "")

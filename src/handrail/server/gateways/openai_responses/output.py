@@ -185,6 +185,11 @@ class Output:
     def finish(self, calls: Iterable[ToolCall], stop: StopReason) -> list[Event]:
         return [*self.close(stop), *self._give_up_running(), *self.hand_over(calls)]
 
+    def cut_off(self) -> None:
+        """Nothing more comes, and what was being written is not complete."""
+        self.close("max_tokens")
+        self._give_up_running()
+
     def _begin(self, call: ToolCall) -> list[Event]:
         written = arguments_text(call)
         item = {

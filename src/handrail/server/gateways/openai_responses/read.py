@@ -8,9 +8,9 @@ from typing import Any, assert_never
 import msgspec
 
 from handrail.core.errors import BusError
-from handrail.core.messages import Message, SupervisorMessage
+from handrail.core.messages import SupervisorMessage
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.server.gateways.asked import Asked, NamedServer
+from handrail.server.gateways.asked import Asked, EarlierAnswer, NamedServer
 from handrail.server.gateways.fields import check_fields
 from handrail.server.gateways.openai.mcp_tool import mcp_server_of
 from handrail.server.gateways.openai_responses.body import (
@@ -37,6 +37,7 @@ from handrail.server.gateways.reading import (
 )
 
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
+_NOTHING = EarlierAnswer((), {})
 _SERVER = {"type": "function", "name": "mcp"}
 
 
@@ -82,8 +83,8 @@ def _with_input(asked: Asked, body: Body, items: list[Item]) -> Asked:
     """The request with its messages; if they go on from earlier responses, once those are there."""
 
     def resolve(earlier: Earlier) -> Asked:
-        before = _messages_of(earlier, body.previous_response_id) if body.previous_response_id else ()
-        messages = ItemReader(earlier, before).read(items)
+        previous = _answer_of(earlier, body.previous_response_id) if body.previous_response_id else _NOTHING
+        messages = ItemReader(earlier, previous.messages, previous.handed).read(items)
         if not messages:
             bad("input", "is empty; say something")
         check_answered(messages, "input")
@@ -97,7 +98,7 @@ def _with_input(asked: Asked, body: Body, items: list[Item]) -> Asked:
     return msgspec.structs.replace(asked, references=tuple(named), previous=body.previous_response_id, resolve=resolve)
 
 
-def _messages_of(earlier: Earlier, id: str) -> tuple[Message, ...]:
+def _answer_of(earlier: Earlier, id: str) -> EarlierAnswer:
     if id not in earlier:
         raise BusError(
             "bad_request",
@@ -105,7 +106,7 @@ def _messages_of(earlier: Earlier, id: str) -> tuple[Message, ...]:
             param="previous_response_id",
             api_details={"code": "previous_response_not_found"},  # the official clients know this case by it
         )
-    return earlier[id].messages
+    return earlier[id]
 
 
 def _is_server(tool: Any) -> bool:

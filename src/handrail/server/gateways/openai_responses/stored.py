@@ -8,7 +8,7 @@ was deleted has a last entry that says so; what it did stays on record.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -29,9 +29,8 @@ from handrail.server.gateways.openai_responses.ids import run_of
 from handrail.server.gateways.openai_responses.write import ResponsesWriter
 from handrail.server.gateways.plan import covers_calls, covers_tools
 from handrail.server.gateways.repeats import Answer
+from handrail.server.gateways.waiting import DELETED, was_deleted
 
-DELETED = "deleted"
-"""The reason in the last entry of a run whose response was deleted."""
 _NOTHING = Asked(model=None, messages=(), settings=ModelRequest(messages=()), store=True)
 
 
@@ -45,6 +44,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     instructions: int
     """How many of the first messages are instructions, which do not carry over."""
     document: dict[str, Any]
+    called: frozenset[str] = frozenset()
+    """The tools of the node that it called, also those of which the messages do not tell because it failed."""
 
     @property
     def input(self) -> tuple[Message, ...]:
@@ -61,7 +62,9 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
 
 
 class ResponseStore:
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, on_delete: Callable[[str], None]) -> None:
+        """`on_delete` is told the run of a response that is deleted."""
+        self._on_delete = on_delete
         self._executor = gateway.executor
         self._bounds = gateway.bounds
         self._live: dict[str, Answer] = {}
@@ -89,6 +92,7 @@ class ResponseStore:
                 asked=plan.taken.asked,
                 instructions=plan.asked.instructions,
                 document=document,
+                called=_called(answer),
             )
         )
 
@@ -119,8 +123,11 @@ class ResponseStore:
             if self.live(id, caller) is not None:
                 raise BusError("bad_request", f"the response {id!r} is not complete yet; wait for it", status=409)
             response = await self.find(id, caller)
-            if response is not None:
-                found[id] = response.earlier
+            if response is None:
+                continue
+            if id == asked.previous:
+                _check_complete(response)
+            found[id] = response.earlier
         return asked.resolve(found)
 
     def live(self, id: str, caller: Caller) -> Answer | None:
@@ -128,10 +135,7 @@ class ResponseStore:
         answer = self._live.get(id)
         if answer is None or answer.plan.context.principal.id != caller.id:
             return None
-        writer, before = answer.plan.writer, answer.plan.taken.conversation
-        shown = writer.called if isinstance(writer, ResponsesWriter) else set()
-        covered = covers_calls(caller, self._executor, before) and covers_tools(caller, self._executor, shown)
-        return answer if covered else None
+        return answer if self._covered(caller, answer.plan.taken.conversation, _called(answer)) else None
 
     async def find(self, id: str, caller: Caller) -> StoredResponse | None:
         """A response of this caller, with rights to every tool that it called; None if there is none."""
@@ -142,27 +146,33 @@ class ResponseStore:
             found = await self._recorded(id)
         if found is None or found.whose != caller.id:
             return None
-        return found if covers_calls(caller, self._executor, Conversation(found.messages)) else None
+        return found if self._covered(caller, Conversation(found.messages), found.called) else None
+
+    def _covered(self, caller: Caller, conversation: Conversation, called: frozenset[str]) -> bool:
+        return covers_calls(caller, self._executor, conversation) and covers_tools(caller, self._executor, called)
 
     async def delete(self, response: StoredResponse, caller: Caller) -> None:
         self._forget(response.id)
         run, _ = run_of(response.id) or ("", 0)
+        if not run:
+            return
+        self._on_delete(run)
         if await self._executor.history(run):
             await self._executor.calls(Context(run=run, principal=caller.principal))  # takes the run up
             await self._executor.finish(run, DELETED)
 
     async def _recorded(self, id: str) -> StoredResponse | None:
-        named = run_of(id)
+        named = run_of(id) if id not in self._live else None
         history = await self._executor.history(named[0]) if named is not None else []
         begun = next((event for event in history if isinstance(event, RunStarted)), None)
         if begun is None or named is None:
+            return None
+        if was_deleted(history):
             return None
         reason = next((event.reason for event in reversed(history) if isinstance(event, RunFinished)), None)
         try:
             conversation = conversation_of(history)
         except UsageError:  # its words were erased
-            return None
-        if reason == DELETED:
             return None
         asked = len(conversation_of(takewhile(lambda event: not isinstance(event, ReplyGiven), history)))
         found = StoredResponse(
@@ -175,6 +185,25 @@ class ResponseStore:
         )
         self._keep(found)
         return found
+
+
+def _check_complete(response: StoredResponse) -> None:
+    """
+    Raises:
+        BusError: It came to nothing. The conversation lacks what it did, and a model would do that again.
+    """
+    if (status := response.document["status"]) in ("failed", "cancelled"):
+        raise BusError(
+            "bad_request",
+            f"the response {response.id!r} is {status}, and cannot be gone on from; send the conversation itself",
+            param="previous_response_id",
+            api_details={"code": "previous_response_not_found"},
+        )
+
+
+def _called(answer: Answer) -> frozenset[str]:
+    writer = answer.plan.writer
+    return writer.called if isinstance(writer, ResponsesWriter) else frozenset()
 
 
 def _document_of(answer: Answer) -> dict[str, Any] | None:

@@ -35,6 +35,7 @@ class ResponsesWriter:
         self._client = frozenset(tool.name for tool in asked.tools)
         self._shows_calls = asked.ours.show_calls
         self._output = Output(id)
+        self._called: set[str] = set()
         self._number = 0
         self._over: dict[str, Any] | None = None
         """The document, once nothing more can change."""
@@ -75,8 +76,9 @@ class ResponsesWriter:
         return self._frames(self._output.show(media))
 
     def end_reply(self, calls: Sequence[ToolCall], stop: StopReason) -> bytes:
-        ours = [call for call in calls if self._shows_calls and call.name not in self._client]
-        return self._frames(self._output.end_reply(ours, stop))
+        ours = [call for call in calls if call.name not in self._client]
+        self._called.update(call.name for call in ours)
+        return self._frames(self._output.end_reply(ours if self._shows_calls else (), stop))
 
     def end_call(self, result: ToolResult) -> bytes:
         return self._frames(self._output.end_call(result))
@@ -119,15 +121,16 @@ class ResponsesWriter:
     def fail(self, failure: Failure) -> dict[str, Any]:
         """The document of a response that came to nothing; of one that was cancelled it says that."""
         if self._over is None:
-            self._output.finish((), "end")
+            self._output.cut_off()
             self._over = self.snapshot("cancelled" if failure.code == "cancelled" else "failed")
             self._over["error"] = {"code": "server_error", "message": failure.message}
         return self._over
 
     @property
-    def called(self) -> set[str]:
-        """The tools of the node whose calls it shows so far."""
-        return {item["name"] for item in self._output.items if item["type"] == "mcp_call"}
+    def called(self) -> frozenset[str]:
+        """The tools of the node that were called so far, also where the calls are not shown."""
+        shown = (item["name"] for item in self._output.items if item["type"] == "mcp_call")
+        return frozenset((*self._called, *shown))
 
     def snapshot(self, status: str) -> dict[str, Any]:
         """The document as it stands."""
