@@ -8,7 +8,8 @@ from typing import Any
 import openai
 import pytest
 
-from handrail.core.messages import ResultMessage
+from handrail.core.events import MediaAdded
+from handrail.core.messages import Media, ResultMessage
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from tests.server.gateways.scene import Held, finished, scene
@@ -162,3 +163,47 @@ async def test_a_message_that_was_cut_off_is_not_shown_as_complete() -> None:
         ended: Any = await client.responses.cancel(begun.id)
 
     assert [(item.status, item.content[0].text) for item in ended.output] == [("incomplete", "It is")]
+
+
+async def test_a_tool_of_the_client_may_have_the_name_of_one_that_its_token_is_not_for() -> None:
+    mine: Any = {"type": "function", "name": "add", "parameters": {"type": "object"}}
+    turn = [call("add", a=1), finished("tool_calls")]
+    model = ScriptedModel(turn, turn, [text("Done."), finished()])
+    async with scene(model, caller_of=who) as there:
+        client = there.openai("less")
+        reply: Any = await client.responses.create(model="m", input="?", tools=[mine])
+        for _ in range(2):
+            given = [output(reply.output[0].call_id, "mine")]
+            reply = await client.responses.create(model="m", previous_response_id=reply.id, input=given, tools=[mine])
+        again = await client.responses.retrieve(reply.id)
+
+    assert again.output_text == "Done."
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["item", "reference"])
+async def test_a_picture_of_the_model_that_comes_back_is_taken_with_a_notice(named: bool) -> None:
+    picture = MediaAdded(media=Media(media_type="image/png", data=b"png"))
+    model = ScriptedModel([picture, text("Here."), finished()], [text("Yes."), finished()])
+    async with scene(model) as there:
+        client = there.openai()
+        first = await client.responses.create(model="m", input="?")
+        items: Any = [item.to_dict() for item in first.output]
+        assert items[0]["type"] == "image_generation_call"
+        back = [{"type": "item_reference", "id": item["id"]} for item in items] if named else items
+        second: Any = await client.responses.create(model="m", input=[*back, {"role": "user", "content": "Sure?"}])
+
+    assert second.output_text == "Yes."
+    assert second.model_extra["handrail"]["notices"] == ["input[0] has no effect here"]
+
+
+async def test_a_key_of_a_stored_response_cannot_be_used_for_another_one_after_a_restart() -> None:
+    model = ScriptedModel([text("Hello."), finished()])
+    journal, key = MemoryJournal(), {"Idempotency-Key": "one"}
+    async with scene(model, journal=journal) as there:
+        await there.openai().responses.create(model="m", input="?", instructions="Be brief.", extra_headers=key)
+    async with scene(model, journal=journal) as there:
+        for other in ({"store": False}, {"store": True}):
+            with pytest.raises(openai.UnprocessableEntityError):
+                await there.openai().responses.create(model="m", input="?", extra_headers=key, **other)
+
+    assert len(model.requests) == 1

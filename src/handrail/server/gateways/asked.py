@@ -33,6 +33,8 @@ class EarlierAnswer(Struct, frozen=True):
     messages: tuple[Message, ...]
     items: dict[str, dict[str, Any]]
     """By their ids."""
+    client_calls: frozenset[str] = frozenset()
+    """The ids of calls in the messages that clients were handed and answered."""
 
     @property
     def handed(self) -> frozenset[str]:
@@ -90,6 +92,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """What the answer repeats of the request."""
     previous: str | None = None
     """The id of the answer that this request goes on from."""
+    client_calls: frozenset[str] = frozenset()
+    """The ids of calls in the messages that clients were handed by the answers that this one goes on from."""
     references: tuple[str, ...] = ()
     """The ids of other answers of which this request names items."""
     resolve: Callable[[Mapping[str, EarlierAnswer]], Asked] | None = None

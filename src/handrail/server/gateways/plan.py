@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -92,11 +93,13 @@ def with_tools(caller: Caller, executor: Executor) -> Caller:
     return replace(caller, principal=principal)
 
 
-def covers_calls(caller: Caller, executor: Executor, conversation: Conversation) -> bool:
+def covers_calls(
+    caller: Caller, executor: Executor, conversation: Conversation, client_calls: Container[str] = ()
+) -> bool:
     """Whether a caller may call every tool of the node that a conversation has calls of, and so may see what came of
-    them."""
-    called = {message.call.name for message in conversation.messages if isinstance(message, InvocationMessage)}
-    return covers_tools(caller, executor, called)
+    them. `client_calls` are the ids of calls of a client's own tools, which may have the name of one of the node."""
+    calls = (message.call for message in conversation.messages if isinstance(message, InvocationMessage))
+    return covers_tools(caller, executor, {call.name for call in calls if call.id not in client_calls})
 
 
 def covers_tools(caller: Caller, executor: Executor, called: AbstractSet[str]) -> bool:

@@ -87,7 +87,22 @@ class ListedTools(Struct):
     """What an MCP server offers, as a history of another service may have it. It has no effect."""
 
 
-Item = MessageItem | FunctionCallItem | FunctionOutputItem | McpCallItem | ItemReference | ReasoningItem | ListedTools
+class GeneratedImage(Struct):
+    """A picture that the model made, as the answer showed it. It does not go back to a model, and a notice says so."""
+
+    id: str | None = None
+
+
+Item = (
+    MessageItem
+    | FunctionCallItem
+    | FunctionOutputItem
+    | McpCallItem
+    | ItemReference
+    | ReasoningItem
+    | ListedTools
+    | GeneratedImage
+)
 ITEMS: dict[str, type[Item]] = {
     "message": MessageItem,
     "function_call": FunctionCallItem,
@@ -96,6 +111,7 @@ ITEMS: dict[str, type[Item]] = {
     "item_reference": ItemReference,
     "reasoning": ReasoningItem,
     "mcp_list_tools": ListedTools,
+    "image_generation_call": GeneratedImage,
 }
 
 # ── tools and settings ───────────────────────────────────────────────────────────

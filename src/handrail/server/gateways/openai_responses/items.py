@@ -27,6 +27,7 @@ from handrail.server.gateways.openai_responses.body import (
     ITEMS,
     FunctionCallItem,
     FunctionOutputItem,
+    GeneratedImage,
     InputAudio,
     InputFile,
     InputImage,
@@ -77,6 +78,17 @@ def responses_named(items: Sequence[Item]) -> Iterator[str]:
                 yield found
 
 
+def pictures_in(items: Sequence[Item]) -> tuple[str, ...]:
+    """The places of pictures that a model made, which have no effect."""
+    return tuple(
+        f"input[{at}]" for at, item in enumerate(items) if isinstance(item, GeneratedImage) or _is_picture(item)
+    )
+
+
+def _is_picture(item: Item) -> bool:
+    return isinstance(item, ItemReference) and item.id.startswith("ig_")
+
+
 class ItemReader:
     """Items in order: an output says only the id of its call, which came before."""
 
@@ -109,7 +121,7 @@ class ItemReader:
                 self._node_call(item)
             case ItemReference(id=id):
                 self._refer(id, f"{param}.id")
-            case ReasoningItem() | ListedTools():
+            case ReasoningItem() | ListedTools() | GeneratedImage():
                 pass
             case _:
                 assert_never(item)

@@ -26,7 +26,7 @@ from handrail.server.gateways.openai_responses.body import (
     TextSettings,
 )
 from handrail.server.gateways.openai_responses.fields import RESPONSE, TEXT
-from handrail.server.gateways.openai_responses.items import Earlier, ItemReader, responses_named, typed
+from handrail.server.gateways.openai_responses.items import Earlier, ItemReader, pictures_in, responses_named, typed
 from handrail.server.gateways.reading import (
     bad,
     check_answered,
@@ -74,7 +74,7 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
         echo=_echo(body, given.get("tools") or ()),
         ours=extension_of(given, headers),
         mcp_servers=servers,
-        ignored=hints,
+        ignored=hints + pictures_in(items),
     )
     return _with_input(asked, body, items)
 
@@ -90,7 +90,9 @@ def _with_input(asked: Asked, body: Body, items: list[Item]) -> Asked:
         check_answered(messages, "input")
         if body.instructions:
             messages = (SupervisorMessage(body.instructions), *messages)
-        return msgspec.structs.replace(asked, messages=messages, references=(), resolve=None)
+        return msgspec.structs.replace(
+            asked, messages=messages, client_calls=previous.client_calls, references=(), resolve=None
+        )
 
     named = dict.fromkeys(responses_named(items))
     if body.previous_response_id is None and not any(isinstance(item, ItemReference) for item in items) and not named:

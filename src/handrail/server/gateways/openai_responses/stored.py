@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.bus.request import Caller
 from handrail.core.context import Context
@@ -47,6 +48,9 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     called: frozenset[str] = frozenset()
     """The tools of the node that it called, also those of which the messages do not tell because it failed."""
 
+    client_calls: frozenset[str] = frozenset()
+    """The ids of calls that clients were handed by the responses that it goes on from."""
+
     @property
     def input(self) -> tuple[Message, ...]:
         return self.messages[self.instructions : self.asked]
@@ -54,7 +58,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     @property
     def earlier(self) -> EarlierAnswer:
         shown = {item["id"]: item for item in self.document["output"]}
-        return EarlierAnswer(self.messages[self.instructions :], shown)
+        found = EarlierAnswer(self.messages[self.instructions :], shown)
+        return replace(found, client_calls=self.client_calls | found.handed)
 
     @property
     def weight(self) -> int:
@@ -93,6 +98,7 @@ class ResponseStore:
                 instructions=plan.asked.instructions,
                 document=document,
                 called=_called(answer),
+                client_calls=plan.asked.client_calls,
             )
         )
 
@@ -135,7 +141,8 @@ class ResponseStore:
         answer = self._live.get(id)
         if answer is None or answer.plan.context.principal.id != caller.id:
             return None
-        return answer if self._covered(caller, answer.plan.taken.conversation, _called(answer)) else None
+        conversation, asked = answer.plan.taken.conversation, answer.plan.asked
+        return answer if self._covered(caller, conversation, _called(answer), asked.client_calls) else None
 
     async def find(self, id: str, caller: Caller) -> StoredResponse | None:
         """A response of this caller, with rights to every tool that it called; None if there is none."""
@@ -146,10 +153,14 @@ class ResponseStore:
             found = await self._recorded(id)
         if found is None or found.whose != caller.id:
             return None
-        return found if self._covered(caller, Conversation(found.messages), found.called) else None
+        conversation, client_calls = Conversation(found.messages), found.earlier.client_calls
+        return found if self._covered(caller, conversation, found.called, client_calls) else None
 
-    def _covered(self, caller: Caller, conversation: Conversation, called: frozenset[str]) -> bool:
-        return covers_calls(caller, self._executor, conversation) and covers_tools(caller, self._executor, called)
+    def _covered(
+        self, caller: Caller, conversation: Conversation, called: frozenset[str], client_calls: frozenset[str]
+    ) -> bool:
+        seen = covers_calls(caller, self._executor, conversation, client_calls)
+        return seen and covers_tools(caller, self._executor, called)
 
     async def delete(self, response: StoredResponse, caller: Caller) -> None:
         self._forget(response.id)
