@@ -10,6 +10,7 @@ import pytest
 
 from handrail.core.events import MediaAdded
 from handrail.core.messages import Media, ResultMessage
+from handrail.server.gateways.gateway import GatewayLimits
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from tests.server.gateways.scene import Held, finished, scene
@@ -202,8 +203,21 @@ async def test_a_key_of_a_stored_response_cannot_be_used_for_another_one_after_a
     async with scene(model, journal=journal) as there:
         await there.openai().responses.create(model="m", input="?", instructions="Be brief.", extra_headers=key)
     async with scene(model, journal=journal) as there:
-        for other in ({"store": False}, {"store": True}):
+        for store in (False, True):
             with pytest.raises(openai.UnprocessableEntityError):
-                await there.openai().responses.create(model="m", input="?", extra_headers=key, **other)
+                await there.openai().responses.create(model="m", input="?", extra_headers=key, store=store)
 
     assert len(model.requests) == 1
+
+
+async def test_many_responses_of_one_principal_in_the_background_do_not_end_those_of_another() -> None:
+    model = Held(text("It is"))
+    async with scene(model, bounds=GatewayLimits(at_once=3)) as there:
+        mine = await there.openai().responses.create(model="m", input="?", background=True)
+        theirs = [await there.openai("bob").responses.create(model="m", input="?", background=True) for _ in range(4)]
+        seen = await there.openai().responses.retrieve(mine.id)
+        left = [(await there.openai("bob").responses.retrieve(each.id)).status for each in theirs]
+        model.go_on.set()
+
+    assert seen.status == "in_progress"
+    assert left == ["cancelled", "cancelled", "in_progress", "in_progress"]

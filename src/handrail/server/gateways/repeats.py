@@ -8,7 +8,7 @@ that the same client gave up: the same bytes by the same principal, one attempt 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -168,12 +168,15 @@ class Repeats:
             self._go_on_alone(answer)
 
     def _go_on_alone(self, answer: Answer) -> None:
-        """As many answers go on without a client as with one. Beyond, the one that was left first ends, and rather one
-        that has changed nothing: of that a retry begins anew, of another it takes up the record of its run."""
+        """As many answers go on without a client as with one. Beyond, one of the principal who has most of them ends,
+        so that nobody ends those of others: the one that was left first, and rather one that has changed nothing. Of
+        that a retry begins anew, of another it takes up the record of its run."""
         self._alone[answer] = None
         if len(self._alone) > self._bounds.at_once:
-            first = next(iter(self._alone))
-            dropped = next((each for each in self._alone if not each.talk.changed), first)
+            counts = Counter(each.sent.whose for each in self._alone)
+            most = max(counts.values())
+            candidates = [each for each in self._alone if counts[each.sent.whose] == most]
+            dropped = next((each for each in candidates if not each.talk.changed), candidates[0])
             del self._alone[dropped]
             dropped.stay()
             self._drop(dropped)
