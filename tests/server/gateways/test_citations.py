@@ -50,11 +50,21 @@ async def test_anthropics_client_gets_them_on_blocks_of_text() -> None:
     assert streamed.content[0].model_dump()["citations"] == [source]
 
 
-places = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted)
+async def test_a_source_whose_range_has_no_end_or_a_wrong_one_does_not_cost_the_answer() -> None:
+    odd = [Citation(url="u", start=start, end=end) for start, end in ((3, None), (3, 5), (-2, -1), (9, 2))]
+    model = ScriptedModel([text("It costs."), *(CitationAdded(citation=each) for each in odd), finished()])
+    async with scene(model) as there:
+        said: Any = await there.anthropic().messages.create(model="m", max_tokens=50, messages=HELLO)
+    assert "".join(block.text for block in said.content) == "It costs."
+
+
+places = st.tuples(st.integers(-3, 20), st.none() | st.integers(-3, 20))
 
 
 @given(st.text(max_size=20), st.lists(places, max_size=5))
-def test_the_blocks_of_an_answer_are_its_text_whatever_is_cited(answer: str, ranges: list[list[int]]) -> None:
+def test_the_blocks_of_an_answer_are_its_text_whatever_is_cited(
+    answer: str, ranges: list[tuple[int, int | None]]
+) -> None:
     citations = [Citation(url="u", start=start, end=end) for start, end in ranges]
     blocks = text_blocks(answer, citations)
     assert "".join(block["text"] for block in blocks) == answer

@@ -44,8 +44,8 @@ def text_blocks(text: str, citations: Iterable[Citation]) -> list[dict[str, Any]
     """The text as blocks of a Messages answer: a block for each part that has sources. Ranges that overlap are one."""
     blocks: list[dict[str, Any]] = []
     said = 0
-    placed = sorted((each for each in citations if each.start is not None), key=lambda each: (each.start, each.end))
-    for (start, end), group in groupby(placed, key=lambda each: (each.start or 0, each.end or 0)):
+    placed = sorted((each for each in citations if each.start is not None), key=_range)
+    for (start, end), group in groupby(placed, key=_range):
         sources = list(map(location, group))
         if said < start < end and text[said:start]:
             blocks.append({"type": "text", "text": text[said:start]})
@@ -73,7 +73,13 @@ def location(citation: Citation) -> dict[str, Any]:
     }
 
 
+def _range(citation: Citation) -> tuple[int, int]:
+    """Where it starts and ends; a place without an end is an empty range. A service may send anything."""
+    start = max(citation.start or 0, 0)
+    return start, start if citation.end is None else max(citation.end, start)
+
+
 def _moved(citation: Citation, by: int) -> Citation:
-    if citation.start is None or citation.end is None:
+    if citation.start is None:
         return citation
-    return replace(citation, start=citation.start + by, end=citation.end + by)
+    return replace(citation, start=citation.start + by, end=None if citation.end is None else citation.end + by)
