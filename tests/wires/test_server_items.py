@@ -13,7 +13,9 @@ from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
 from handrail.core.messages import AssistantMessage, Message, ServiceCall, UserMessage
 from handrail.core.messages import Text as Said
 from handrail.core.model import Scratch
+from handrail.providers.openai_responses import OpenAIResponsesCodec
 from handrail.providers.openai_responses.replay import sendable
+from handrail.providers.profiles import profile_for
 from tests.providers.anthropic.judge import accepts as anthropic_accepts
 from tests.providers.bedrock.judge import accepts as bedrock_accepts
 from tests.providers.gemini.judge import accepts as gemini_accepts
@@ -147,6 +149,19 @@ def test_another_service_is_not_sent_them_and_says_so(name: str) -> None:
         assert any("they are left out" in notice for notice in written.notices) == bool(kept)
         text = str(written.body)
         assert not any(str(block) in text for block in kept)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("openai_responses/")])
+def test_what_one_service_of_responses_sealed_is_not_sent_to_another(name: str) -> None:
+    _, model = CODECS["openai_responses"]
+    azure = OpenAIResponsesCodec(service="azure at shop.example", profile=profile_for("openai", model))
+    message = message_of(replied(name))
+    blocks = [artefact.data["block"] for artefact in message.artefacts if "block" in artefact.data]
+    written = azure.encode(asked(UserMessage((Said("Go."),)), message, NOW), model, stream=False)
+
+    sealed = [str(block["id"]) for block in blocks if block.get("id")]
+    assert not [id for id in sealed if id in str(written.body)]
+    assert any("they are left out" in notice for notice in written.notices)
 
 
 @pytest.mark.parametrize(
