@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from handrail import Context, Conversation, Executor, Runner, Tool, ToolCall, tool
-from handrail.code.mode import Code, CodeMode
+from handrail.code.mode import OPEN, Code, CodeMode
 from handrail.core.calls import ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
 from handrail.core.messages import ResultMessage
@@ -126,3 +126,28 @@ async def test_code_that_goes_another_way_after_a_pause_calls_nothing_more(tmp_p
 
     assert len(done) == 1
     assert "asked for something else at this point" in again.text
+
+
+async def test_variables_that_are_made_again_start_no_effect_that_was_approved_meanwhile(tmp_path: Path) -> None:
+    done: list[str] = []
+    waits = "try:\n    paid = pay(5)\nexcept RuntimeError as error:\n    paid = 'not yet'"
+    async with (
+        await SqliteJournal.open(tmp_path / "journal.db") as journal,
+        Executor(tools(done), journal=journal) as executor,
+        CodeMode(executor) as mode,
+    ):
+
+        async def run(code: str, name: str = RUN) -> ToolResult:
+            return await executor.invoke(ToolCall(f"{name} {code}", "run_code", {"code": code}), Context(run=name))
+
+        await run(waits)
+        with Reader(tmp_path / "journal.db") as reader:
+            (asked,) = reader.pending()
+        await executor.answer(asked.run, asked.request, allow=True, by="ada")
+        for number in range(OPEN):  # so many that the interpreter of the first is closed
+            await run("1", f"another {number}")
+        assert mode.interpreters == OPEN
+        result = await run("print(paid)")
+
+    assert done == []
+    assert "not all of them" in result.text

@@ -126,7 +126,7 @@ class Remembered:
             executor: Has the record.
             context: Of the run.
             call_id: Of the call whose code runs again.
-            known: The ids of all calls on record.
+            known: The ids of the calls that were begun. One that waits for a person would run once it is approved.
             queries: Tools that ask models, and may be given handlers in the REPL.
         """
         self._executor = executor
