@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from handrail.core.media_files import file_name
 from tests.cli.scene import NASTY, lines, run
@@ -156,3 +158,12 @@ def test_a_conversation_at_the_terminal_shows_them_too(folder: Path, model: str)
 )
 def test_a_file_is_never_saved_under_a_path(name: str, media_type: str, saved: str) -> None:
     assert file_name(name, media_type) == saved
+
+
+@given(st.text(max_size=300), st.sampled_from(["image/png", "", "x/y"]))
+@example("写" * 99, "image/png")
+def test_every_name_of_a_file_is_one_that_a_file_system_takes(name: str, media_type: str) -> None:
+    saved = file_name(name, media_type)
+
+    assert 0 < len(saved.encode()) <= 220
+    assert saved.isprintable() and "/" not in saved and saved[0] not in ".-"

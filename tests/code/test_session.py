@@ -227,6 +227,15 @@ def test_names_that_python_has_get_an_underscore_and_clashes_are_refused() -> No
         printed("1", tools=[tool(name="run_code")(lambda: 1)])
 
 
+def test_a_tool_that_has_the_name_of_a_function_of_another_repl_is_the_tool() -> None:
+    @tool
+    def show_vars(of: str) -> str:
+        """Show the variables of a service."""
+        return f"those of {of}"
+
+    assert printed("print(show_vars('web'))", tools=[show_vars]) == ["those of web\n"]
+
+
 @pytest.mark.parametrize("code", ["docker", 1, "Service"])
 def test_what_is_no_way_to_run_code_is_refused_at_once(code: Any) -> None:
     with pytest.raises(UsageError, match="code is True"):

@@ -77,6 +77,8 @@ def test_the_text_around_the_numbers_is_always_the_text(text: str, ends: list[in
         ("//example.org", ""),
         ("https://", ""),
         ("https://[::1", ""),
+        ("https://evil.example\\@good.example/", ""),  # browsers go to evil.example
+        ("https:\\\\evil.example", ""),
         ("file:///etc/passwd", ""),
     ],
 )
@@ -92,3 +94,10 @@ def test_any_text_can_be_asked_for_its_host(url: str) -> None:
 def test_of_too_many_sources_the_first_are_listed_and_the_others_counted() -> None:
     found = footnotes("text", [Citation(url=f"https://{n}.example", end=4) for n in range(MOST_SOURCES + 7)])
     assert (len(found.sources), found.left_out, len(found.marks)) == (MOST_SOURCES, 7, MOST_SOURCES)
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, "`a" * 50_000, ">" * 100_000, "a b " * 25_000])
+def test_a_thousand_numbers_of_one_long_line_are_placed_without_reading_it_a_thousand_times(line: str) -> None:
+    citations = [Citation(url=f"https://{at % 90}.example", end=at * 97) for at in range(1_000)]
+    found = footnotes(line, citations)
+    assert with_marks(line, found.marks, lambda number: "") == line

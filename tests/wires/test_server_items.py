@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,12 +15,14 @@ from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
 from handrail.core.messages import AssistantMessage, Message, ServiceCall, UserMessage
 from handrail.core.messages import Text as Said
 from handrail.core.model import Scratch
+from handrail.providers.openai_responses import OpenAIResponsesCodec
 from handrail.providers.openai_responses.replay import sendable
+from handrail.providers.profiles import profile_for
 from tests.providers.anthropic.judge import accepts as anthropic_accepts
 from tests.providers.bedrock.judge import accepts as bedrock_accepts
 from tests.providers.gemini.judge import accepts as gemini_accepts
 from tests.providers.openai_chat.judge import check_responses
-from tests.providers.rounds import asked, end_of, notices_of
+from tests.providers.rounds import asked, decoded, end_of, notices_of
 from tests.wires.recorded import CODECS, message_of, replied, wire_data
 
 RECORDED = {
@@ -147,6 +151,19 @@ def test_another_service_is_not_sent_them_and_says_so(name: str) -> None:
         assert any("they are left out" in notice for notice in written.notices) == bool(kept)
         text = str(written.body)
         assert not any(str(block) in text for block in kept)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("openai_responses/")])
+def test_what_one_service_of_responses_sealed_is_not_sent_to_another(name: str) -> None:
+    _, model = CODECS["openai_responses"]
+    azure = OpenAIResponsesCodec(service="azure at shop.example", profile=profile_for("openai", model))
+    message = message_of(replied(name))
+    blocks = [artefact.data["block"] for artefact in message.artefacts if "block" in artefact.data]
+    written = azure.encode(asked(UserMessage((Said("Go."),)), message, NOW), model, stream=False)
+
+    sealed = [str(block["id"]) for block in blocks if block.get("id")]
+    assert not [id for id in sealed if id in str(written.body)]
+    assert any("they are left out" in notice for notice in written.notices)
 
 
 @pytest.mark.parametrize(
@@ -344,3 +361,41 @@ def test_a_long_run_sends_and_notices_the_same_as_a_request_without_memory(wire:
         afresh = codec.encode(replace(request, scratch=None), model, stream=False)
         assert remembered.text() == afresh.text()
         assert sorted(remembered.notices) == sorted(afresh.notices)
+
+
+def changed(value: Any, fields: Mapping[str, Any]) -> Any:
+    """The same with other values in these fields, wherever they stand."""
+    match value:
+        case dict():
+            return {key: fields.get(key, changed(item, fields)) for key, item in value.items()}
+        case list():
+            return [changed(item, fields) for item in value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("gemini/image.json", {"data": "Bäume"}),
+        ("openai_chat/openrouter-image.json", {"url": "data:image/png;base64,Bäume"}),
+        ("openai_responses/image-generation.json", {"result": "Bäume"}),
+    ],
+)
+def test_a_picture_that_is_not_in_base64_is_a_notice_and_the_reply_goes_on(name: str, fields: dict[str, str]) -> None:
+    codec, _ = CODECS[name.partition("/")[0]]
+    events = decoded(codec, [changed(data, fields) for data in wire_data(name)])
+
+    assert any("not in base64" in notice for notice in notices_of(events))
+    assert not any(isinstance(event, MediaAdded) for event in events)
+    assert end_of(events).stop == "end"
+
+
+@pytest.mark.parametrize("name", ["openai_chat/web-search.json", "openai_responses/web-search.json"])
+@pytest.mark.parametrize("place", [10**30, 2**63, -1])
+def test_a_citation_of_a_place_that_no_text_has_can_be_recorded_and_names_none(name: str, place: int) -> None:
+    codec, _ = CODECS[name.partition("/")[0]]
+    wire = [changed(data, {"start_index": place, "end_index": place}) for data in wire_data(name)]
+    found = [event.citation for event in decoded(codec, wire) if isinstance(event, CitationAdded)]
+
+    assert found and all((each.start, each.end) == (None, None) for each in found)
+    assert msgspec.json.encode(found)

@@ -48,8 +48,9 @@ class ReplySources:
             return ""
         if citation.end == self._length:
             return f"[{number}]"
-        words = "".join(self._pieces)[citation.start or 0 : citation.end].strip()
-        self._words.setdefault(number, words)
+        if number not in self._words:
+            self._pieces = ["".join(self._pieces)]
+            self._words[number] = self._pieces[0][citation.start or 0 : citation.end].strip()
         return ""
 
     def lines(self) -> Iterator[str]:

@@ -68,9 +68,9 @@ class ToolBridge:
             raise HostError("call_all takes a list of (name, arguments)", "TypeError")
         asked = [self._one_of_many(each) for each in value]
         found = await asyncio.gather(*(self._call(*each) for each in asked), return_exceptions=True)
-        for each in found:
-            if isinstance(each, BaseException):
-                raise each
+        failed = [each for each in found if isinstance(each, BaseException)]
+        for each in sorted(failed, key=lambda each: isinstance(each, HostError)):  # first what ends the code
+            raise each
         return found
 
     def _one_of_many(self, each: JSON) -> tuple[str, dict[str, Any], str]:

@@ -83,17 +83,23 @@ class Live:
         self._invocation = invocation
         self._pauses = pauses
         self._carried = carried or Carried()
+        self._has_diverged = False
+        """Whether the code asked for something else than it did the first time. Then nothing is called any more: it
+        could be what was done under another key."""
         self.until = _until(invocation.context.deadline)
 
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
     ) -> ToolResult:
+        if self._has_diverged:
+            raise HostError(OTHER)
         id = nested_id(self._invocation.id, key)
         self._carried.check(id)
         self._carried.add(id, arguments, is_answer=False)
         result = await self._invocation.invoke(name, arguments, scopes, key=key)
         self._carried.add(id, result.content, is_answer=True)
         if _is_another(result):
+            self._has_diverged = True
             raise HostError(OTHER)
         if self._pauses and result.outcome == "needs_confirmation":
             raise Waits(result.text)
@@ -120,7 +126,7 @@ class Remembered:
             executor: Has the record.
             context: Of the run.
             call_id: Of the call whose code runs again.
-            known: The ids of all calls on record.
+            known: The ids of the calls that were begun. One that waits for a person would run once it is approved.
             queries: Tools that ask models, and may be given handlers in the REPL.
         """
         self._executor = executor

@@ -179,7 +179,7 @@ class CodeMode:
 
     def _begun(self, id: str, context: Context) -> _RunCode:
         async def recall(call_id: str) -> Remembered:
-            known = await self._executor.calls(here)
+            known = await self._executor.begun(here)
             return Remembered(self._executor, here, call_id, known)
 
         here = replace(context, deadline=None)

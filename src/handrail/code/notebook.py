@@ -238,7 +238,7 @@ class Notebook(Generic[D, B]):
             elif problem is None and step.blocks:
                 problem = await self._again(step, notes)
         self._is_ready = True
-        return (*notes, *(() if problem is None else (_UNSOUND.format(problem),)))
+        return (*notes, *(() if problem is None else (self._unsound(problem),)))
 
     async def _begin(self) -> None:
         """Nothing but what the program itself brings, and the first context."""
@@ -320,7 +320,7 @@ class Notebook(Generic[D, B]):
         held = [step for step in self._steps if isinstance(step, Given)]
 
         async def host(name: str, value: JSON) -> JSON:
-            if name == "show_vars":
+            if name == "show_vars" and SHOW_VARS in self._functions:
                 return self._listed(value)
             for each in held:
                 if each.serves(name):
@@ -328,6 +328,10 @@ class Notebook(Generic[D, B]):
             return await bridge(name, value)
 
         return host
+
+    def _unsound(self, problem: str) -> str:
+        look = f"Look with {SHOW_VARS}() what is there" if SHOW_VARS in self._functions else "Check what is there"
+        return _UNSOUND.format(problem, look)
 
     def _listed(self, scope: JSON) -> str:
         """The model's variables: those that its code sees now, or else those that there were before it."""
@@ -347,11 +351,13 @@ class Notebook(Generic[D, B]):
             await asyncio.shield(repl.aclose())
 
 
+SHOW_VARS = "SHOW_VARS"
+"""A function that lists the variables, where there is one."""
 _TRIES = 3
 """Interpreters that may end while one is made ready."""
 _UNSOUND = (
     "The interpreter was started again. Your variables were made again by running your code on recorded answers, but "
-    "not all of them: {0}. Nothing was done twice. Look with SHOW_VARS() what is there before you go on."
+    "not all of them: {0}. Nothing was done twice. {1} before you go on."
 )
 _DIFFERS = (
     "The interpreter was started again, and your variables were made again by running your code on recorded answers. "

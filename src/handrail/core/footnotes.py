@@ -7,8 +7,10 @@ and links, in front of the last bar of a table row, and from a line that is only
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -124,8 +126,9 @@ def host_of(url: str) -> str:
 
 
 def _is_plain(url: str) -> bool:
-    """Whether no letter of an address is a space or a control character: browsers pass over some of them."""
-    return not any(letter.isspace() or not letter.isprintable() for letter in url)
+    """Whether a browser reads an address as we do: it passes over some control characters, and a backslash is a slash
+    to it, so that it would go to another host than the one that is shown."""
+    return not any(letter.isspace() or letter == "\\" or not letter.isprintable() for letter in url)
 
 
 class _Places:
@@ -136,6 +139,8 @@ class _Places:
         self._starts: list[int] = []
         self._usable: list[int] = []
         """For each line, the last line up to it that can carry a number; -1 is none."""
+        self._lines: dict[int, _Line] = {}
+        """Those that were looked at: a line may be long, and carry many numbers."""
         fence = ""
         start = 0
         for number, line in enumerate(text.split("\n")):
@@ -156,30 +161,47 @@ class _Places:
         """The place for a number that belongs at this one; None if the text has none."""
         end = min(max(end, 0), len(self._text))
         line = bisect_right(self._starts, end) - 1
-        first, last = self._line(line)
-        if self._usable[line] != line or end <= first:
+        found = self._line(line)
+        if self._usable[line] != line or end <= found.first:
             usable = self._usable[line - 1 if self._usable[line] == line else line] if line else self._usable[0]
             if usable < 0 or usable == line:
                 return None
-            line, end = usable, len(self._text)
-            first, last = self._line(line)
-        return self._outside(self._starts[line], min(end, last), last)
+            found, end = self._line(usable), len(self._text)
+        return self._outside(found, min(end, found.last))
 
-    def _line(self, number: int) -> tuple[int, int]:
-        """Where the words of a line begin and end."""
-        start = self._starts[number]
-        stop = self._starts[number + 1] - 1 if number + 1 < len(self._starts) else len(self._text)
-        line = self._text[start:stop]
-        prefix = _PREFIX.match(line)
-        return start + (prefix.end() if prefix else 0), start + len(line.rstrip())
+    def _line(self, number: int) -> _Line:
+        if number not in self._lines:
+            start = self._starts[number]
+            stop = self._starts[number + 1] - 1 if number + 1 < len(self._starts) else len(self._text)
+            self._lines[number] = _Line.of(self._text[start:stop], start)
+        return self._lines[number]
 
-    def _outside(self, start: int, at: int, last: int) -> int:
-        line = self._text[start:last]
-        for found in _UNBROKEN.finditer(line):
-            if start + found.start() < at < start + found.end():
-                at = start + found.end()
-        if at == last and len(line) > 1 and line.lstrip().startswith("|") and line.endswith("|"):
-            return start + len(line[:-1].rstrip())
-        while at > start and self._text[at - 1].isspace():
+    def _outside(self, line: _Line, at: int) -> int:
+        before = bisect_left(line.unbroken, at, key=itemgetter(0)) - 1
+        if before >= 0 and at < line.unbroken[before][1]:
+            at = line.unbroken[before][1]
+        if at == line.last and line.is_row:
+            at -= 1
+        while at > line.start and self._text[at - 1].isspace():
             at -= 1
         return at
+
+
+class _Line(NamedTuple):
+    start: int
+    first: int
+    """Where its words begin, after marks such as that of an item."""
+    last: int
+    """Where its words end."""
+    unbroken: tuple[tuple[int, int], ...]
+    """Where no number can stand, in order."""
+    is_row: bool
+    """Of a table."""
+
+    @classmethod
+    def of(cls, text: str, start: int) -> Self:
+        words = text.rstrip()
+        prefix = _PREFIX.match(text)
+        is_row = len(words) > 1 and words.lstrip().startswith("|") and words.endswith("|")
+        spans = tuple((start + found.start(), start + found.end()) for found in _UNBROKEN.finditer(words))
+        return cls(start, start + (prefix.end() if prefix else 0), start + len(words), spans, is_row)

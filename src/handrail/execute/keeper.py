@@ -47,6 +47,10 @@ class Keeper:
         """The ids that calls of a run have had; to use one again is to ask for that call again."""
         return (await self._open(context.run or self.run, context)).calls
 
+    async def begun(self, context: Context = Context()) -> set[str]:
+        """The ids of the calls of a run that were begun or answered: to ask for one again begins no effect."""
+        return (await self._open(context.run or self.run, context)).begun
+
     def holds(self, run: str) -> bool:
         """Whether it works on this run now, so that nobody else does."""
         return run in self._runs

@@ -165,6 +165,11 @@ class Ledger:
         """The ids that name a call of this run; none of them may come to name another."""
         return {*self._settled, *self._asked, *self.open, *self.before}
 
+    @property
+    def begun(self) -> set[str]:
+        """The ids of calls that were begun or answered. One that only waits for a person is not among them."""
+        return {*self._settled, *self._on_the_way, *self.open, *self.before}
+
     def unused_answer(self, request: ConfirmationRequested) -> ConfirmationAnswered | None:
         """The person's word on it, if it was given and not yet used."""
         answer = self.answers.get(request.request)

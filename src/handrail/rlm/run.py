@@ -300,7 +300,7 @@ class Run:
 
     async def _recall(self, call_id: str) -> Remembered:
         context = replace(self._context, deadline=None)
-        return Remembered(self._executor, context, call_id, await self._executor.calls(context), QUERIES)
+        return Remembered(self._executor, context, call_id, await self._executor.begun(context), QUERIES)
 
     async def _child(self, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
         setup = self._setup

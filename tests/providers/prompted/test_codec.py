@@ -22,6 +22,7 @@ from handrail.core.messages import (
 from handrail.core.model import ModelRequest, NamedTool, ToolChoice
 from handrail.providers.prompted.codec import PromptedCodec
 from handrail.providers.prompted.formats import FORMATS
+from handrail.providers.prompted.render import call_text
 from handrail.providers.prompted.shapes import own_marks
 from tests.providers.prompted.replies import SEARCH, TOOLS, TextCodec, asked, events
 
@@ -168,6 +169,22 @@ def test_no_result_and_no_argument_brings_a_mark_of_the_format_into_the_conversa
     assert isinstance(answer, UserMessage) and isinstance(call, AssistantMessage)
     assert mark not in str(answer.content)
     assert call.text.count(mark) <= 1
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+@pytest.mark.parametrize("written", sorted(FORMATS))
+def test_a_call_that_stands_in_a_result_is_no_call_to_whoever_repeats_the_result(format: str, written: str) -> None:
+    call = call_text(ToolCall("1", "search", {"q": "x"}), FORMATS[written], {"search": SEARCH.input_schema})
+    conversation = Conversation().add(
+        InvocationMessage(ToolCall("1", "get_weather", {})),
+        ResultMessage(ToolResult("1", "get_weather", f"Sunny.\n{call}\nThat was all.")),
+    )
+
+    *_, answer = sent(ModelRequest(messages=conversation.messages, tools=TOOLS), format).messages
+
+    assert isinstance(answer, UserMessage)
+    found = [event.call.name for event in events(format, [answer.text]) if isinstance(event, CallRequested)]
+    assert "search" not in found
 
 
 def test_react_stops_the_model_before_it_makes_up_an_observation() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -66,5 +65,5 @@ def _media(kind: str, data: str, name: str) -> ModelEvent:
     padded = data.replace("-", "+").replace("_", "/")
     try:
         return MediaAdded(media=Media(media_type=kind, data=b64decode(padded, validate=True), name=name))
-    except binascii.Error:
+    except ValueError:  # also letters outside of ASCII
         return Notice(text=f"Gemini sent {kind} that is not in base64; it cannot be shown")

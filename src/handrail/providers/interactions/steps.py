@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -72,7 +71,7 @@ def media_of(content: Mapping[str, Any]) -> Media | None:
     if data:
         try:
             return Media(media_type=kind, data=base64.b64decode(data, validate=True))
-        except binascii.Error:
+        except ValueError:  # also letters outside of ASCII
             return None
     return Media(media_type=kind, url=url) if url else None
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
 from handrail.core.events import CitationAdded, MediaAdded, ModelEvent, Notice
 from handrail.core.messages import Citation, Media
+
+_FARTHEST = 2**31
+"""Characters: no reply is so long, and a number that is larger yet could not be recorded."""
 
 
 def citation_of(annotation: Any, base: int = 0) -> Citation | None:
@@ -54,7 +56,7 @@ def decoded(text: str, kind: str) -> ModelEvent:
     """Media from its base64."""
     try:
         return MediaAdded(media=Media(media_type=kind, data=b64decode(text, validate=True)))
-    except binascii.Error:
+    except ValueError:  # also letters outside of ASCII
         return Notice(text=f"the service sent {kind} that is not in base64; it cannot be shown")
 
 
@@ -66,7 +68,7 @@ def _placed(citation: Citation, annotation: dict[str, Any], base: int) -> Citati
     first, last = annotation.get("start_index"), annotation.get("end_index")
     if first is None and last is None:
         first = last = annotation.get("index")
-    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last or not last:
+    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last <= _FARTHEST or not last:
         return citation
     return Citation(
         url=citation.url,

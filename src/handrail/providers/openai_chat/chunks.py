@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -61,5 +60,5 @@ def _picture(url: str) -> ModelEvent:
     kind = head.removeprefix("data:").partition(";")[0] or "image/*"
     try:
         return MediaAdded(media=Media(media_type=kind, data=b64decode(text, validate=True)))
-    except binascii.Error:
+    except ValueError:  # also letters outside of ASCII
         return Notice(text=f"the service sent {shown(kind)} that is not in base64; it cannot be shown")

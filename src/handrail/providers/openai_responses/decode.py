@@ -115,13 +115,16 @@ class StreamEvent(Struct):
 
 
 class ResponsesDecoder:
-    def __init__(self, request: ModelRequest, profile_of: Callable[[str], Profile], new_id: NewId) -> None:
+    def __init__(
+        self, request: ModelRequest, profile_of: Callable[[str], Profile], new_id: NewId, provider: str = PROVIDER
+    ) -> None:
+        self._provider = provider
         self._calls = CallAssembler(
             new_id,
             names_of(request.tools, OPENAI_NAMES),
             mend=lambda name, arguments: mend(request, profile_of(self._model), name, arguments),
         )
-        self._layout = Layout(PROVIDER)
+        self._layout = Layout(provider)
         self._unknown = UnknownKinds()
         self._items = ServerItems(self._unknown)
         self._annotations: dict[int, list[tuple[int, Any]]] = {}
@@ -187,7 +190,7 @@ class ResponsesDecoder:
     def _item(self, kind: str, index: int, item: Item, raw: dict[str, Any]) -> Iterator[ModelEvent]:
         if item.type == "function_call" and index not in self._opened:
             self._opened.add(index)
-            found = tuple(Artefact(PROVIDER, data) for data in _sent_back(item))
+            found = tuple(Artefact(self._provider, data) for data in _sent_back(item))
             yield from self._calls.delta(index=index, id=item.call_id, name=item.name, artefacts=found)
         if kind == "response.output_item.done" and index not in self._closed:
             self._closed.add(index)

@@ -46,13 +46,15 @@ PROGRAMS = ("program", "program_output")
 """Items of programs that call tools, which the service runs; they go back as they came, fingerprint included."""
 
 
-def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
+def encode(
+    request: ModelRequest, model: str, profile: Profile, *, stream: bool, provider: str = PROVIDER
+) -> WireRequest:
     profile = _without_seed_and_stop(profile)
     offer = offered(request, profile, searches=profile.tool_search, runs_programs=bool(profile.programs))
     searched = are_searched(offer.tools)
     names = names_of(request.tools, OPENAI_NAMES)
     notices = [*offer.notices, *unsaid(request, profile)]
-    said = written(request, _said, names, profile, searched, provider=PROVIDER, tools_offered=bool(offer.tools))
+    said = written(request, _said, names, profile, searched, provider=provider, tools_offered=bool(offer.tools))
     known = said.known
     body: dict[str, Any] = {"model": model, "input": said.items}
     if said.system:

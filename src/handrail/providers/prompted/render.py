@@ -20,7 +20,8 @@ _BRACKET_MARK = r"\[(?=/?(?:INST|SYSTEM|TOOL|THINK|ARGS|CALL_ID))"
 """How the marks in square brackets begin."""
 _CONTROL = re.compile(
     rf"<[|｜/\w]|{_BRACKET_MARK}|functools\[|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][^\S\r\n]*(?:"
-    r"```|[\[{]?\s*\{\s*[\"'](?:name|tool|function|action|type)\b|tool: \[|#{1,6} *(?:system|instruction)|"
+    r"```|[\[{]?\s*\{\s*[\"'](?:name|tool|function|action|type)\b|tool: \[|"
+    r"\[\s*[^\W\d][\w.]*\s*\(|#{1,6} *(?:system|instruction)|"
     r"(?:action|action input|observation|thought|final answer|result of|error of|system|user|human|assistant|tool)\b)",
     re.IGNORECASE,
 )
