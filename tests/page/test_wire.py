@@ -95,7 +95,7 @@ def test_files_that_are_pasted_and_dropped_are_what_the_model_is_sent(slow: Serv
     say(page, "what is this?")
     slow.answer("Eggs.")
     answered(page, "Eggs.")
-    expect(said(page).get_by_role("img", name="dot.png")).to_be_attached()
+    expect(said(page)).to_contain_text("dot.png")
     expect(page.locator(".thread")).to_contain_text("list.txt")
     sent = json.dumps(slow.asked.get(timeout=PATIENCE)["messages"])
     assert "what is this?" in sent and "eggs and <milk>" in sent
