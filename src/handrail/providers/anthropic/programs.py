@@ -24,6 +24,8 @@ def program_tool(programs: str) -> dict[str, Any]:
 
 def caller_of(message: InvocationMessage) -> dict[str, Any]:
     """The program that made a call, as the service wants it back; nothing if the model made it."""
+    if not message.artefacts:
+        return {}
     return next((artefact.data for artefact in message.artefacts if "caller" in artefact.data), {})
 
 
@@ -49,9 +51,10 @@ def unfinished(history: Sequence[Turn], at: int) -> list[dict[str, Any]]:
 
     The program would go on with the results and nothing else. So it is told as one that the service had to end.
     """
-    before = history[at - 2 : at] if at >= 2 else ()
-    match before:
-        case [AssistantTurn(calls=calls), ResultTurn()] if not isinstance(history[at], AssistantTurn | ResultTurn):
+    if at < 2 or isinstance(history[at], ResultTurn):
+        return []
+    match history[at - 2 : at]:
+        case [AssistantTurn(calls=calls), ResultTurn()] if not isinstance(history[at], AssistantTurn):
             callers = dict.fromkeys(caller_of(call).get("caller", {}).get("tool_id") for call in calls)
             error = {"type": "code_execution_tool_result_error", "error_code": "unavailable"}
             return [{"type": "code_execution_tool_result", "tool_use_id": id, "content": error} for id in callers if id]
