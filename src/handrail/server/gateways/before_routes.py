@@ -10,8 +10,8 @@ import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from handrail.server.gateways.elsewhere import wire_of
 from handrail.server.gateways.failures import Failure
+from handrail.server.gateways.not_served import wire_of
 from handrail.server.gateways.wire import encode
 
 _OURS = "x-request-id"

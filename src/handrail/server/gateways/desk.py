@@ -24,12 +24,12 @@ from handrail.server.gateways.anthropic import count
 from handrail.server.gateways.anthropic.read import read_to_count
 from handrail.server.gateways.asked import Asked, Ended
 from handrail.server.gateways.at_once import Admit, AnswerAtOnce
-from handrail.server.gateways.elsewhere import NotServed, wire_of
 from handrail.server.gateways.failures import failure_of
 from handrail.server.gateways.gateway import Gateway, GatewayModel
 from handrail.server.gateways.intake import about_the_key, check_content_type, read_body, soon
 from handrail.server.gateways.listing import listed
 from handrail.server.gateways.memory import Memory
+from handrail.server.gateways.not_served import NotServed, wire_of
 from handrail.server.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS
 from handrail.server.gateways.openai.embeddings import Embeddings
 from handrail.server.gateways.openai_responses.doors import ResponseDoors, snapshot
