@@ -304,6 +304,7 @@ def _bound_memory(limit: int) -> None:
 
 def _reserve() -> bytearray | None:
     try:
+        bytearray(2 * _RESERVE)  # as much must be left for the cell
         return bytearray(_RESERVE)
     except MemoryError:  # a cell may still free what an earlier one has filled
         return None
