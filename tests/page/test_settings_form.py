@@ -70,7 +70,7 @@ def test_a_field_changes_its_place_in_the_text_and_nothing_is_written_before_it_
 
     # What is typed and not left yet is a part of what is saved.
     field(page, "tokens").get_by_role("textbox").fill("7000")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     seen = page.get_by_role("dialog", name="What will change")
     expect(seen.locator("del")).to_have_text(
         ["-iterations = 4   # enough\n", "-tokens = [1]\n", '-on_limit = "stop"\n']
@@ -100,14 +100,14 @@ def test_a_mistake_is_told_at_its_field_and_what_the_text_does_not_allow_leads_t
     expect(field(page, "port").get_by_role("alert")).to_contain_text("This is no number.")
     assert draft(page) == before
     port.fill("80 or so")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".editor-state")).to_contain_text("This is no number.")
     expect(port).to_have_value("80 or so")
     port.fill("70000")
     port.press("Enter")
     expect(field(page, "port").get_by_role("alert")).to_contain_text("must be 65535 or less")
     expect(port).to_have_attribute("aria-invalid", "true")
-    expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
     field(page, "port").get_by_role("button", name="Use the default: node.port").click()
     expect(port).to_be_focused()
     expect(port).not_to_have_attribute("aria-invalid", "true")
@@ -141,13 +141,13 @@ def test_what_cannot_be_in_the_text_is_never_passed_over_by_saving_the_rest(serv
     expect(page.locator("#config-text")).to_have_value(re.compile("tokens = 8000"))
     for _ in range(2):
         page.get_by_role("tab", name="As text").click()
-        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save", exact=True).click()
         expect(page.locator(".editor-state")).to_contain_text("This is no number.")
         expect(calls).to_be_focused()
     field(page, "calls_per_turn").get_by_role("button", name="Use the default").click()
     expect(calls).to_have_value("")
     expect(calls).not_to_have_attribute("aria-invalid", "true")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     seen = page.get_by_role("dialog", name="What will change")
     expect(seen.locator("del")).to_have_text(["-calls_per_turn = 4\n", "-tokens = 7000\n"])
 
@@ -161,7 +161,7 @@ def test_a_field_that_is_left_with_the_view_comes_back_with_it_and_a_look_ends_w
     expect(page.get_by_role("heading", name="Tools", exact=True)).to_be_visible()
     page.get_by_role("link", name="Settings").click()
     expect(page.locator("#config-text")).to_have_value(re.compile("calls_per_turn = 5"))
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("dialog", name="What will change")).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="Tools", exact=True)).to_be_visible()

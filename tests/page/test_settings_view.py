@@ -16,7 +16,7 @@ def text(page: Page) -> Locator:
 
 
 def save(page: Page) -> Locator:
-    return page.get_by_role("button", name="Save")
+    return page.get_by_role("button", name="Save", exact=True)
 
 
 def as_text(page: Page) -> None:
