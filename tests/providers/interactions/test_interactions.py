@@ -153,6 +153,14 @@ def test_a_picture_that_the_model_made_is_given_out_and_goes_back(name: str) -> 
     assert steps[3]["content"] == [picture]
 
 
+def test_a_picture_that_cannot_be_read_is_a_notice_and_the_reply_goes_on() -> None:
+    (reply,) = recorded("image.json")
+    reply["steps"][1]["content"][1]["data"] = "kein Bäse64"
+    events = decoded(CODEC, [reply])
+    assert not [event for event in events if isinstance(event, MediaAdded)]
+    assert any("image/png that is not in base64" in text for text in notices_of(events))
+
+
 def test_a_reply_that_reached_its_limit_says_so_and_gives_out_no_half_call() -> None:
     assert end_of(decoded(CODEC, recorded("incomplete.json"))).stop == "max_tokens"
     events = decoded(CODEC, recorded("cut-call-stream.sse"))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from handrail.core.events import MediaAdded, ModelEvent, Notice, ServiceCallMade
+from handrail.core.events import MediaAdded, ModelEvent, ServiceCallMade
 from handrail.core.messages import Media, ServiceCall
+from handrail.providers.generated import media_from_base64
 
 _CODE = "code_execution"
 
@@ -35,7 +35,8 @@ class ServedParts:
             case {"toolResponse": dict(response)}:
                 yield self._ended(response, _name(response), response.get("response"), failed=False)
             case {"inlineData": {"mimeType": str(kind), "data": str(data), **more}}:
-                yield _media(kind, data, str(more.get("displayName") or ""))
+                standard = data.replace("-", "+").replace("_", "/")
+                yield media_from_base64(standard, kind, str(more.get("displayName") or ""))
             case {"fileData": {"mimeType": str(kind), "fileUri": str(url)}}:
                 yield MediaAdded(media=Media(media_type=kind, url=url))
 
@@ -59,11 +60,3 @@ class ServedParts:
 
 def _name(call: Mapping[str, Any]) -> str:
     return str(call.get("toolType") or "tool").lower()
-
-
-def _media(kind: str, data: str, name: str) -> ModelEvent:
-    padded = data.replace("-", "+").replace("_", "/")
-    try:
-        return MediaAdded(media=Media(media_type=kind, data=b64decode(padded, validate=True), name=name))
-    except ValueError:  # also letters outside of ASCII
-        return Notice(text=f"Gemini sent {kind} that is not in base64; it cannot be shown")

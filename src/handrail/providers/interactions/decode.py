@@ -10,7 +10,6 @@ import msgspec
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError
 from handrail.core.events import (
     CitationAdded,
-    MediaAdded,
     ModelEvent,
     Notice,
     ReasoningDelta,
@@ -184,7 +183,7 @@ class InteractionsDecoder:
                 if media is None:
                     yield from self._unknown.block(kind)
                 else:
-                    yield MediaAdded(media=media)
+                    yield media
             case _:
                 raise ProtocolError("a part of Gemini's reply cannot be read")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from handrail.core.events import MediaAdded, ModelEvent
 from handrail.core.messages import Citation, Media, ServiceCall
+from handrail.providers.generated import media_from_base64
 
 _CALL, _RESULT = "_call", "_result"
 
@@ -64,16 +65,13 @@ def is_service_step(kind: str) -> bool:
     return kind.endswith((_CALL, _RESULT)) and not kind.startswith("function_")
 
 
-def media_of(content: Mapping[str, Any]) -> Media | None:
-    """A picture, a sound or a file that the model made."""
+def media_of(content: Mapping[str, Any]) -> ModelEvent | None:
+    """A picture, a sound or a file that the model made; None if the content has neither data nor an address."""
     kind = _text(content, "mime_type") or f"{_text(content, 'type')}/*"
     data, url = _text(content, "data"), _text(content, "uri")
     if data:
-        try:
-            return Media(media_type=kind, data=base64.b64decode(data, validate=True))
-        except ValueError:  # also letters outside of ASCII
-            return None
-    return Media(media_type=kind, url=url) if url else None
+        return media_from_base64(data, kind)
+    return MediaAdded(media=Media(media_type=kind, url=url)) if url else None
 
 
 def _characters(data: bytes, place: Any) -> int | None:

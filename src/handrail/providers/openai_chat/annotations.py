@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
-from handrail.core.events import CitationAdded, MediaAdded, ModelEvent, Notice
-from handrail.core.messages import Citation, Media
+from handrail.core.events import CitationAdded, ModelEvent
+from handrail.core.messages import Citation
+from handrail.providers.generated import picture_from_url
 
 _FARTHEST = 2**31
 """Characters: no reply is so long, and a number that is larger yet could not be recorded."""
@@ -40,24 +40,7 @@ def additions(annotations: Any, images: Any) -> Iterator[ModelEvent]:
     for image in images if isinstance(images, list) else ():
         match image:
             case {"image_url": {"url": str(url)}}:
-                yield picture(url)
-
-
-def picture(url: str) -> ModelEvent:
-    """A picture by its address, which may be the picture itself."""
-    if not url.startswith("data:"):
-        return MediaAdded(media=Media(media_type="image/png", url=url))
-    head, _, text = url.partition(",")
-    kind = head.removeprefix("data:").partition(";")[0] or "image/png"
-    return decoded(text, kind)
-
-
-def decoded(text: str, kind: str) -> ModelEvent:
-    """Media from its base64."""
-    try:
-        return MediaAdded(media=Media(media_type=kind, data=b64decode(text, validate=True)))
-    except ValueError:  # also letters outside of ASCII
-        return Notice(text=f"the service sent {kind} that is not in base64; it cannot be shown")
+                yield picture_from_url(url)
 
 
 def _placed(citation: Citation, annotation: dict[str, Any], base: int) -> Citation:

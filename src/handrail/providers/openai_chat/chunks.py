@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from handrail.core.events import CitationAdded, MediaAdded, ModelEvent, Notice
-from handrail.core.messages import Citation, Media
-from handrail.providers.failures import shown
+from handrail.core.events import CitationAdded, ModelEvent
+from handrail.core.messages import Citation
+from handrail.providers.generated import picture_from_url
 from handrail.providers.unknown import UnknownKinds
 
 
@@ -26,7 +25,7 @@ def chunk_events(chunk: Any, unknown: UnknownKinds) -> Iterator[ModelEvent]:
                 )
             )
         case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
-            yield _picture(url)
+            yield picture_from_url(url, unknown="image/*")
         case {"type": "text" | "thinking"}:
             return
         case _:
@@ -51,14 +50,3 @@ def with_prefix(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def begins_reply(messages: list[dict[str, Any]]) -> bool:
     """Whether the assistant spoke last, and called nothing."""
     return bool(messages) and messages[-1].get("role") == "assistant" and "tool_calls" not in messages[-1]
-
-
-def _picture(url: str) -> ModelEvent:
-    if not url.startswith("data:"):
-        return MediaAdded(media=Media(media_type="image/*", url=url))
-    head, _, text = url.partition(",")
-    kind = head.removeprefix("data:").partition(";")[0] or "image/*"
-    try:
-        return MediaAdded(media=Media(media_type=kind, data=b64decode(text, validate=True)))
-    except ValueError:  # also letters outside of ASCII
-        return Notice(text=f"the service sent {shown(kind)} that is not in base64; it cannot be shown")

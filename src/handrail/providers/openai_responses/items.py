@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from handrail.core.events import ModelEvent, Notice, ServiceCallMade
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import ServiceCall
-from handrail.providers.openai_chat.annotations import decoded, picture
+from handrail.providers.generated import media_from_base64, picture_from_url
 from handrail.providers.unknown import UnknownKinds
 
 CALLERS_WORK = frozenset({"computer_call", "local_shell_call", "shell_call", "custom_tool_call", "apply_patch_call"})
@@ -126,11 +126,11 @@ def _listing(raw: Mapping[str, Any]) -> ServiceCall:
 def _picture(raw: Mapping[str, Any]) -> Iterator[ModelEvent]:
     if isinstance(text := raw.get("result"), str) and text:
         form = raw.get("output_format")
-        yield decoded(text, f"image/{form}" if isinstance(form, str) else "image/png")
+        yield media_from_base64(text, f"image/{form}" if isinstance(form, str) else "image/png")
 
 
 def _shown(output: Any) -> Iterator[ModelEvent]:
     """A picture that code drew."""
     match output:
         case {"type": "image", "url": str(url)}:
-            yield picture(url)
+            yield picture_from_url(url)
