@@ -43,7 +43,7 @@ def with_thoughts(message: dict[str, Any], field: str) -> dict[str, Any]:
 
 
 def with_prefix(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages, of which the last is the beginning of the reply, to be gone on from."""
+    """The messages, of which the last is the beginning of the reply, that the service continues."""
     return [*messages[:-1], {**messages[-1], "prefix": True}]
 
 

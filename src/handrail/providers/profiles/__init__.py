@@ -94,7 +94,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which replies it wants back with their thoughts: none, those with calls, all. With `required` it refuses a reply
     with calls that lacks the field, even if there was no thought."""
     chunks: bool = False
-    """Whether it takes thoughts back as chunks of the content, and goes on from a reply that is begun (`prefix`)."""
+    """Whether it takes thoughts back as chunks of the content, and continues a reply that is begun (`prefix`)."""
     signed_calls: bool = False
     """Whether it refuses a history in which a call lacks its signature."""
     media_in_results: bool = True

@@ -28,7 +28,7 @@ class Extension(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EarlierAnswer(Struct, frozen=True):
-    """What a request can go on from: the conversation up to the end of an answer, and the items that it showed."""
+    """What a request can continue: the conversation up to the end of an answer, and the items that it showed."""
 
     messages: tuple[Message, ...]
     items: dict[str, dict[str, Any]]
@@ -83,17 +83,17 @@ class Asked(Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
     """Fields that have no effect here."""
     store: bool = False
-    """Whether the answer can be read, and gone on from, by its id."""
+    """Whether the answer can be read, and continued, by its id."""
     background: bool = False
     """Whether the client does not wait for the answer, and reads it later by its id."""
     instructions: int = 0
-    """How many of the first messages are for this request alone, and not for those that go on from its answer."""
+    """How many of the first messages are for this request alone, and not for those that continue its answer."""
     echo: dict[str, Any] = field(default_factory=dict)
     """What the answer repeats of the request."""
     previous: str | None = None
-    """The id of the answer that this request goes on from."""
+    """The id of the answer that this request continues."""
     client_calls: frozenset[str] = frozenset()
-    """The ids of calls in the messages that clients were handed by the answers that this one goes on from."""
+    """The ids of calls in the messages that clients were handed by the answers that this one continues."""
     references: tuple[str, ...] = ()
     """The ids of other answers of which this request names items."""
     resolve: Callable[[Mapping[str, EarlierAnswer]], Asked] | None = None

@@ -30,7 +30,7 @@ def was_deleted(history: Sequence[Recorded]) -> bool:
 
 
 class Taken(Struct, frozen=True):
-    """What a run goes on from."""
+    """What a run continues."""
 
     conversation: Conversation
     asked: int

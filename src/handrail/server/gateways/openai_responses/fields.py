@@ -13,7 +13,7 @@ RESPONSE: FieldTable = {
     "access_programs": refused("there are no such programs here; leave it out"),
     "background": HONOURED,
     "context_management": refused("the node trims long conversations by its own settings; leave it out", []),
-    "conversation": refused("conversations are not kept here; go on from a response with previous_response_id"),
+    "conversation": refused("conversations are not kept here; continue a response with previous_response_id"),
     "frequency_penalty": refused(_SAMPLING, 0),
     "image": ignored("the model's service decides how it reads images"),
     "include": HONOURED,

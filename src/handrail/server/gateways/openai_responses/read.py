@@ -80,7 +80,7 @@ def read(data: bytes, headers: Mapping[str, str], most: int) -> Asked:
 
 
 def _with_input(asked: Asked, body: Body, items: list[Item]) -> Asked:
-    """The request with its messages; if they go on from earlier responses, once those are there."""
+    """The request with its messages; if they continue earlier responses, once those are there."""
 
     def resolve(earlier: Earlier) -> Asked:
         previous = _answer_of(earlier, body.previous_response_id) if body.previous_response_id else _NOTHING
@@ -104,7 +104,7 @@ def _answer_of(earlier: Earlier, id: str) -> EarlierAnswer:
     if id not in earlier:
         raise BusError(
             "bad_request",
-            f"there is no response {id[:80]!r} to go on from; send the conversation itself",
+            f"there is no response {id[:80]!r} to continue; send the conversation itself",
             param="previous_response_id",
             api_details={"code": "previous_response_not_found"},  # the official clients know this case by it
         )

@@ -49,7 +49,7 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     """The tools of the node that it called, also those of which the messages do not tell because it failed."""
 
     client_calls: frozenset[str] = frozenset()
-    """The ids of calls that clients were handed by the responses that it goes on from."""
+    """The ids of calls that clients were handed by the responses that it continues."""
 
     @property
     def input(self) -> tuple[Message, ...]:
@@ -118,7 +118,7 @@ class ResponseStore:
     # ── as they are asked for ────────────────────────────────────────────────────────
 
     async def resolved(self, asked: Asked, caller: Caller) -> Asked:
-        """The request with the answers that it goes on from.
+        """The request with the answers that it continues.
 
         Raises:
             BusError: The one that it continues is not there, or is not over.
@@ -206,7 +206,7 @@ def _check_complete(response: StoredResponse) -> None:
     if (status := response.document["status"]) in ("failed", "cancelled"):
         raise BusError(
             "bad_request",
-            f"the response {response.id!r} is {status}, and cannot be gone on from; send the conversation itself",
+            f"the response {response.id!r} is {status}, and cannot be continued; send the conversation itself",
             param="previous_response_id",
             api_details={"code": "previous_response_not_found"},
         )
