@@ -20,9 +20,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from handrail import CapabilityBus, Context, Executor, Policy, Principal, Tool, ToolCall
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.request import Caller, RouteRequest
 from handrail.core.invocation import Invocation
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import Caller, RouteRequest
 from handrail.tools.definition import ToolDefinition
 
 Way = Callable[[int], Awaitable[None]]

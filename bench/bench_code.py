@@ -25,11 +25,11 @@ import wordllama
 from tokenizers import Tokenizer
 
 from handrail import Executor, Limits, Session, Tool
-from handrail.code.mode import CodeMode
 from handrail.core.calls import ToolCall
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
-from handrail.core.model import ModelRequest, ToolOffer
-from handrail.providers.openai_chat import OpenAIChatCodec
+from handrail.core.model_request import ModelRequest, ToolOffer
+from handrail.models.openai_chat import OpenAIChatCodec
+from handrail.run.code.code_mode import CodeMode
 
 IN_A_REPLY = 25
 TOKENIZER = Tokenizer.from_file(

@@ -24,7 +24,7 @@ import jsonschema_rs
 import msgspec
 
 from handrail import Context, Executor, Policy, ToolCall, tool
-from handrail.proof.journal import SqliteJournal
+from handrail.journal.journal import SqliteJournal
 
 Way = Callable[[int], Awaitable[None]]
 

@@ -30,15 +30,15 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from handrail import Executor
-from handrail.bus.request import Caller
 from handrail.core.context import Principal
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import Usage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.core.redact import Secret
-from handrail.server.gateways.asked import Asked, Ended
-from handrail.server.gateways.gateway import Gateway, GatewayModel
-from handrail.server.gateways.wires import ANTHROPIC, WIRES
+from handrail.node.bus.request import Caller
+from handrail.node.gateways.gateway import Gateway, GatewayModel
+from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
+from handrail.node.gateways.wire_table import ANTHROPIC, WIRES
 
 WORD = "tokens "
 LEAST = 0.5
@@ -64,9 +64,9 @@ class Speaker:
 def frames_of(path: str, tokens: int) -> list[bytes]:
     """What the gateway sends, as it sends it."""
     wire = next(wire for wire in WIRES if wire.path == path)
-    asked = Asked(model="m", messages=(), settings=ModelRequest(messages=()), stream=True)
+    asked = GatewayRequest(model="m", messages=(), settings=ModelRequest(messages=()), stream=True)
     writer = wire.writer(f"{wire.id}_{'0' * 32}", int(time.time()), "m", asked)
-    ended = Ended(run="r", usage=Usage(input_tokens=1, output_tokens=tokens))
+    ended = GatewayOutcome(run="r", usage=Usage(input_tokens=1, output_tokens=tokens))
     return [writer.begin(), *(writer.text(WORD) for _ in range(tokens)), writer.finish(ended)]
 
 

@@ -18,7 +18,7 @@ STATEMENTS = {
     "asyncio": "import asyncio",
     "handrail": "import handrail",
     "handrail, all public names": "from handrail import *",
-    "handrail, executor and journal": "from handrail import *; import handrail.proof.journal",
+    "handrail, executor and journal": "from handrail import *; import handrail.journal.journal",
 }
 CODE = "import time; start = time.process_time(); exec({!r}); print(time.process_time() - start)"
 

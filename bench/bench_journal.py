@@ -25,8 +25,8 @@ from pathlib import Path
 
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallSettled
-from handrail.proof.entry import NO_PREVIOUS, SALT_SIZE, draft, seal
-from handrail.proof.journal import SqliteJournal, Timing
+from handrail.journal.entry import NO_PREVIOUS, SALT_SIZE, draft, seal_entry
+from handrail.journal.journal import JournalTiming, SqliteJournal
 
 Way = Callable[[int], Awaitable[None]]
 
@@ -53,7 +53,7 @@ def row_size() -> int:
     """How many bytes an entry of ours puts into its row."""
     sealed = draft(settled(0), bytes(SALT_SIZE))
     texts = (sealed.run, sealed.call or "", sealed.type)
-    return len(seal(sealed, 0, 0, NO_PREVIOUS)) + 32 + SALT_SIZE + len(sealed.data or b"") + sum(map(len, texts))
+    return len(seal_entry(sealed, 0, 0, NO_PREVIOUS)) + 32 + SALT_SIZE + len(sealed.data or b"") + sum(map(len, texts))
 
 
 def bare(folder: Path, name: str, sync: str, size: int) -> tuple[sqlite3.Connection, Way]:
@@ -104,13 +104,13 @@ async def bench(folder: Path, rounds: int, entries: int) -> dict[str, float]:
     normal, bare_normal = bare(folder, "bare-normal", "NORMAL", row_size())
     async with AsyncExitStack() as stack:
 
-        async def journal(name: str, timing: Timing = Timing()) -> SqliteJournal:
+        async def journal(name: str, timing: JournalTiming = JournalTiming()) -> SqliteJournal:
             return await stack.enter_async_context(await SqliteJournal.open(folder / f"{name}.db", timing=timing))
 
         ways = {
             "bare, durable": bare_full,
             "journal, durable": appends(await journal("one"), durable=True),
-            "journal, durable, by thread": appends(await journal("thread", Timing(stall=0)), durable=True),
+            "journal, durable, by thread": appends(await journal("thread", JournalTiming(stall=0)), durable=True),
             "journal, durable, 8 tasks": appends(await journal("eight"), durable=True, tasks=8),
             "bare, not synced": bare_normal,
             "journal, not synced": appends(await journal("normal"), durable=False),

@@ -26,8 +26,8 @@ from mcp import Client, StdioServerParameters
 from handrail import Executor, ToolCall
 from handrail.core.errors import McpError
 from handrail.mcp.client.ensemble import McpEnsemble
-from handrail.mcp.values import Endpoint, Http, Stdio
-from handrail.tools.lives import alive
+from handrail.mcp.values import Endpoint, HttpEndpoint, StdioEndpoint
+from handrail.tools.preparation import prepared_tools
 
 AIM = 1.2
 PAUSE = 100
@@ -92,7 +92,7 @@ async def _handler(stack: AsyncExitStack, wire: str) -> Once:
 
 
 async def _executor(stack: AsyncExitStack, wire: str) -> Once:
-    tools = await stack.enter_async_context(alive([McpEnsemble("executor", await _endpoint(stack, wire))]))
+    tools = await stack.enter_async_context(prepared_tools([McpEnsemble("executor", await _endpoint(stack, wire))]))
     executor = await stack.enter_async_context(Executor(tools))
     ids = itertools.count()
 
@@ -108,16 +108,16 @@ async def _endpoint(stack: AsyncExitStack, wire: str) -> Endpoint:
     return await stack.enter_async_context(_web()) if wire == "http" else _program("sdk")
 
 
-def _program(kind: str) -> Stdio:
-    return Stdio(command=sys.executable, args=(SERVER, kind))
+def _program(kind: str) -> StdioEndpoint:
+    return StdioEndpoint(command=sys.executable, args=(SERVER, kind))
 
 
 @asynccontextmanager
-async def _web() -> AsyncIterator[Http]:
+async def _web() -> AsyncIterator[HttpEndpoint]:
     process = await asyncio.create_subprocess_exec(sys.executable, SERVER, "http", stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        yield Http(url=f"http://127.0.0.1:{int(await process.stdout.readline())}/mcp")
+        yield HttpEndpoint(url=f"http://127.0.0.1:{int(await process.stdout.readline())}/mcp")
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -140,7 +140,7 @@ async def _starts() -> dict[str, float]:
 
 async def _until_ready(ensembles: list[McpEnsemble]) -> float:
     start = time.perf_counter()
-    async with alive(ensembles):
+    async with prepared_tools(ensembles):
         return time.perf_counter() - start
 
 
@@ -150,7 +150,7 @@ async def _until_ready(ensembles: list[McpEnsemble]) -> float:
 async def _pauses() -> dict[str, dict[str, float]]:
     """The longest pause of the loop while a good server is used beside a bad one, and what a good call took."""
     found: dict[str, dict[str, float]] = {}
-    async with alive([McpEnsemble("good", _program("0"))]) as tools, Executor(tools) as executor:
+    async with prepared_tools([McpEnsemble("good", _program("0"))]) as tools, Executor(tools) as executor:
         for name, harm in HARMS.items():
             found[name] = await _beside(executor, harm)
     return found
@@ -187,7 +187,7 @@ async def _repeated(harm: Callable[[], Awaitable[None]]) -> None:
 
 def _hostile(*begin: str) -> McpEnsemble:
     return McpEnsemble(
-        "bad", Stdio(command=sys.executable, args=("-I", "-S", HOSTILE, "modern", *begin)), prefix="bad_"
+        "bad", StdioEndpoint(command=sys.executable, args=("-I", "-S", HOSTILE, "modern", *begin)), prefix="bad_"
     )
 
 
@@ -208,7 +208,7 @@ async def _listed(begin: str) -> None:
 
 
 async def _pattern() -> None:
-    async with alive([_hostile()]) as tools, Executor(tools) as executor:
+    async with prepared_tools([_hostile()]) as tools, Executor(tools) as executor:
         await executor.invoke(ToolCall("1", "bad_pattern", {}))
 
 

@@ -26,14 +26,14 @@ import msgspec
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.nats.bus import NatsBus
-from handrail.bus.nats.door import NatsDoor
-from handrail.bus.nats.link import Link
-from handrail.bus.request import Caller, RouteRequest
 from handrail.core.context import Principal
 from handrail.core.redact import Secret
-from handrail.faces.bus import CapabilityBus
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import Caller, RouteRequest
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.nats.bus import NatsBus
+from handrail.node.nats.door import NatsDoor
+from handrail.node.nats.link import NatsLink
 
 SERVER = Path(sys.executable).parent / "nats-server"
 BODY = {"input": {"text": "x" * 200}}
@@ -63,7 +63,7 @@ async def worker(url: str) -> None:
     async def echo(request: RouteRequest) -> dict[str, Any]:
         return {"output": request.input}
 
-    async with CapabilityBus(admission=Welcome()) as bus, Link(url) as link:
+    async with CapabilityBus(admission=Welcome()) as bus, NatsLink(url) as link:
         bus.register(CapabilityDescriptor(name="bench.echo", request_schema=SCHEMA, max_concurrent=64), echo)
         client = await link.open()
         await client.subscribe("bare", queue="q", cb=bare)

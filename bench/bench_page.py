@@ -29,7 +29,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
-from handrail.store.conversations import ConversationStore
+from handrail.sessions.store.conversations import ConversationStore
 
 MESSAGES, TOOLS, WORDS, LETTERS, BOOK = 1_000, 200, 3_000, 1_000_000, 140_000
 PACE = 0.001

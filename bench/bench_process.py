@@ -16,7 +16,7 @@ from statistics import quantiles
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.process import ProcessPool
+from handrail.execute.isolation.process_pool import ProcessPool
 from handrail.tools.tool import tool
 
 AIM_MS = 2.0

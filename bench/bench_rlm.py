@@ -29,7 +29,7 @@ from handrail import RLM, Context, Conversation, Executor, Runner
 from handrail.core.errors import MissingExtra, SandboxUnavailable
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Usage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.rlm.query.queries import Queries
 from handrail.sandbox.create import create_sandbox
 

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from handrail import CapabilityBus
-from handrail.bus.http import HttpBus
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
-from handrail.core.model import ModelRequest
-from handrail.server.node import NodeServer, ServerLimits
-from handrail.server.serving import serve
-from handrail.services.llm import LlmService
+from handrail.core.model_request import ModelRequest
+from handrail.node.http import HttpBus
+from handrail.node.server.node import NodeServer, ServerLimits
+from handrail.node.server.serving import serve
+from handrail.node.services.llm import LlmService
 
 CHATS = 1_000
 TOKENS = 20

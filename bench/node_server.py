@@ -19,10 +19,10 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from handrail import CapabilityBus
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.request import RouteRequest
-from handrail.server.node import NodeServer
-from handrail.server.serving import serve
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import RouteRequest
+from handrail.node.server.node import NodeServer
+from handrail.node.server.serving import serve
 
 TOKEN = {"token": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}
 WORDS = [f"word{number} " for number in range(100)]

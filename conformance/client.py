@@ -22,10 +22,10 @@ import httpx2
 from handrail.core.calls import ToolCall
 from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.execute.executor import Executor
-from handrail.mcp.client.asking import PortAsking
 from handrail.mcp.client.ensemble import McpEnsemble
-from handrail.mcp.client.signin import SignIn
-from handrail.mcp.values import Era, Http, OAuth
+from handrail.mcp.client.server_questions import ApproverQuestionHandler
+from handrail.mcp.client.sign_in import SignIn
+from handrail.mcp.values import Era, HttpEndpoint, OAuth
 from handrail.tools.registry import registered
 
 Grant = Literal["authorization_code", "client_credentials"]
@@ -53,14 +53,14 @@ async def visit(address: str) -> None:
             await browser.get(page.headers["location"], follow_redirects=False)
 
 
-def endpoint(url: str, scenario: str, given: Mapping[str, Any]) -> Http:
+def endpoint(url: str, scenario: str, given: Mapping[str, Any]) -> HttpEndpoint:
     if not scenario.startswith("auth/"):
-        return Http(url=url)
+        return HttpEndpoint(url=url)
     if "client_id" not in given:
-        return Http(url=url, oauth=OAuth(metadata_url=CLIENT_DOCUMENT))
+        return HttpEndpoint(url=url, oauth=OAuth(metadata_url=CLIENT_DOCUMENT))
     grant: Grant = "client_credentials" if "client-credentials" in scenario else "authorization_code"
     secret = given.get("client_secret")
-    return Http(url=url, oauth=OAuth(client_id=given["client_id"], client_secret=secret, grant=grant))
+    return HttpEndpoint(url=url, oauth=OAuth(client_id=given["client_id"], client_secret=secret, grant=grant))
 
 
 def fitting(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ async def main(url: str) -> int:
             endpoint(url, scenario, given),
             required=True,
             era=ERAS[revision],
-            asking=PortAsking(Agreeable()),
+            asking=ApproverQuestionHandler(Agreeable()),
             sign_in=SignIn(store=Path(folder), show=visit, patience=30),
         )
         async with ensemble:

@@ -13,18 +13,18 @@ from conformance.fixture import asking, long, tools
 from conformance.fixture.rest import PROMPTS, Fixtures
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
-from handrail.mcp.server.asker import ClientApprover
+from handrail.mcp.server.client_approver import ClientApprover
+from handrail.mcp.server.definition import ChangeNotices, McpServerDefinition
 from handrail.mcp.server.http import serve_http
-from handrail.mcp.server.served import Notices, Served
 from handrail.tools.registry import registered
 
 
 async def serve(port: int) -> None:
     """Until it is told to end."""
-    notices, asker = Notices(), ClientApprover()
+    notices, asker = ChangeNotices(), ClientApprover()
     offered = registered(*tools.TOOLS, *asking.TOOLS, *long.TOOLS, *tools.triggers(notices))
     async with Executor(offered, policy=Policy(concurrency=64), approver=asker) as executor:
-        served = Served(
+        served = McpServerDefinition(
             name="handrail-conformance",
             version="1.0.0",
             instructions="Tools for the conformance suite.",

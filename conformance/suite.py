@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.node import node, package
+from tests.npm_packages import node, package
 
 Role = Literal["server", "client"]
 Set = Literal["2025-11-25", "2026-07-28", "tasks"]

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from fuzz.law import Target, outcome
 from fuzz.mutate import WRONG, data, values
-from handrail.bus.chat.messages import pictures_in
-from handrail.bus.chat.request import defaults_of, input_of, request_of
-from handrail.bus.chat.schema import V1, V2, request_schema
 from handrail.core.errors import BusError
 from handrail.core.messages import InvocationMessage, Media, ResultMessage
-from handrail.server.gateways.asked import Asked, Ended
-from handrail.server.gateways.failures import failure_of
-from handrail.server.gateways.wire import Wire
-from handrail.server.gateways.wires import ANTHROPIC, OPENAI, RESPONSES
+from handrail.node.chat.messages import pictures_in
+from handrail.node.chat.request import defaults_of, input_of, request_of
+from handrail.node.chat.schema import V1, V2, request_schema
+from handrail.node.gateways.failures import failure_of
+from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
+from handrail.node.gateways.wire import GatewayWire
+from handrail.node.gateways.wire_table import ANTHROPIC, OPENAI, RESPONSES
 from handrail.tools.schema.validator import Validator
 
 # ── llm.chat ─────────────────────────────────────────────────────────────────────────────
@@ -201,7 +201,7 @@ HEADERS: list[dict[str, str]] = [
 ]
 
 
-def _gateway(wire: Wire) -> Any:
+def _gateway(wire: GatewayWire) -> Any:
     def law(value: tuple[bytes, dict[str, str]]) -> None:
         body, headers = value
         try:
@@ -217,14 +217,14 @@ def _gateway(wire: Wire) -> Any:
         broken = wire.writer("id-1", 0, asked.model or "m", asked)
         assert broken.begin() and broken.broken(failure_of(BusError("partition", "x")), "run-1")
         writer = wire.writer("id-1", 0, asked.model or "m", asked)
-        ended = Ended(run="run-1", text="é")
+        ended = GatewayOutcome(run="run-1", text="é")
         assert writer.begin() is not None and writer.text("é") and writer.finish(ended)
         msgspec.json.encode(writer.whole(ended))
 
     return law
 
 
-def _answered(asked: Asked) -> None:
+def _answered(asked: GatewayRequest) -> None:
     msgspec.json.encode(msgspec.to_builtins(asked))
     made = [message.call.id for message in asked.messages if isinstance(message, InvocationMessage)]
     given = [message.result.tool_call_id for message in asked.messages if isinstance(message, ResultMessage)]

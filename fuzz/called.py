@@ -6,7 +6,7 @@ from typing import Any
 
 from fuzz.law import outcome
 from handrail.core.errors import ToolError
-from handrail.execute.output import check, normal
+from handrail.execute.output import check_output, normalise_output
 from handrail.tools.schema.validator import Validator
 from handrail.tools.tool import Tool
 
@@ -18,6 +18,6 @@ def called(tool: Tool, arguments: dict[str, Any]) -> Any:
     value = outcome(lambda: tool(**tool.convert(tool.complete(arguments))), ToolError)
     if isinstance(value, tuple):
         return None
-    output = normal(value, tool.style or "arguments")
-    check(output, tool.changed(check_output="enforce"))
+    output = normalise_output(value, tool.style or "arguments")
+    check_output(output, tool.changed(check_output="enforce"))
     return output.output

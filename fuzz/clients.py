@@ -19,14 +19,25 @@ from hypothesis import strategies as st
 from fuzz.law import Target
 from fuzz.mutate import WRONG, data, texts, values
 from handrail.core.invocation import Invocation
-from handrail.http.guard import Bounded, Checked, Doors, Keys, Message, Receive, Scope, Send, header, refuse_in_words
-from handrail.mcp.server.rounds import Left
-from handrail.mcp.server.served import PromptArgument, PromptSaid, ServedPrompt
-from handrail.mcp.server.state import Round
+from handrail.http.request_guard import (
+    AccessKeys,
+    AccessMiddleware,
+    AccessRequirements,
+    BodyLimitMiddleware,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    header,
+    refuse_with_text,
+)
+from handrail.mcp.server.call_rounds import CallAwaitingInput
+from handrail.mcp.server.definition import PromptArgument, PromptMessage, ServedPrompt
+from handrail.mcp.server.round_state import CallAwaitingConfirmation
 from handrail.mcp.server.stdio import serve_pipes
 from handrail.mcp.values import RemoteResource, ResourceBody
 from handrail.tools.tool import Tool, tool
-from tests.mcp.server.scene import scene
+from tests.mcp.server.server_setup import scene
 
 SECONDS = 20.0
 MODERN = "2026-07-28"
@@ -80,8 +91,8 @@ class _Shelf:
         return [ResourceBody(uri=uri, text="x")] if uri.startswith("shelf://") else None
 
 
-async def _greeting(arguments: Any) -> list[PromptSaid]:
-    return [PromptSaid(f"Greet {arguments['who']}.")]
+async def _greeting(arguments: Any) -> list[PromptMessage]:
+    return [PromptMessage(f"Greet {arguments['who']}.")]
 
 
 GREET = ServedPrompt(name="greet", render=_greeting, arguments=(PromptArgument("who", required=True),))
@@ -201,8 +212,8 @@ def _pipes(value: tuple[str, bytes]) -> None:
 
 # ── over HTTP ────────────────────────────────────────────────────────────────────────
 
-DOORS = Doors.of("127.0.0.1", ["node.example:8443"], ["https://app.example"])
-KEYS = Keys({"ada": "secret"})
+DOORS = AccessRequirements.of("127.0.0.1", ["node.example:8443"], ["https://app.example"])
+KEYS = AccessKeys({"ada": "secret"})
 GOOD = [[b"host", b"localhost:80"], [b"authorization", b"Bearer secret"], [b"content-length", b"2"]]
 WORDS: dict[bytes, tuple[bytes, ...]] = {
     b"host": (
@@ -228,12 +239,12 @@ async def _asked(headers: list[list[bytes]], body: list[bytes]) -> tuple[int, bo
         nonlocal reached
         reached = True
         assert (await receive())["body"] == b"".join(body)
-        await refuse_in_words(send, 200, "ok")
+        await refuse_with_text(send, 200, "ok")
 
     async def keyed(scope: Scope, receive: Receive, send: Send) -> None:
         if KEYS.holder(header(scope, b"authorization")) is None:
-            return await refuse_in_words(send, 401, "who?")
-        return await Bounded(app, size=1000, seconds=10)(scope, receive, send)
+            return await refuse_with_text(send, 401, "who?")
+        return await BodyLimitMiddleware(app, size=1000, seconds=10)(scope, receive, send)
 
     async def receive() -> Message:
         return left.pop(0) if left else {"type": "http.disconnect"}
@@ -242,7 +253,7 @@ async def _asked(headers: list[list[bytes]], body: list[bytes]) -> tuple[int, bo
         nonlocal status
         status = message.get("status", status)
 
-    await Checked(keyed, DOORS)({"type": "http", "method": "POST", "headers": headers}, receive, send)
+    await AccessMiddleware(keyed, DOORS)({"type": "http", "method": "POST", "headers": headers}, receive, send)
     return status, reached
 
 
@@ -272,11 +283,11 @@ def _headers(draw: st.DrawFn) -> list[list[bytes]]:
 
 # ── states ───────────────────────────────────────────────────────────────────────────
 
-ROUNDS = [Round("run", "call", "question").written(), Left("run", "call").written()]
+ROUNDS = [CallAwaitingConfirmation("run", "call", "question").written(), CallAwaitingInput("run", "call").written()]
 
 
 def _state(text: str) -> None:
-    for kind in (Round, Left):
+    for kind in (CallAwaitingConfirmation, CallAwaitingInput):
         found = kind.read(text)
         assert found is None or kind.read(found.written()) == found
 

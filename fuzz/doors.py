@@ -16,19 +16,32 @@ from starlette.datastructures import Headers
 
 from fuzz.law import Target, outcome
 from fuzz.mutate import data, texts, values
-from handrail.bus.request import NOBODY
-from handrail.bus.tokens import jose
-from handrail.bus.tokens.identity import Identity
-from handrail.bus.tokens.scope import Scope
-from handrail.bus.tokens.signatures import HEADERS, check_call, sign_call
-from handrail.bus.tokens.store import TokenStore
-from handrail.bus.tokens.token import PREFIX, Token, issue, parse
 from handrail.core.errors import BusError
-from handrail.core.trace import trace_id, traceparent
-from handrail.server.call import asked_for
-from handrail.server.door import token_of
-from handrail.server.envelope import Envelope, envelope_from, envelope_of, read_body, read_call
-from handrail.server.messages import BadFrame, Call, Resume, ToolAnswer, first, later
+from handrail.core.trace_context import trace_id, traceparent
+from handrail.node.bus.request import NOBODY
+from handrail.node.server.authentication import token_of
+from handrail.node.server.call_route import call_digest
+from handrail.node.server.envelope import (
+    CallEnvelope,
+    envelope_from_headers,
+    envelope_from_object,
+    read_call,
+    with_parsed_body,
+)
+from handrail.node.server.socket_messages import (
+    BadSocketMessage,
+    SocketCallMessage,
+    SocketResumeMessage,
+    SocketToolAnswer,
+    read_first_message,
+    read_later_message,
+)
+from handrail.node.tokens import jws
+from handrail.node.tokens.identity import Identity
+from handrail.node.tokens.scope import Scope
+from handrail.node.tokens.signatures import HEADERS, check_call, sign_call
+from handrail.node.tokens.token import PREFIX, CapabilityToken, issue, parse_token
+from handrail.node.tokens.token_store import TokenStore
 from handrail.testing.clock import FixedClock
 
 HOME = Identity.from_seed(b"\x01" * 32)
@@ -52,7 +65,7 @@ SCOPES: list[dict[str, Any]] = [
 
 
 @cache
-def issued() -> dict[str, Token]:
+def issued() -> dict[str, CapabilityToken]:
     """Some tokens, by their texts."""
     store = TokenStore(clock=CLOCK)
     number = itertools.count()
@@ -65,20 +78,20 @@ def issued() -> dict[str, Token]:
 
 
 def _token(text: str) -> None:
-    found = outcome(lambda: parse(text), BusError)
+    found = outcome(lambda: parse_token(text), BusError)
     assert isinstance(found, tuple) or found == issued().get(text), "a token that was changed is taken"
 
 
 def _claims(said: Any) -> None:
     """Signed, and therefore by somebody who may write anything into it."""
     header = {"alg": "EdDSA", "typ": "hntoken", "v": 1}
-    found = outcome(lambda: parse(PREFIX + jose.signed(header, json.dumps(said).encode(), HOME.seed)), BusError)
-    if not isinstance(found, Token):
+    found = outcome(lambda: parse_token(PREFIX + jws.sign_jws(header, json.dumps(said).encode(), HOME.seed)), BusError)
+    if not isinstance(found, CapabilityToken):
         return
     store = TokenStore(clock=CLOCK)
     made = outcome(lambda: issue(HOME, store, found.scope, audience=found.audience, clock=CLOCK), BusError)
     store.close()
-    assert isinstance(made[0], str) or parse(made[1]) == made[0], "a token is read as it was issued"
+    assert isinstance(made[0], str) or parse_token(made[1]) == made[0], "a token is read as it was issued"
 
 
 def _scopes(value: tuple[Any, Any]) -> None:
@@ -146,22 +159,22 @@ def _call(value: tuple[list[tuple[str, str]], bytes, bool]) -> None:
     said, raw, whole = value
     headers = Headers(raw=[(name.lower().encode(), text.encode(errors="replace")) for name, text in said])
     found = outcome(lambda: _read(headers, raw, whole), BusError)
-    if isinstance(found, Envelope):
+    if isinstance(found, CallEnvelope):
         _usable(found)
         outcome(lambda: token_of(headers, found), BusError)
 
 
-def _read(headers: Headers, raw: bytes, whole: bool) -> Envelope:
-    stated = None if whole else envelope_from(headers)
-    return read_call(raw, max_size=LARGEST)[0] if stated is None else read_body(stated, raw, max_size=LARGEST)
+def _read(headers: Headers, raw: bytes, whole: bool) -> CallEnvelope:
+    stated = None if whole else envelope_from_headers(headers)
+    return read_call(raw, max_size=LARGEST)[0] if stated is None else with_parsed_body(stated, raw, max_size=LARGEST)
 
 
-def _usable(envelope: Envelope) -> None:
+def _usable(envelope: CallEnvelope) -> None:
     """What the node does with every envelope, whatever is in it."""
     how = envelope.how(NOBODY, None, envelope.request_id, 60.0)
     seconds = how["timeout_seconds"]
     assert seconds is None or 0 <= seconds <= 60
-    assert len(asked_for(envelope)) == 32
+    assert len(call_digest(envelope)) == 32
     for text in (envelope.request_id, envelope.version, envelope.session_id or ""):
         assert text.isprintable(), "it goes into a header of the answer"
     outcome(lambda: check_call(envelope.fields(), BODY, community=None, now=CLOCK.now()), BusError)
@@ -188,13 +201,13 @@ MESSAGES: list[Any] = [
 
 def _message(text: str | None) -> None:
     message = {"type": "websocket.receive", "text": text}
-    began = outcome(lambda: first(message, LARGEST), BadFrame)
-    if isinstance(began, Call | Resume) and began.envelope is not None:
-        found = outcome(lambda: envelope_of(began.envelope), BusError)
-        if isinstance(found, Envelope):
+    began = outcome(lambda: read_first_message(message, LARGEST), BadSocketMessage)
+    if isinstance(began, SocketCallMessage | SocketResumeMessage) and began.envelope is not None:
+        found = outcome(lambda: envelope_from_object(began.envelope), BusError)
+        if isinstance(found, CallEnvelope):
             _usable(found)
-    went_on = outcome(lambda: later(message, LARGEST), BadFrame)
-    if isinstance(went_on, ToolAnswer):
+    went_on = outcome(lambda: read_later_message(message, LARGEST), BadSocketMessage)
+    if isinstance(went_on, SocketToolAnswer):
         assert isinstance(went_on.failed, bool)
     assert isinstance(began, tuple) or isinstance(went_on, tuple), "a message is of one kind"
 

@@ -20,10 +20,10 @@ from handrail.config.load import journal_in, load_config
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
-from handrail.store.content import ContentError
-from handrail.store.conversations import ConversationStore
+from handrail.sessions.store.content import ContentError
+from handrail.sessions.store.conversations import ConversationStore
 from handrail.tools.files.load import load_ensemble, load_tool
-from handrail.tools.files.locate import lines_of
+from handrail.tools.files.toml_positions import key_lines
 
 ENSEMBLE = '''
 [ensemble]
@@ -137,7 +137,7 @@ def _lines(text: str) -> None:
     except (tomllib.TOMLDecodeError, RecursionError):
         return
     last = text.count("\n") + 1
-    assert all(1 <= line <= last for line in lines_of(text).values())
+    assert all(1 <= line <= last for line in key_lines(text).values())
 
 
 def _configured(path: Path) -> None:

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from fuzz.law import Target, outcome
 from fuzz.mutate import WRONG, cuts, data, pieces_of, values
-from handrail.bus.chat.frames import Hearing, Naming, Speaking, bus_error, done_data
-from handrail.bus.frames import Frame
-from handrail.bus.http.events import Events
-from handrail.bus.nats import wire
-from handrail.bus.nats.parts import Assembler, split
 from handrail.core.errors import BusError, ModelError
 from handrail.core.events import CallDelta, CallRequested, ModelEvent, ReplyFinished
-from handrail.http import BadAnswer
+from handrail.http import BadHttpAnswer
+from handrail.node.bus.stream_frame import StreamFrame
+from handrail.node.chat.frames import CallIdNaming, ChatFrameReader, ChatFrameWriter, bus_error, done_data
+from handrail.node.http.sse_frames import SseFrameDecoder
+from handrail.node.nats import messages
+from handrail.node.nats.message_parts import PartAssembler, split_payload
 
 # ── server-sent events ───────────────────────────────────────────────────────────────────
 
@@ -36,19 +36,19 @@ STREAM = (
 
 def _events(value: tuple[bytes, list[int]]) -> None:
     body, places = value
-    whole = outcome(lambda: _fed([body]), BadAnswer)
-    assert outcome(lambda: _fed(pieces_of(body, places)), BadAnswer) == whole, "how the bytes are cut tells"
+    whole = outcome(lambda: _fed([body]), BadHttpAnswer)
+    assert outcome(lambda: _fed(pieces_of(body, places)), BadHttpAnswer) == whole, "how the bytes are cut tells"
 
 
-def _fed(chunks: Iterable[bytes]) -> list[Frame]:
-    events = Events(200)
+def _fed(chunks: Iterable[bytes]) -> list[StreamFrame]:
+    events = SseFrameDecoder(200)
     return [frame for chunk in chunks for frame in events.feed(chunk)]
 
 
 # ── NATS ─────────────────────────────────────────────────────────────────────────────────
 
-ASKED: list[wire.Asked] = [
-    wire.Request(
+ASKED: list[messages.Asked] = [
+    messages.NatsRequest(
         ref="r",
         call_id="c",
         capability="bank.pay",
@@ -63,38 +63,38 @@ ASKED: list[wire.Asked] = [
         stream=True,
         session_id="s",
     ),
-    wire.Go(ref="r", timeout_ms=3, body={}),
-    wire.Credit(ref="r", upto=3),
-    wire.Cancel(ref="r"),
-    wire.Status(ref="r", after=1),
-    wire.ToolAnswer(ref="r", tool_call_id="t", body={"a": [1]}, is_error=True),
-    wire.Describe(),
+    messages.NatsGo(ref="r", timeout_ms=3, body={}),
+    messages.NatsCredit(ref="r", upto=3),
+    messages.NatsCancel(ref="r"),
+    messages.NatsStatus(ref="r", after=1),
+    messages.NatsToolAnswer(ref="r", tool_call_id="t", body={"a": [1]}, is_error=True),
+    messages.NatsDescribe(),
 ]
-TOLD: list[wire.Told] = [
-    wire.Accepted(worker="w", lease_ms=300, retriable=False, waits=True),
-    wire.Heartbeat(worker="w", lease_ms=300, seq=4),
-    wire.Chunk(seq=1, event="token", data={"text": "x"}),
-    wire.Result(seq=2, body={"output": {}}),
-    wire.Failure(seq=2, error={"error": "timeout", "message": "late"}),
-    wire.Busy(worker="w", error={"error": "capacity_exceeded"}),
-    wire.Unknown(worker="w"),
-    wire.Described(node_id="n", offers=[{"name": "a.b", "version": "1.0"}]),
-    wire.Answered(error=None),
+TOLD: list[messages.Told] = [
+    messages.NatsAccepted(worker="w", lease_ms=300, retriable=False, waits=True),
+    messages.NatsHeartbeat(worker="w", lease_ms=300, seq=4),
+    messages.NatsChunk(seq=1, event="token", data={"text": "x"}),
+    messages.NatsResult(seq=2, body={"output": {}}),
+    messages.NatsFailure(seq=2, error={"error": "timeout", "message": "late"}),
+    messages.NatsBusy(worker="w", error={"error": "capacity_exceeded"}),
+    messages.NatsUnknownCall(worker="w"),
+    messages.NatsDescribed(node_id="n", offers=[{"name": "a.b", "version": "1.0"}]),
+    messages.NatsToolAnswerReceipt(error=None),
 ]
 
 
 def _asked(body: bytes) -> None:
-    found = outcome(lambda: wire.asked(body), msgspec.MsgspecError)
+    found = outcome(lambda: messages.decode_caller_message(body), msgspec.MsgspecError)
     if not isinstance(found, tuple):
-        assert wire.asked(wire.encode(found)) == found
+        assert messages.decode_caller_message(messages.encode_nats_message(found)) == found
 
 
 def _told(body: bytes) -> None:
-    found = outcome(lambda: wire.told(body), msgspec.MsgspecError)
+    found = outcome(lambda: messages.decode_worker_message(body), msgspec.MsgspecError)
     if isinstance(found, tuple):
         return
-    assert wire.told(wire.encode(found)) == found
-    if isinstance(found, wire.Failure | wire.Busy):
+    assert messages.decode_worker_message(messages.encode_nats_message(found)) == found
+    if isinstance(found, messages.NatsFailure | messages.NatsBusy):
         error = BusError.from_dict(found.error)
         assert isinstance(error.to_dict(), dict) and error.outcome != "ok"
 
@@ -105,7 +105,7 @@ def payloads() -> tuple[tuple[bytes, ...], ...]:
     found = []
     for name in (b"a", b"b"):
         payload = b'{"kind":"' + name * 300 + b'"}'
-        parts = [part[:1] + name * 16 + part[17:] for part in split(payload, 120)]
+        parts = [part[:1] + name * 16 + part[17:] for part in split_payload(payload, 120)]
         assert len(parts) > 3
         found.append(tuple(parts))
     return tuple(found)
@@ -113,7 +113,7 @@ def payloads() -> tuple[tuple[bytes, ...], ...]:
 
 def _parts(arrived: list[bytes]) -> None:
     now = 0.0
-    assembler = Assembler(lambda: now, most=4_000)
+    assembler = PartAssembler(lambda: now, most=4_000)
     whole = {b"".join(part[_HEAD:] for part in parts) for parts in payloads()}
     for part in arrived:
         found = assembler.feed(part)
@@ -171,14 +171,14 @@ SAID: list[list[Any]] = [
 
 def _heard(said: Any) -> None:
     frames = [
-        Frame(each[0], each[1], number)
+        StreamFrame(each[0], each[1], number)
         for number, each in enumerate(said if isinstance(said, list) else [], 1)
         if isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) and isinstance(each[1], dict)
     ]
     found = outcome(lambda: _listened(frames), ModelError)
     if isinstance(found, tuple):
         return
-    naming, speaking = Naming(set(), lambda kind: f"{kind}-new"), Speaking()
+    naming, speaking = CallIdNaming(set(), lambda kind: f"{kind}-new"), ChatFrameWriter()
     for event in found:
         msgspec.json.encode(msgspec.to_builtins(event))
         match event:
@@ -192,8 +192,8 @@ def _heard(said: Any) -> None:
                 list(speaking.frames(naming.named(event)))
 
 
-def _listened(frames: Sequence[Frame]) -> list[ModelEvent]:
-    hearing = Hearing()
+def _listened(frames: Sequence[StreamFrame]) -> list[ModelEvent]:
+    hearing = ChatFrameReader()
     try:
         return [event for frame in frames for event in hearing.events(frame)]
     except ModelError as error:
@@ -201,8 +201,8 @@ def _listened(frames: Sequence[Frame]) -> list[ModelEvent]:
         raise
 
 
-_SENT = [*map(wire.encode, ASKED)]
-_BACK = [*map(wire.encode, TOLD)]
+_SENT = [*map(messages.encode_nats_message, ASKED)]
+_BACK = [*map(messages.encode_nats_message, TOLD)]
 _ODD = (b'"kind":"go"', b"[" * 2_000, b"\\ud800", b"1e400", *map(str.encode, map(json.dumps, WRONG)))
 TARGETS = (
     Target(

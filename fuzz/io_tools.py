@@ -23,12 +23,12 @@ from fuzz.called import called
 from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import texts, values
 from handrail.core.errors import ToolError
-from handrail.standard.io import IoLimits, IoSettings, io_ensemble
-from handrail.standard.io.addresses import Gatekeeper, reserved
-from handrail.standard.io.gitignore import Ignored
-from handrail.standard.io.html import readable
-from handrail.standard.io.patterns import Pattern, glob
-from handrail.standard.io.sqlite import sqlite_tools
+from handrail.library.io import IoLimits, IoSettings, io_ensemble
+from handrail.library.io.addresses import AddressGatekeeper, reserved_range
+from handrail.library.io.gitignore import IgnoreRules
+from handrail.library.io.html_text import html_to_text
+from handrail.library.io.patterns import LinearPattern, glob_pattern
+from handrail.library.io.sqlite import sqlite_tools
 
 HIDDEN = "the words that are outside"
 
@@ -115,18 +115,18 @@ NAMES = ("a.py", "src/x.txt", "top", "a/b", "b1.c", "", "é", "x" * 50)
 
 def _glob(value: tuple[str, list[str]]) -> None:
     pattern, names = value
-    found = outcome(lambda: glob(pattern), ToolError)
-    if isinstance(found, Pattern):
+    found = outcome(lambda: glob_pattern(pattern), ToolError)
+    if isinstance(found, LinearPattern):
         for name in names:
             found.within(name)
     if "/" not in pattern and pattern and not re.search(r"[*?\[\]\\]", pattern):
-        assert isinstance(found, Pattern) and found.within(pattern.strip("/")), "a plain name fits itself"
+        assert isinstance(found, LinearPattern) and found.within(pattern.strip("/")), "a plain name fits itself"
 
 
 def _pattern(value: tuple[str, str]) -> None:
     text, line = value
-    found = outcome(lambda: Pattern(text), ToolError)
-    if isinstance(found, Pattern):
+    found = outcome(lambda: LinearPattern(text), ToolError)
+    if isinstance(found, LinearPattern):
         found.within(line)
 
 
@@ -135,7 +135,7 @@ IGNORES = ("*.log\n!keep.log\n/build/\nsub/**/x\n# no\n\\#yes\n  \n", "a\\ \n[\n
 
 def _ignored(value: tuple[str, list[str]]) -> None:
     text, ways = value
-    rules = Ignored().more("", text).more("sub", text)
+    rules = IgnoreRules().more("", text).more("sub", text)
     for way in ways:
         rules.has(way, is_folder=True)
         rules.has(f"sub/{way}", is_folder=False)
@@ -169,14 +169,16 @@ def _address(value: tuple[str, list[str]]) -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return list(addresses)
 
-    keeper = Gatekeeper(IoSettings(hosts=("*",)), resolve)
+    keeper = AddressGatekeeper(IoSettings(hosts=("*",)), resolve)
     found = outcome(lambda: asyncio.run(keeper.check(url)), ToolError)
     if isinstance(found, tuple):
         return
     assert found.at and found.address.scheme in ("http", "https") and 0 < found.address.port < 65536
     assert not re.search(r"[\s\\@]", found.address.host), "a host that two programs read differently"
     for text in found.at:
-        assert reserved(ipaddress.ip_address(text.partition("%")[0])) is None, "an address that is not public is asked"
+        assert reserved_range(ipaddress.ip_address(text.partition("%")[0])) is None, (
+            "an address that is not public is asked"
+        )
         assert ipaddress.ip_address(text.partition("%")[0]).is_global
 
 
@@ -204,7 +206,7 @@ TAGS = (
 
 def _page(value: tuple[str, str]) -> None:
     page, url = value
-    text = readable(page, url)
+    text = html_to_text(page, url)
     assert isinstance(text, str) and len(text) <= 20 * len(page) + 200
 
 

@@ -18,13 +18,13 @@ from PIL import Image
 from fuzz.law import Target, outcome
 from fuzz.mutate import cuts, data, pieces_of, texts
 from handrail.core.errors import BusError
-from handrail.services.img.ocr import opened
-from handrail.services.rag.chunks import chunks
-from handrail.services.rag.documents import HTML, MARKDOWN, PDF, TEXT, Document, ReadLimits, read_document
-from handrail.services.rag.index import match_expression
-from handrail.services.rag.worker import HtmlText
-from handrail.services.stt.sound import Sound, sound_of
-from tests.services.documents import locked, pdf
+from handrail.library.documents import HTML, MARKDOWN, PDF, TEXT, ExtractedDocument, ReadLimits, read_document
+from handrail.node.services.img.ocr import open_picture
+from handrail.node.services.rag.chunks import split_into_chunks
+from handrail.node.services.rag.index import match_expression
+from handrail.node.services.rag.worker import HtmlText
+from handrail.node.services.stt.recording import PcmRecording, read_recording
+from tests.node.services.pdf_documents import locked, pdf
 
 PAGE = """<!doctype html><html><head><title>Rain &amp; more</title><style>p {}</style></head><body>
 <h1>Water</h1><p>Keep <b>two</b> litres.<br>A day.</p><script>alert("no")</script><ul><li>one<li>two</ul>
@@ -47,7 +47,7 @@ def _html(value: tuple[str, list[int]]) -> None:
 
 
 def _cut(text: str) -> None:
-    found = list(chunks([text], paged=False, size=SIZE, overlap=8))
+    found = list(split_into_chunks([text], paged=False, size=SIZE, overlap=8))
     assert all(0 < len(chunk.text) <= SIZE for chunk in found), "a chunk is of the size that it may have"
     rest = iter("".join(chunk.text for chunk in found).replace(" ", "").replace("\n", ""))
     lost = [letter for letter in "".join(text.split()) if letter not in rest]
@@ -57,7 +57,7 @@ def _cut(text: str) -> None:
 def _document(value: tuple[bytes, str]) -> None:
     body, kind = value
     found = outcome(lambda: asyncio.run(read_document(body, kind, _QUICK)), BusError)
-    if isinstance(found, Document):
+    if isinstance(found, ExtractedDocument):
         assert sum(map(len, found.pages)) <= _QUICK.characters
         "".join(found.pages).encode(errors="surrogatepass")
 
@@ -98,8 +98,8 @@ def _wav(channels: int, width: int) -> bytes:
 
 
 def _sound(body: bytes) -> None:
-    found = outcome(lambda: sound_of(body), BusError)
-    if isinstance(found, Sound):
+    found = outcome(lambda: read_recording(body), BusError)
+    if isinstance(found, PcmRecording):
         assert len(found.samples) % 2 == 0, "a sample has two bytes"
         assert found.seconds >= 0
 
@@ -111,7 +111,7 @@ def _drawn(kind: str) -> bytes:
 
 
 def _picture(body: bytes) -> None:
-    image = outcome(lambda: opened(body), BusError)
+    image = outcome(lambda: open_picture(body), BusError)
     if not isinstance(image, tuple):
         assert image.mode == "RGB" and min(image.size) > 0
 

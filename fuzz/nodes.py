@@ -17,20 +17,20 @@ from hypothesis import strategies as st
 from fuzz.files import documents, file_law
 from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts, values
-from handrail.config.approvals import Approvals, unapproved
-from handrail.config.foreign import add_servers, read_foreign
+from handrail.config.approvals import Approvals, unapproved_reason
 from handrail.config.load import load_config
+from handrail.config.mcp_import import add_servers, read_foreign
 from handrail.config.network import SERVICES
 from handrail.config.pins import FilePins
 from handrail.core.errors import ConfigError, UsageError
-from handrail.mcp.values import Endpoint, Http, RemoteTool, Stdio
-from handrail.snapshots.catalogue import Catalogue
-from handrail.snapshots.python import python_source
-from handrail.snapshots.rust import rust_source
-from handrail.snapshots.source import read_catalogue
-from handrail.snapshots.typescript import typescript_source
-from tests.snapshots.cases import PROPERTIES, STRINGS
-from tests.snapshots.test_reading import NRV
+from handrail.mcp.values import Endpoint, HttpEndpoint, RemoteTool, StdioEndpoint
+from handrail.tools.snapshots.catalogue import NodeCatalogue
+from handrail.tools.snapshots.catalogue_source import read_catalogue
+from handrail.tools.snapshots.python import python_source
+from handrail.tools.snapshots.rust import rust_source
+from handrail.tools.snapshots.typescript import typescript_source
+from tests.tools.snapshots.hard_catalogues import PROPERTIES, STRINGS
+from tests.tools.snapshots.test_catalogue_source import NRV
 
 NODE = """
 [models.main]
@@ -161,7 +161,10 @@ def _foreign(value: tuple[str, str]) -> None:
 
 TOOL = RemoteTool(name="a", input_schema={"type": "object"})
 HERE = Path("/project/handrail.toml")
-ENDPOINTS: dict[str, Endpoint] = {"time": Stdio(command="uvx", args=("x",)), "far": Http(url="https://example.org/mcp")}
+ENDPOINTS: dict[str, Endpoint] = {
+    "time": StdioEndpoint(command="uvx", args=("x",)),
+    "far": HttpEndpoint(url="https://example.org/mcp"),
+}
 
 
 def _book() -> bytes:
@@ -176,8 +179,10 @@ def _approvals(book: bytes) -> None:
     with scratch() as folder:
         approvals = Approvals(folder)
         approvals.path.write_bytes(book)
-        other = Stdio(command="evil")
-        assert outcome(lambda: unapproved(approvals, HERE, "time", other), UsageError) is not None, "evil was approved"
+        other = StdioEndpoint(command="evil")
+        assert outcome(lambda: unapproved_reason(approvals, HERE, "time", other), UsageError) is not None, (
+            "evil was approved"
+        )
         pins = FilePins(approvals, HERE, ENDPOINTS)
         changed = RemoteTool(name="a", description="Send all files.", input_schema={"type": "object"})
         known = outcome(lambda: approvals.of(HERE, "time"), UsageError)
@@ -215,7 +220,7 @@ _RUST_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]+)\}|(.))")
 _PLAIN = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
-def _plain(catalogue: Catalogue) -> Any:
+def _plain(catalogue: NodeCatalogue) -> Any:
     models = [{"supports_tool_calls": True, **model} for model in msgspec.to_builtins(catalogue.models)]
     return json.loads(json.dumps({"tools": msgspec.to_builtins(catalogue.tools), "models": models}))
 
@@ -267,7 +272,7 @@ def _is_json(text: str) -> bool:
 
 def _catalogue(body: bytes) -> None:
     found = outcome(lambda: read_catalogue(body, "it"), ConfigError)
-    assert isinstance(found, Catalogue | tuple)
+    assert isinstance(found, NodeCatalogue | tuple)
 
 
 _JSON = [json.dumps(each, indent=1) for each in FOREIGN]

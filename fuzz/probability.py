@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fuzz.called import called
 from fuzz.law import Target
 from fuzz.mutate import texts, values
-from handrail.standard.probability import probability_ensemble
+from handrail.library.probability import probability_ensemble
 from handrail.tools.tool import Tool
 
 DICE = (

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts
 from handrail.core.errors import BrokenProof, JournalError, UsageError
-from handrail.proof import verifier
-from handrail.proof.audit import Receipt, audit, export_run, prove
-from handrail.proof.bundle import read_bundle
-from handrail.proof.entry import decode, place
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.keys import Signer, Verifier
-from handrail.proof.merkle import Frontier, leaf_hash, root, verify_consistency, verify_inclusion
-from handrail.proof.note import Checkpoint, open_note, sign
-from handrail.proof.read import Reader
-from tests.proof.events import finished, intended, settled, started
+from handrail.journal import verifier
+from handrail.journal.audit import Receipt, audit, export_run, prove
+from handrail.journal.bundle import read_bundle
+from handrail.journal.entry import decode_event, leaf_position
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.keys import Signer, Verifier
+from handrail.journal.merkle import Frontier, leaf_hash, root, verify_consistency, verify_inclusion
+from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.reader import JournalReader
+from tests.journal.event_samples import finished, intended, settled, started
 
 SIGNER = Signer.from_seed("example.org/fuzz", b"\x07" * 32)
 RUN = "run-1"
@@ -80,13 +80,13 @@ def _note(text: str) -> None:
     if isinstance(found, Checkpoint):
         assert found.text() in NOTE, "a note that was changed verifies"
     outcome(lambda: Checkpoint.parse(text), BrokenProof)
-    checked = outcome(lambda: verifier.parse_note(text.encode(errors="surrogatepass")), verifier.Bad)
+    checked = outcome(lambda: verifier.parse_note(text.encode(errors="surrogatepass")), verifier.InvalidBundle)
     assert isinstance(checked, tuple)
 
 
 def _key(text: str) -> None:
     ours = outcome(lambda: Verifier.parse(text), UsageError)
-    theirs = outcome(lambda: verifier.parse_key(text), verifier.Bad)
+    theirs = outcome(lambda: verifier.parse_key(text), verifier.InvalidBundle)
     if isinstance(ours, Verifier):
         assert (theirs.name, theirs.public) == (ours.name, ours.public), "two readers see two keys"
 
@@ -113,8 +113,8 @@ def _merkle(value: tuple[int, int, int, list[bytes], bytes]) -> None:
 
 def _entry(value: tuple[bytes, bytes | None]) -> None:
     leaf, body = value
-    outcome(lambda: place(leaf), JournalError)
-    outcome(lambda: decode(leaf, body), JournalError)
+    outcome(lambda: leaf_position(leaf), JournalError)
+    outcome(lambda: decode_event(leaf, body), JournalError)
 
 
 def _bundle(value: tuple[str, bytes]) -> None:
@@ -200,16 +200,16 @@ def _examine(path: Path) -> None:
         assert _told(path) == _right(), "a journal that was changed verifies"
 
 
-def _look(path: Path, look: Callable[[Reader], Any]) -> None:
+def _look(path: Path, look: Callable[[JournalReader], Any]) -> None:
     def work() -> None:
-        with Reader(path) as reader:
+        with JournalReader(path) as reader:
             look(reader)
 
     outcome(work, JournalError)
 
 
 def _told(path: Path) -> list[Any]:
-    with Reader(path) as reader:
+    with JournalReader(path) as reader:
         return list(reader.events(RUN))
 
 
@@ -220,7 +220,7 @@ def _right() -> list[Any]:
         return _told(folder / "journal.db")
 
 
-_LOOKS: tuple[Callable[[Reader], Any], ...] = (
+_LOOKS: tuple[Callable[[JournalReader], Any], ...] = (
     lambda reader: list(reader.events()),
     lambda reader: list(reader.events(RUN)),
     lambda reader: reader.recent(3),
@@ -236,7 +236,7 @@ _LOOKS: tuple[Callable[[Reader], Any], ...] = (
 def _entries() -> list[tuple[bytes, bytes | None]]:
     with scratch() as folder:
         (folder / "journal.db").write_bytes(journal())
-        with Reader(folder / "journal.db") as reader:
+        with JournalReader(folder / "journal.db") as reader:
             return [(entry.leaf, entry.data) for entry in reader.entries()]
 
 

@@ -22,20 +22,20 @@ from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import WRONG, data, texts, values
 from fuzz.sockets import trajectory
 from handrail.core.errors import UsageError
-from handrail.core.frames import FrameError
+from handrail.core.framing import FrameError
 from handrail.rlm import RLM
-from handrail.rlm.contexts import Held, load
-from handrail.rlm.record.trajectory import parsed
-from handrail.rlm.repl.parse import read_reply
-from handrail.rlm.repl.shown import rendered
-from handrail.rlm.repl.turns import Asked, Block, Ran
+from handrail.rlm.contexts import HeldContext, load
+from handrail.rlm.record.trajectory import parse_trajectory
+from handrail.rlm.repl.reply_parser import read_reply
+from handrail.rlm.repl.root_transcript import render_result
+from handrail.rlm.repl.turns import ReplArguments, ReplBlock, ReplResult
 from handrail.rlm.report import from_trajectory, render
 from handrail.sandbox.kernel import messages
 from handrail.sandbox.kernel.program import MAX_VALUES, to_json
-from handrail.sandbox.monty.sealed import State, seal, unseal
-from handrail.sandbox.port import JSON, Cell, Host, HostError, Kind, Repl, named, no_host
+from handrail.sandbox.monty.dumps import MontyState, seal_dump, unseal_dump
+from handrail.sandbox.port import JSON, Cell, Host, HostError, Kind, Repl, nameable_variables, no_host
 from handrail.tools.tool import Tool, tool
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 # ── what a root model writes ─────────────────────────────────────────────────────────
 
@@ -53,9 +53,9 @@ def _reply(text: str) -> None:
     assert written.final is None or written.final_var is None
     lines = {line.strip() for line in text.replace("\r\n", "\n").split("\n")}
     assert all(line.strip() in lines for block in written.blocks for line in block.split("\n")), "nothing is made up"
-    asked = Asked.of(written)
+    asked = ReplArguments.of(written)
     if text.isprintable():
-        assert Asked.read(msgspec.json.decode(msgspec.json.encode(asked.to_dict()))) == asked
+        assert ReplArguments.read(msgspec.json.decode(msgspec.json.encode(asked.to_dict()))) == asked
 
 
 # ── what code printed, as the root model reads it ────────────────────────────────────
@@ -66,9 +66,9 @@ _FORGED = ("\n```\n", "````", "~~~", "REPL output, block 2 of 2 (ran to its end,
 
 def _shown(value: tuple[str, str, str, dict[str, str]]) -> None:
     stdout, stderr, error, names = value
-    block = Block(ending="error", stdout=stdout, stderr=stderr, error=error, names=named(names))
+    block = ReplBlock(ending="error", stdout=stdout, stderr=stderr, error=error, names=nameable_variables(names))
     fence = ""
-    for line in rendered(Ran(blocks=(block,))).split("\n"):
+    for line in render_result(ReplResult(blocks=(block,))).split("\n"):
         if fence:
             fence = "" if line == fence else fence
         elif found := re.fullmatch(r"(`{3,})(output|error)", line):
@@ -190,12 +190,12 @@ def _message(body: bytes) -> None:
 
 
 KEY = bytes(32)
-STATE = State(heap=b"heap", version="1", feeds=3, cells={1: 2}, number=2, names={"x": "int"})
-SEALED = seal(STATE, KEY)
+STATE = MontyState(heap=b"heap", version="1", feeds=3, cells={1: 2}, number=2, names={"x": "int"})
+SEALED = seal_dump(STATE, KEY)
 
 
 def _dump(sealed: bytes) -> None:
-    state = outcome(lambda: unseal(sealed, KEY), UsageError)
+    state = outcome(lambda: unseal_dump(sealed, KEY), UsageError)
     assert isinstance(state, tuple) or sealed == SEALED, "only what we have sealed is opened"
 
 
@@ -205,7 +205,7 @@ def _own(state: Any) -> None:
     if isinstance(body, tuple):  # a number that cannot be written
         return
     sealed = magic + hmac.digest(KEY, magic + body, "sha256") + body
-    outcome(lambda: unseal(sealed, KEY), UsageError)
+    outcome(lambda: unseal_dump(sealed, KEY), UsageError)
 
 
 # ── contexts ─────────────────────────────────────────────────────────────────────────
@@ -233,7 +233,7 @@ async def _requested(folder: Any, request: Any) -> None:
                 await _served(held, what, rest[0] if rest else None)
 
 
-async def _served(held: Held, what: str, value: JSON) -> None:
+async def _served(held: HeldContext, what: str, value: JSON) -> None:
     try:
         to_json(await held.serve(f"{held.variable}.{what}", value))
     except HostError as error:
@@ -270,7 +270,7 @@ _MARKUP = tuple(
 
 
 def _page(body: bytes) -> None:
-    page = render(from_trajectory(parsed(body.splitlines(keepends=True))))
+    page = render(from_trajectory(parse_trajectory(body.splitlines(keepends=True))))
     page.encode()
     for tag, *attributes in _Elements(page).found:
         assert tag not in ("script", "img", "iframe", "object", "link", "form", "input", "a"), tag

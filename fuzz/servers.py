@@ -25,23 +25,23 @@ from handrail.core.confirmation import Allow, Confirmation, Decision, Deny, Edit
 from handrail.core.errors import McpError, ToolError, UsageError
 from handrail.core.messages import AssistantMessage, UserMessage
 from handrail.mcp.client import resources
-from handrail.mcp.client.asking import PortAsking
 from handrail.mcp.client.callbacks import callbacks
 from handrail.mcp.client.content import output_of
-from handrail.mcp.client.discover import Terms, catalogue, read_tools
-from handrail.mcp.client.faults import Fault
-from handrail.mcp.client.inbox import Inbox
-from handrail.mcp.client.lines import Endless, Lines, TooLong
-from handrail.mcp.client.sse import Events
-from handrail.mcp.client.wire import Unreadable, read_message, readable, refusal_of
-from handrail.mcp.values import Bounds
+from handrail.mcp.client.failures import TransportFault
+from handrail.mcp.client.inbox import McpInbox
+from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter, OverlongLine
+from handrail.mcp.client.server_questions import ApproverQuestionHandler
+from handrail.mcp.client.sse import BoundedEventStream
+from handrail.mcp.client.tool_listing import McpToolTerms, build_catalogue, read_tools
+from handrail.mcp.client.wire import UnreadableLine, mend_message, read_message, refusal_of
+from handrail.mcp.values import McpBounds
 from handrail.testing.model import ScriptedModel
 from handrail.testing.model import text as said
 from handrail.tools.tool import Tool
 
 LIMIT = 600
 """Bytes of a message, so that some are too long."""
-BOUNDS = Bounds(tools=6, pages=4)
+BOUNDS = McpBounds(tools=6, pages=4)
 RESULT: dict[str, Any] = {
     "resultType": "complete",
     "content": [
@@ -74,22 +74,22 @@ TOKENS = (b'"id":7', b'{"id":', b"\\ud83d", b"\xff", b"data:", b"event: message\
 
 def _heard(chunks: Sequence[bytes]) -> list[Any]:
     """What comes of the bytes of a program, as `Pipes` reads them."""
-    lines, found = Lines(LIMIT), list[Any]()
+    lines, found = McpLineCutter(LIMIT), list[Any]()
     try:
         for chunk in chunks:
             for line in lines.feed(chunk):
                 found.append(_message(line))
-    except (Endless, Unreadable) as error:
+    except (EndlessLine, UnreadableLine) as error:
         found.append(type(error).__name__)
     return found
 
 
-def _message(line: bytes | TooLong) -> Any:
-    if isinstance(line, TooLong):
+def _message(line: bytes | OverlongLine) -> Any:
+    if isinstance(line, OverlongLine):
         return _checked(refusal_of(line, LIMIT))
     try:
         return _checked(read_message(line))
-    except Unreadable:
+    except UnreadableLine:
         return None
 
 
@@ -119,7 +119,7 @@ def _lines(value: tuple[bytes, list[int]]) -> None:
 def _inbox(message: Any) -> None:
     """Only what is a message to the SDK comes here; what the inbox makes of it stays one."""
     told: list[str] = []
-    inbox = Inbox(told.append)
+    inbox = McpInbox(told.append)
     for inbox.modern in (False, True):
         parsed = outcome(lambda: mcp_types.jsonrpc_message_adapter.validate_python(message), ValidationError)
         if not isinstance(parsed, tuple):
@@ -137,7 +137,7 @@ class _Stream(httpx2.AsyncByteStream):
 
 
 async def _passed(chunks: Sequence[bytes]) -> bytes:
-    events = Events(_Stream(chunks), LIMIT, lambda fault: json.dumps({"why": fault.why}).encode())
+    events = BoundedEventStream(_Stream(chunks), LIMIT, lambda fault: json.dumps({"why": fault.why}).encode())
     return b"".join([event async for event in events])
 
 
@@ -148,11 +148,11 @@ def _sse(value: tuple[bytes, list[int]]) -> None:
 
 
 def _body(body: bytes) -> None:
-    read = outcome(lambda: readable(body), Unreadable)
+    read = outcome(lambda: mend_message(body), UnreadableLine)
     if isinstance(read, bytes):
         _checked(read_message(read))
     else:
-        assert isinstance(read, Fault | tuple)
+        assert isinstance(read, TransportFault | tuple)
 
 
 # ── listings ─────────────────────────────────────────────────────────────────────────
@@ -226,7 +226,9 @@ def _discovered(pages: list[Any]) -> None:
     listed = _asked(lambda client: read_tools(client, "srv", BOUNDS), *pages)
     if listed is None:
         return
-    found = catalogue(listed, Terms(prefix="srv_"), lambda tools: {}, lambda each, digest, made: Tool(made, print))
+    found = build_catalogue(
+        listed, McpToolTerms(prefix="srv_"), lambda tools: {}, lambda each, digest, made: Tool(made, print)
+    )
     for name, tool in found.tools.items():
         assert name not in found.held, "what is held back is not offered"
         assert found.digests[name] == found.remote[name].digest
@@ -234,9 +236,9 @@ def _discovered(pages: list[Any]) -> None:
     assert len({tool.name for tool in found.tools.values()}) == len(found.tools)
     names = {tool.name for tool in listed}
     assert names == found.tools.keys() | found.held.keys(), "no tool is dropped without a word"
-    assert catalogue(listed, Terms(prefix="srv_"), lambda tools: {}, lambda each, digest, made: Tool(made, print)).same(
-        found
-    ), "the same listing is no change"
+    assert build_catalogue(
+        listed, McpToolTerms(prefix="srv_"), lambda tools: {}, lambda each, digest, made: Tool(made, print)
+    ).same(found), "the same listing is no change"
 
 
 PAGES: list[list[Any]] = [LISTS[:1], LISTS[1:], LISTS]
@@ -337,7 +339,7 @@ DECISIONS: tuple[Decision, ...] = (
 
 def _question(value: tuple[Any, Decision]) -> None:
     asked, decision = value
-    asking = PortAsking(_Person(decision), ScriptedModel([said("yes")]))
+    asking = ApproverQuestionHandler(_Person(decision), ScriptedModel([said("yes")]))
     made = callbacks(asking, "srv")
     for kind, callback in (
         (mcp_types.ElicitRequestFormParams, "elicitation_callback"),

@@ -17,10 +17,10 @@ from fuzz.law import Target, outcome
 from fuzz.mutate import WRONG, cuts, data, pieces_of, values
 from handrail.core.errors import ModelError, ProtocolError, UsageError
 from handrail.core.events import CallRequested, ReplyFinished
-from handrail.core.frames import FrameError, Frames, frame
-from handrail.providers.names import OPENAI_NAMES, NameMap
-from handrail.rlm.record.trajectory import RLMLogger, parsed
-from handrail.rlm.socket.peer import framed_response
+from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
+from handrail.models.tool_names import OPENAI_NAMES, NameMap
+from handrail.rlm.record.trajectory import RLMLogger, parse_trajectory
+from handrail.rlm.socket.connection import framed_response
 from handrail.rlm.socket.socket_model import events_of
 from handrail.rlm.socket.wire import request_of, response_of
 from handrail.rlm.values import (
@@ -61,14 +61,14 @@ def _frames(value: tuple[bytes, list[int]]) -> None:
 
 
 def _fed(chunks: Iterable[bytes]) -> list[bytes]:
-    frames = Frames(_MOST)
+    frames = FrameSplitter(_MOST)
     return [body for chunk in chunks for body in frames.feed(chunk)]
 
 
 def _request(body: bytes) -> None:
     found = outcome(lambda: request_of(body), UsageError)
     if isinstance(found, LMRequest):
-        [again] = Frames().feed(frame(found.to_dict()))
+        [again] = FrameSplitter().feed(length_prefixed(found.to_dict()))
         assert request_of(again) == found
 
 
@@ -76,7 +76,7 @@ def _response(body: bytes) -> None:
     found = outcome(lambda: response_of(body), ProtocolError)
     if not isinstance(found, LMResponse):
         return
-    [again] = Frames().feed(framed_response(found, 10**6))
+    [again] = FrameSplitter().feed(framed_response(found, 10**6))
     assert response_of(again) == found
     for offered in (None, _OFFERED):
         events = outcome(lambda offered=offered: list(events_of(found, offered)), ModelError)  # type: ignore[misc]
@@ -99,7 +99,7 @@ def trajectory() -> bytes:
 
 def _read(body: bytes) -> None:
     lines = body.splitlines(keepends=True)
-    found = parsed(lines)
+    found = parse_trajectory(lines)
     spoken = sum(not line.isspace() for line in lines)
     assert len(found.iterations) + len(found.notes) <= spoken
     assert found.iterations or found.notes or found.metadata or not spoken, "what was passed over is said"
@@ -107,7 +107,7 @@ def _read(body: bytes) -> None:
 
 _SENT = [json.dumps(each).encode() for each in REQUESTS]
 _BACK = [json.dumps(each).encode() for each in RESPONSES]
-_FRAMED = [b"".join(map(frame, REQUESTS)), frame(RESPONSES[0]), b"\0\0\0\0", b"\xff\xff\xff\xff{}"]
+_FRAMED = [b"".join(map(length_prefixed, REQUESTS)), length_prefixed(RESPONSES[0]), b"\0\0\0\0", b"\xff\xff\xff\xff{}"]
 _ODD = (b"[" * 2_000, b"\\ud800", b"1e400", *map(str.encode, map(json.dumps, WRONG)))
 TARGETS = (
     Target("lm-frames", st.tuples(data(_FRAMED), cuts(len(_FRAMED[0]))), _frames),

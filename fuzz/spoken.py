@@ -20,12 +20,12 @@ from fuzz.mutate import cuts, data, pieces_of, values
 from fuzz.servers import BACKWARDS, BODIES, LONG, QUESTIONS, RESULT, SAMPLES, TOKENS
 from handrail.core.confirmation import Confirmation, Decision, Deny
 from handrail.core.errors import McpError, ToolError
-from handrail.mcp.client.asking import PortAsking
 from handrail.mcp.client.callbacks import callbacks
-from handrail.mcp.client.faults import Lost, translated
-from handrail.mcp.client.inbox import Inbox
-from handrail.mcp.client.pipes import _Program
-from handrail.mcp.values import Bounds
+from handrail.mcp.client.failures import McpConnectionLost, translate_error
+from handrail.mcp.client.inbox import McpInbox
+from handrail.mcp.client.server_questions import ApproverQuestionHandler
+from handrail.mcp.client.stdio_transport import _ServerProgram
+from handrail.mcp.values import McpBounds
 
 SECONDS = 20.0
 """For one answer, on a machine that does other things too."""
@@ -52,8 +52,8 @@ class _Wire:
     """A transport to a server that greets, says its nonsense when it is called first, and then answers."""
 
     def __init__(self, era: str, nonsense: list[bytes]) -> None:
-        self.inbox = Inbox(lambda what: None)
-        self._program = _Program(Bounds(message=SPOKEN), self.inbox, lambda: None)
+        self.inbox = McpInbox(lambda what: None)
+        self._program = _ServerProgram(McpBounds(message=SPOKEN), self.inbox, lambda: None)
         self._era = era
         self._nonsense = nonsense
         self.over = False
@@ -98,14 +98,14 @@ async def _called(client: Client, wire: _Wire) -> Any:
     except TimeoutError:
         raise AssertionError("a call is answered with nothing at all") from None
     except Exception as error:
-        raised = translated("srv", error, over=wire.inbox.over)
-        assert isinstance(raised, McpError | ToolError | Lost), f"an error of nobody: {raised!r}"
+        raised = translate_error("srv", error, over=wire.inbox.over)
+        assert isinstance(raised, McpError | ToolError | McpConnectionLost), f"an error of nobody: {raised!r}"
         return raised
 
 
 async def _conversation(era: str, nonsense: list[bytes]) -> None:
     wire = _Wire(era, nonsense)
-    asked = callbacks(PortAsking(_Refuses()), "srv")
+    asked = callbacks(ApproverQuestionHandler(_Refuses()), "srv")
     async with Client(wire, mode="auto", cache=None, **asked) as client:
         wire.inbox.modern = era == "modern"
 

@@ -15,20 +15,28 @@ from hypothesis import strategies as st
 from fuzz.law import Target, outcome
 from fuzz.mutate import cuts, data, pieces_of, texts, values
 from handrail.core.errors import InvalidSchema, UsageError
-from handrail.core.frames import FrameError, Frames, frame
+from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
 from handrail.core.jsontext import JSONTextError, parse, parse_object
-from handrail.core.model import ToolOffer
-from handrail.execute.repair import repair
-from handrail.providers.grammar.calls import tool_call_grammar
-from handrail.providers.local.forced import ForcedCall
-from handrail.providers.local.grammar import CLOSING, MIDDLE, OPENING
-from handrail.providers.local.wire import Ask, Cancel, Chunk, Failed, Ready, from_child, to_child
-from handrail.providers.prompted.formats import FORMATS
-from handrail.providers.prompted.marks import marks
-from handrail.providers.prompted.shapes import CLOSES
+from handrail.core.model_request import ToolOffer
+from handrail.execute.repair import repair_arguments
+from handrail.models.grammar.call_grammar import tool_call_grammar
+from handrail.models.local.forced_call import ForcedCall
+from handrail.models.local.forced_grammar import CLOSING, MIDDLE, OPENING
+from handrail.models.local.wire import (
+    EngineAsk,
+    EngineCancel,
+    EngineChunk,
+    EngineFailed,
+    EngineReady,
+    read_frame_from_child,
+    read_frame_to_child,
+)
+from handrail.models.prompted.call_shapes import CLOSES
+from handrail.models.prompted.format_marks import marks_of_format
+from handrail.models.prompted.formats import FORMATS
 from handrail.tools.schema.validator import Validator
 from tests.hostile.prompted_corpus import replies
-from tests.hostile.prompted_play import Heard, heard
+from tests.hostile.prompted_outcomes import PromptedOutcome, read_prompted
 
 REPLIES = [reply.written.reply for reply in replies()]
 WORDS = (*CLOSES, "<think>", "</think>", "<parameter=q>", "</parameter>", "<arg_key>q</arg_key><arg_value>", "search")
@@ -53,20 +61,20 @@ SCHEMAS: list[dict[str, Any]] = [
 
 
 def _format(format: str) -> Target:
-    inputs = st.tuples(texts(REPLIES, (*marks(format).shapes, *WORDS)), cuts())
+    inputs = st.tuples(texts(REPLIES, (*marks_of_format(format).shapes, *WORDS)), cuts())
 
     def law(value: tuple[str, list[int]]) -> None:
         text, places = value
-        whole = heard(format, [text])
-        assert heard(format, pieces_of(text, places)) == whole, "how a text is cut tells in what comes of it"
+        whole = read_prompted(format, [text])
+        assert read_prompted(format, pieces_of(text, places)) == whole, "how a text is cut tells in what comes of it"
         _check_calls(whole)
-        limited = heard(format, [text[: max(places, default=0)]], cut=True)
+        limited = read_prompted(format, [text[: max(places, default=0)]], cut=True)
         assert limited.calls == whole.calls[: len(limited.calls)], "what the token limit cut gives a call of its own"
 
     return Target(f"text-{format}", inputs, law)
 
 
-def _check_calls(found: Heard) -> None:
+def _check_calls(found: PromptedOutcome) -> None:
     for name, arguments in found.calls:
         assert isinstance(name, str) and name.strip(), "a call has a name"
         assert isinstance(arguments, str)
@@ -82,7 +90,7 @@ def _json(text: str) -> None:
 
 
 def _repair(text: str) -> None:
-    found = repair(text)
+    found = repair_arguments(text)
     if found is not None:
         assert isinstance(found[0], dict)
         assert parse_object(json.dumps(found[0])) == found[0], "what was repaired is JSON"
@@ -99,7 +107,7 @@ def _frames(value: tuple[bytes, list[int]]) -> None:
     stream, places = value
 
     def bodies(chunks: list[bytes]) -> list[bytes]:
-        found = Frames(limit=4096)
+        found = FrameSplitter(limit=4096)
         return [body for chunk in chunks for body in found.feed(chunk)]
 
     whole = outcome(lambda: bodies([stream]), FrameError)
@@ -109,7 +117,7 @@ def _frames(value: tuple[bytes, list[int]]) -> None:
 
 
 def _message(body: bytes) -> None:
-    for read in (to_child, from_child):
+    for read in (read_frame_to_child, read_frame_from_child):
         _read(read, body)
 
 
@@ -134,7 +142,16 @@ def _forced(value: tuple[str, list[int]]) -> None:
 
 
 _MESSAGES = b"".join(
-    map(frame, (Ask(1, {"messages": []}), Cancel(1), Ready(), Chunk(1, {"choices": []}), Failed(1, "busy", "why")))
+    map(
+        length_prefixed,
+        (
+            EngineAsk(1, {"messages": []}),
+            EngineCancel(1),
+            EngineReady(),
+            EngineChunk(1, {"choices": []}),
+            EngineFailed(1, "busy", "why"),
+        ),
+    )
 )
 TARGETS = (
     *map(_format, sorted(FORMATS)),
@@ -142,6 +159,6 @@ TARGETS = (
     Target("repair", texts([*DOCUMENTS, "```json\n{'a': “x”,}\n```"]), _repair),
     Target("grammar", values(SCHEMAS), _grammar),
     Target("process-frames", st.tuples(data([_MESSAGES, _MESSAGES[4:]]), cuts()), _frames),
-    Target("process-messages", data([bytes(body) for body in Frames().feed(_MESSAGES)]), _message),
+    Target("process-messages", data([bytes(body) for body in FrameSplitter().feed(_MESSAGES)]), _message),
     Target("forced-call", st.tuples(texts([f'{OPENING}search{MIDDLE}{{"q": "tea"}}{CLOSING}']), cuts()), _forced),
 )

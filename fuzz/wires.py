@@ -21,35 +21,38 @@ from fuzz.mutate import cuts, data, pieces_of, values
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ModelError, ProtocolError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished
-from handrail.providers.bedrock.transport import BedrockTransport
-from handrail.providers.codec import Framing, WireRequest
-from handrail.providers.events import WireEvent, WireReader
-from handrail.providers.frames import Frames, JsonFrames, NdjsonFrames, SseFrames
-from handrail.providers.transport import Endpoint
-from handrail.providers.watch import ReplyWatch
-from tests.hostile.corpus import Stream, of_wires
-from tests.hostile.play import ASKED, CODECS, numbered
-from tests.providers.bedrock.judge import event_bytes
-from tests.wires.speech import Call, Said, Wire
-from tests.wires.table import WIRES
+from handrail.models.bedrock.transport import BedrockTransport
+from handrail.models.codec import Framing, WireRequest
+from handrail.models.frames import FrameParser, JsonFrames, NdjsonFrames, SseFrames
+from handrail.models.reply_checks import ReplyChecker
+from handrail.models.transport import Endpoint
+from handrail.models.wire_events import WireEvent, WireReader
+from tests.hostile.reply_corpus import CorpusStream, of_wires
+from tests.hostile.reply_outcomes import ASKED, CODECS, numbered
+from tests.models.bedrock.botocore_checks import event_bytes
+from tests.wires.wire_dialogue import ScriptedReply, TestedWire, WireCall
+from tests.wires.wire_table import WIRES
 
 SAID = (
-    Said("Hello, wörld."),
-    Said("", (Call("id_1", "weather", {"city": "Oslo"}),)),
-    Said("Both:", (Call("id_1", "weather", {"city": "Oslo"}), Call("id_2", "send", {"to": "ada", "text": 'a\n"b"'}))),
+    ScriptedReply("Hello, wörld."),
+    ScriptedReply("", (WireCall("id_1", "weather", {"city": "Oslo"}),)),
+    ScriptedReply(
+        "Both:",
+        (WireCall("id_1", "weather", {"city": "Oslo"}), WireCall("id_2", "send", {"to": "ada", "text": 'a\n"b"'})),
+    ),
 )
 NAMES = {"openai_chat": "openai", "openai_responses": "openai-responses"}
-FRAMES: dict[str, type[Frames]] = {"sse": SseFrames, "ndjson": NdjsonFrames, "json": JsonFrames}
+FRAMES: dict[str, type[FrameParser]] = {"sse": SseFrames, "ndjson": NdjsonFrames, "json": JsonFrames}
 KINDS = ("", "text/event-stream", "application/json", "application/x-ndjson", "text/html")
 
 
 def golden(name: str) -> list[list[dict[str, Any]]]:
     """Replies as the service writes them, streamed and in one piece."""
-    wire: Wire = WIRES[NAMES.get(name, name)]
+    wire: TestedWire = WIRES[NAMES.get(name, name)]
     return [wire.write(said, stream) for said in SAID for stream in (True, False)]
 
 
-def hostile(name: str) -> list[Stream]:
+def hostile(name: str) -> list[CorpusStream]:
     return of_wires(*(wire for wire in CODECS if wire == name))
 
 
@@ -67,7 +70,7 @@ def bytes_of(name: str) -> list[bytes]:
 
 def answer(name: str, events: Iterable[WireEvent]) -> tuple[list[ModelEvent], Any]:
     """All that was given out, and the error that ended it or None."""
-    decoder, watch = CODECS[_wire(name)](new_id=numbered()).decoder(ASKED), ReplyWatch(ASKED)
+    decoder, watch = CODECS[_wire(name)](new_id=numbered()).decoder(ASKED), ReplyChecker(ASKED)
     given: list[ModelEvent] = []
     try:
         for said in events:
@@ -204,7 +207,7 @@ class _Client:
         self._body = b""
 
 
-def _frames(framing: str, make: type[Frames]) -> Target:
+def _frames(framing: str, make: type[FrameParser]) -> Target:
     bodies = [body for name in CODECS if name != "bedrock" for body in bytes_of(name)]
 
     def frames(chunks: Sequence[bytes]) -> Any:

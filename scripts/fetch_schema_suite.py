@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandGivenUp, run_pip
+from handrail.core.watched_command import CommandSilent, run_pip
 
 PACKAGE = "jsonschema"
 VERSION = "4.26.0"
@@ -45,7 +45,7 @@ def _download(folder: Path) -> Path:
     with ProgressLine() as progress:
         try:
             done = run_pip(download, wanted, show=progress.show)
-        except CommandGivenUp as error:
+        except CommandSilent as error:
             raise SystemExit(str(error)) from None
     if done.code:
         raise SystemExit(f"pip could not fetch {wanted}: {done.reason}")

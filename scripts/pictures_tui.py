@@ -16,15 +16,15 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from handrail.app import Person, Wanted
+from handrail.app import AppAdditions, Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
-from handrail.desk.opened import open_desk
-from handrail.tui.app import Tui
-from handrail.tui.card import Card
-from handrail.tui.proof import Proof
-from handrail.tui.question import Ask
-from handrail.tui.tools import Tools
+from handrail.desk.local_desk import open_desk
+from handrail.desk.tui.app import TuiApp
+from handrail.desk.tui.call_card import CallCard
+from handrail.desk.tui.proof import ProofScreen
+from handrail.desk.tui.question import QuestionScreen
+from handrail.desk.tui.tools import ToolsScreen
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SIZE = (100, 30)
@@ -36,8 +36,8 @@ async def pictures(folder: Path, out: Path) -> None:
     """Of a copy of the shop in that folder."""
     person = Person(by="ada", approvals=Approvals(folder / "approvals.json"))
     config, journal = load_config(folder / "handrail.toml"), folder / ".handrail" / "journal.db"
-    async with open_desk(config, journal, Wanted(), person, look=None) as desk:
-        app = Tui(desk, await desk.begin())
+    async with open_desk(config, journal, AppAdditions(), person, look=None) as desk:
+        app = TuiApp(desk, await desk.begin())
         async with app.run_test(size=SIZE) as pilot:
             await _talk(app, pilot, out)
             await _browse(app, pilot, out)
@@ -45,14 +45,14 @@ async def pictures(folder: Path, out: Path) -> None:
             await pilot.pause()
 
 
-async def _talk(app: Tui, pilot: Pilot[None], out: Path) -> None:
+async def _talk(app: TuiApp, pilot: Pilot[None], out: Path) -> None:
     await _say(pilot, "We need 20 umbrellas for Saturday. Are there enough?")
-    await _until(pilot, lambda: isinstance(app.screen, Ask))
+    await _until(pilot, lambda: isinstance(app.screen, QuestionScreen))
     _take(app, out / "tui-question.svg")
     await pilot.press("tab", "enter")
-    await _until(pilot, lambda: app.chat.state == "idle" and len(app.chat.query(Card)) == 2)
+    await _until(pilot, lambda: app.chat.state == "idle" and len(app.chat.query(CallCard)) == 2)
     await pilot.press("shift+tab", "enter")
-    await _until(pilot, lambda: any(card.unfolded for card in app.chat.query(Card)))
+    await _until(pilot, lambda: any(card.unfolded for card in app.chat.query(CallCard)))
     _take(app, out / "tui-chat.svg")
     await pilot.press("enter", "tab")
     await _say(pilot, "Which customer ordered them?")
@@ -60,8 +60,8 @@ async def _talk(app: Tui, pilot: Pilot[None], out: Path) -> None:
     _take(app, out / "tui-alert.svg")
 
 
-async def _browse(app: Tui, pilot: Pilot[None], out: Path) -> None:
-    for key, kind, name in (("f2", Tools, "tui-tools.svg"), ("f3", Proof, "tui-proof.svg")):
+async def _browse(app: TuiApp, pilot: Pilot[None], out: Path) -> None:
+    for key, kind, name in (("f2", ToolsScreen, "tui-tools.svg"), ("f3", ProofScreen, "tui-proof.svg")):
         await pilot.press(key)
         await _until(pilot, lambda kind=kind: isinstance(app.screen, kind))  # type: ignore[misc]  # mypy knows no default
         await _loaded(app, pilot)
@@ -71,7 +71,7 @@ async def _browse(app: Tui, pilot: Pilot[None], out: Path) -> None:
         await pilot.press("escape")
 
 
-async def _loaded(app: Tui, pilot: Pilot[None]) -> None:
+async def _loaded(app: TuiApp, pilot: Pilot[None]) -> None:
     await _until(pilot, lambda: all(each.is_finished for each in app.workers if each.node is app.screen))
     await pilot.pause()
 
@@ -86,7 +86,7 @@ async def _until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
             await pilot.pause()
 
 
-def _take(app: Tui, path: Path) -> None:
+def _take(app: TuiApp, path: Path) -> None:
     path.write_text(_FONTS.sub("", app.export_screenshot(title="handrail tui")), encoding="utf-8")
     print(path)
 

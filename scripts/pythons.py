@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandGivenUp, run_pip
+from handrail.core.watched_command import CommandSilent, run_pip
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "pythons"
@@ -28,9 +28,9 @@ TOOLS = ("hypothesis", "inline-snapshot", "packaging", "pip", "pytest", "pytest-
 TESTS = (
     "tests/pythons",
     "tests/core",
-    "tests/services/test_database.py",
-    "tests/server/test_socket_door.py::test_a_node_that_ends_tells_every_socket_how_its_call_ended",
-    "tests/mcp/server/test_asks.py::test_a_question_beside_one_that_is_refused_is_taken_back",
+    "tests/node/services/test_database.py",
+    "tests/node/server/test_socket_admission.py::test_a_node_that_ends_tells_every_socket_how_its_call_ended",
+    "tests/mcp/server/test_client_questions.py::test_a_question_beside_one_that_is_refused_is_taken_back",
 )
 SECONDS = 600
 """For each step on one Python, on a machine that is busy; usually the tests take a minute."""
@@ -147,7 +147,7 @@ def environment(version: str, path: Path) -> Path:
     with ProgressLine() as progress:
         try:
             done = run_pip(install, f"what Python {version} needs for its tests", show=progress.show)
-        except CommandGivenUp as error:
+        except CommandSilent as error:
             raise Unusable(str(error), ours=True) from None
     if done.code:
         raise Unusable(f"its dependencies cannot be installed: {done.reason}", ours=True)

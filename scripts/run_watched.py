@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import SILENCE, CommandGivenUp, run_watched
+from handrail.core.watched_command import SILENCE, CommandSilent, run_watched
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
             done = run_watched(
                 asked.command, asked.what, silence=asked.silence, show=progress.show, local_after=asked.local_after
             )
-    except CommandGivenUp as error:
+    except CommandSilent as error:
         print(error, file=sys.stderr)
         return 1
     if done.code:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from handrail.core.errors import ModelUnavailable
-from handrail.providers.local.weights import setup
+from handrail.models.local.weights import setup_weights
 
 
 def main() -> int:
     try:
-        setup(print)
+        setup_weights(print)
     except ModelUnavailable as error:
         print(error, file=sys.stderr)
         return 1

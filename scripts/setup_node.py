@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandGivenUp, run_watched
+from handrail.core.watched_command import CommandSilent, run_watched
 
 ROOT = Path(__file__).resolve().parent.parent
 WANTED = ROOT / "scripts" / "node" / "package.json"
@@ -67,7 +67,7 @@ def _install(wheel: Path, folder: Path) -> str:
     with ProgressLine() as progress:
         try:
             done = run_watched(command, "packages from npm", show=progress.show, cwd=folder, env=environment)
-        except CommandGivenUp as error:
+        except CommandSilent as error:
             return str(error)
     return "" if done.code == 0 else done.reason
 

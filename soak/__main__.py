@@ -18,8 +18,8 @@ from soak.verdict import Verdict, command
 
 SIMULATION = "tests.crash.simulation"
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
-KILLS = (*PYTEST, "tests/crash/test_cli_kills.py")
-RLM_KILLS = (*PYTEST, "tests/crash/test_rlm_kills.py")
+KILLS = (*PYTEST, "tests/crash/test_killed_cli.py")
+RLM_KILLS = (*PYTEST, "tests/crash/test_killed_rlm.py")
 
 Job = Callable[[], Verdict]
 

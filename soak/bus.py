@@ -21,18 +21,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from handrail.bus.http import HttpBus, Transport
-from handrail.bus.nats.bus import NatsBus
-from handrail.bus.port import Bus
-from handrail.bus.tokens.scope import Scope
-from handrail.bus.tokens.store import TokenStore
-from handrail.bus.tokens.token import Token, issue
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
+from handrail.node.bus.interfaces import Bus
+from handrail.node.http import HttpBus, Transport
+from handrail.node.nats.bus import NatsBus
+from handrail.node.tokens.scope import Scope
+from handrail.node.tokens.token import CapabilityToken, issue
+from handrail.node.tokens.token_store import TokenStore
 from soak.bus_node import NODE, TRACES
 from soak.nats import CANCELLED, KINDS, LATE, Answer, lie
 from soak.verdict import ROOT, Holdings, Verdict, resident
-from tests.bus.nats.scene import HOME, QUICK, NatsServer, effects
+from tests.node.nats.nats_fixtures import HOME, QUICK, NatsServer, effects
 
 AT_ONCE = 8
 STREAMED = 0.15
@@ -135,7 +135,7 @@ class Wallet:
     def __init__(self, store: TokenStore) -> None:
         self._store = store
         self._left = 0
-        self._token: Token | None = None
+        self._token: CapabilityToken | None = None
         self.text = Secret("")
 
     def next(self) -> bool:

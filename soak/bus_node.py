@@ -9,24 +9,24 @@ import asyncio
 import sys
 from pathlib import Path
 
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.nats.door import NatsDoor
-from handrail.bus.nats.link import Link
-from handrail.bus.tokens.admission import TokenAdmission
-from handrail.bus.tokens.identity import Identity
-from handrail.bus.tokens.store import TokenStore
-from handrail.faces.bus import CapabilityBus
-from handrail.proof.journal import SqliteJournal
-from handrail.server.node import NodeFacts, NodeServer, ServerLimits
-from handrail.server.serving import serve
-from tests.bus.nats.bank import KINDS, Bank
-from tests.bus.nats.scene import HOME, QUICK
+from handrail.journal.journal import SqliteJournal
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.nats.door import NatsDoor
+from handrail.node.nats.link import NatsLink
+from handrail.node.server.node import NodeFacts, NodeServer, ServerLimits
+from handrail.node.server.serving import serve
+from handrail.node.tokens.admission import TokenAdmission
+from handrail.node.tokens.identity import Identity
+from handrail.node.tokens.token_store import TokenStore
+from tests.node.nats.bank_worker import KINDS, BankService
+from tests.node.nats.nats_fixtures import HOME, QUICK
 
 NODE = Identity.from_seed(b"\x05" * 32)
 TRACES = 500
 
 
-def offered(bus: CapabilityBus, bank: Bank) -> None:
+def offered(bus: CapabilityBus, bank: BankService) -> None:
     for name, (side_effects, idempotent) in KINDS.items():
         descriptor = CapabilityDescriptor(
             name=name, side_effects=side_effects, idempotent=idempotent, timeout_seconds=60, max_concurrent=64
@@ -48,9 +48,9 @@ async def main(folder: Path, port: int, nats: str) -> None:
     async with (
         await SqliteJournal.open(folder / f"{port}.db") as journal,
         CapabilityBus(node_id=facts.node_id, admission=admission, journal=journal, ring=TRACES) as bus,
-        Link(nats, pace=QUICK) as link,
+        NatsLink(nats, pace=QUICK) as link,
     ):
-        offered(bus, Bank(folder / "ledger"))
+        offered(bus, BankService(folder / "ledger"))
         server = NodeServer(
             bus=bus, node=facts, identify=admission.identify, limits=ServerLimits(grace=0.2, kept_seconds=2.0)
         )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallIntended, CallSettled, Recorded, RunFinished, RunStarted
-from handrail.proof.audit import audit
-from handrail.proof.journal import SqliteJournal
+from handrail.journal.audit import audit
+from handrail.journal.journal import SqliteJournal
 from soak.verdict import Verdict
 
 IN_A_RUN = 1000

@@ -23,11 +23,11 @@ from typing import Any
 
 from handrail import Context, Executor, Policy, ToolCall
 from handrail.core.calls import ToolResult
+from handrail.journal.journal import SqliteJournal
 from handrail.mcp.client.ensemble import McpEnsemble
-from handrail.mcp.values import Bounds, Endpoint, Http, Stdio
-from handrail.proof.journal import SqliteJournal
-from handrail.tools.ensemble import Defaults
-from handrail.tools.lives import alive
+from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, StdioEndpoint
+from handrail.tools.ensemble import ToolDefaults
+from handrail.tools.preparation import prepared_tools
 from soak.verdict import ROOT, Holdings, Verdict, resident
 from tests.processes import children
 
@@ -60,9 +60,9 @@ class Town:
 
     def _endpoint(self, kind: str, era: str) -> Endpoint:
         if kind == "http":
-            return Http(url=f"http://127.0.0.1:{self.ports[era]}/mcp")
+            return HttpEndpoint(url=f"http://127.0.0.1:{self.ports[era]}/mcp")
         args = ("-m", "soak.mcp_server", kind, era, str(self.ledger(kind, era)))
-        return Stdio(command=sys.executable, args=args, cwd=str(ROOT))
+        return StdioEndpoint(command=sys.executable, args=args, cwd=str(ROOT))
 
     def ledger(self, kind: str, era: str) -> Path:
         return self.folder / f"{kind}-{era}.ledger"
@@ -93,8 +93,8 @@ class _Eager(McpEnsemble):
     """Connects again at once: how long to wait is not what is tried here."""
 
     def __init__(self, name: str, endpoint: Endpoint, **options: Any) -> None:
-        bounds = Bounds(settle=0.01, failures=1000)
-        super().__init__(name, endpoint, bounds=bounds, defaults=Defaults(timeout=TIMEOUT), **options)
+        bounds = McpBounds(settle=0.01, failures=1000)
+        super().__init__(name, endpoint, bounds=bounds, defaults=ToolDefaults(timeout=TIMEOUT), **options)
         self._options["chance"] = lambda: 0.02
 
 
@@ -148,7 +148,7 @@ async def _run(calls: int, seed: int, folder: Path) -> tuple[Counter[str], list[
     try:
         await asyncio.gather(*map(_reachable, town.ports.values()))
         async with (
-            alive(town.ensembles()) as tools,
+            prepared_tools(town.ensembles()) as tools,
             await SqliteJournal.open(folder / "journal.db") as journal,
             Executor(tools, policy=Policy(confirm_side_effects=False), journal=journal) as executor,
         ):

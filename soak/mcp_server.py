@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.mcp.servers import raw, web
+from tests.mcp.servers import raw_http_server, raw_stdio_server
 
 FATES = ("fine", "dies before", "dies after", "dies answering", "says nothing", "lists anew")
 _SCHEMA = {
@@ -36,7 +36,7 @@ class Ledger:
         os.write(self._file, f"{tool} {number}\n".encode())
 
 
-class Program(raw.Server):
+class Program(raw_stdio_server.RawStdioServer):
     """Over standard input and output."""
 
     def __init__(self, era: str, ledger: Ledger) -> None:
@@ -72,7 +72,7 @@ class Program(raw.Server):
         self.text(id, str(given["number"]))
 
 
-class Web(web.Web):
+class Web(raw_http_server.RawHttpServer):
     """Over HTTP."""
 
     ledger: Ledger
@@ -81,7 +81,7 @@ class Web(web.Web):
         if method != "tools/list":
             return await super().hear(method, id, params, writer)
         more = {"ttlMs": 0, "cacheScope": "private"} if self.modern else {}
-        await web.send(writer, 200, web.JSON, self.result(id, {"tools": TOOLS, **more}))
+        await raw_http_server.send(writer, 200, raw_http_server.JSON, self.result(id, {"tools": TOOLS, **more}))
 
     async def pay(self, id: Any, given: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         await self._do("pay", id, given, writer)
@@ -105,7 +105,7 @@ class Web(web.Web):
                 await self.silent(id, given, writer)
             case "lists anew":  # over this wire, the session is forgotten instead
                 self.sessions.clear()
-        await web.send(writer, 200, web.JSON, self.text(id, str(given["number"])))
+        await raw_http_server.send(writer, 200, raw_http_server.JSON, self.text(id, str(given["number"])))
 
 
 async def _serve(era: str, ledger: Ledger, port: int) -> None:

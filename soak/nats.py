@@ -15,10 +15,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from handrail.bus.nats.bus import NatsBus
 from handrail.core.errors import BusError
+from handrail.node.nats.bus import NatsBus
 from soak.verdict import Holdings, Verdict, resident
-from tests.bus.nats.scene import HOME, QUICK, BankWorker, NatsServer, effects
+from tests.node.nats.nats_fixtures import HOME, QUICK, BankWorker, NatsServer, effects
 
 AT_ONCE = 8
 KINDS = ("bank.look", "bank.put", "bank.pay")

@@ -1,6 +1,6 @@
 """Very many completions of one RLM; some are cancelled, and of some the sandbox is killed: is anything left behind?
 
-Dying hosts are tried by `tests/crash/test_rlm_kills.py`, which takes any number of points.
+Dying hosts are tried by `tests/crash/test_killed_rlm.py`, which takes any number of points.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from handrail import Policy, tool
 from handrail.core.events import CallSettled, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.rlm import RLM
 from soak.verdict import Holdings, Verdict, resident
 from tests.processes import children

@@ -15,8 +15,8 @@ from statistics import median
 from handrail import Conversation, Executor, Limits, Runner, tool
 from handrail.core.calls import ToolCall
 from handrail.core.events import CallRequested, Event, ModelEvent, ReplyFinished, ReplyGiven, TextDelta
-from handrail.core.model import ModelRequest
-from handrail.proof.journal import SqliteJournal
+from handrail.core.model_request import ModelRequest
+from handrail.journal.journal import SqliteJournal
 from soak.verdict import Verdict, resident
 
 MOST_SLOWER = 1.5

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.http import Address, BadAnswer, Client, NotConnected, head
-from handrail.http.connection import Connection
-from tests.providers.server import HOLD, own_certificate, serving, whole
+from handrail.http import BadHttpAnswer, HttpAddress, HttpClient, HttpNotConnected, request_head
+from handrail.http.connection import HttpConnection
+from tests.models.raw_reply_server import HOLD, own_certificate, serving, whole
 
 
-async def asked(client: Client, url: str, body: bytes = b"{}", *, method: str = "POST", **more: str) -> bytes:
-    address = Address.of(url)
-    answer = await client.ask(address, head(method, address, {"x": "1"}), body, **more)
+async def asked(client: HttpClient, url: str, body: bytes = b"{}", *, method: str = "POST", **more: str) -> bytes:
+    address = HttpAddress.of(url)
+    answer = await client.ask(address, request_head(method, address, {"x": "1"}), body, **more)
     try:
         found = b""
         while chunk := await answer.read():
@@ -74,15 +74,15 @@ def pieces(whole_answer: bytes, cut: int) -> list[bytes]:
 @pytest.mark.parametrize("cut", [1, 7, 1_000_000])
 async def test_an_answer_is_read_however_it_is_framed_and_cut(bytes_: bytes, body: bytes, cut: int) -> None:
     async with raw(*pieces(bytes_, cut)) as url:
-        assert await asked(Client(), url) == body
+        assert await asked(HttpClient(), url) == body
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1_000_000])
 async def test_status_and_reason_are_of_the_answer_itself_and_whole(cut: int) -> None:
     answers = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
     async with raw(*pieces(answers, cut)) as url:
-        address = Address.of(url)
-        answer = await Client().ask(address, head("GET", address, {}))
+        address = HttpAddress.of(url)
+        answer = await HttpClient().ask(address, request_head("GET", address, {}))
         assert (answer.status, answer.reason) == (404, "Not Found")
         answer.close()
 
@@ -92,7 +92,7 @@ async def test_status_and_reason_are_of_the_answer_itself_and_whole(cut: int) ->
 )
 async def test_the_length_of_a_body_is_told_where_one_may_be(method: str, body: bytes, length: str | None) -> None:
     async with serving(whole({})) as server:
-        client = Client()
+        client = HttpClient()
         assert await asked(client, server.url, body, method=method) == b"{}"
         await client.aclose()
     assert (server.asked[0].headers.get("content-length"), server.asked[0].body) == (length, body)
@@ -101,7 +101,7 @@ async def test_the_length_of_a_body_is_told_where_one_may_be(method: str, body: 
 async def test_the_answer_to_a_head_has_no_body_whatever_it_says_of_one() -> None:
     said = b"HTTP/1.1 200 OK\r\ncontent-length: 40\r\ncontent-encoding: gzip\r\n\r\n"
     async with asyncio.timeout(10), serving([said, HOLD]) as server:
-        assert await asked(Client(), server.url, b"", method="HEAD") == b""
+        assert await asked(HttpClient(), server.url, b"", method="HEAD") == b""
         await server.hung_up.wait()
 
 
@@ -110,8 +110,8 @@ async def test_the_answer_to_a_head_has_no_body_whatever_it_says_of_one() -> Non
 )
 async def test_a_head_without_an_end_is_given_up(endless: bytes) -> None:
     async with asyncio.timeout(10), serving([endless, HOLD]) as server:
-        with pytest.raises(BadAnswer, match="endless"):
-            await asked(Client(), server.url)
+        with pytest.raises(BadHttpAnswer, match="endless"):
+            await asked(HttpClient(), server.url)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ async def test_a_head_without_an_end_is_given_up(endless: bytes) -> None:
 )
 async def test_what_is_not_an_answer_is_an_error(bytes_: bytes) -> None:
     async with raw(bytes_) as url:
-        with pytest.raises((BadAnswer, ConnectionError)):
-            await asked(Client(), url)
+        with pytest.raises((BadHttpAnswer, ConnectionError)):
+            await asked(HttpClient(), url)
 
 
 @pytest.mark.parametrize("length", [0, 10, 60, 70])
@@ -137,13 +137,13 @@ async def test_an_answer_that_is_cut_off_is_an_error(length: int) -> None:
     whole_answer = b"HTTP/1.1 200 OK\r\ncontent-length: 40\r\nx: y\r\n\r\n" + b"z" * 40
     async with raw(whole_answer[:length]) as url:
         with pytest.raises(ConnectionError, match="closed the connection"):
-            await asked(Client(), url)
+            await asked(HttpClient(), url)
 
 
 async def test_a_service_that_speaks_without_being_asked_is_not_asked_again_on_that_line() -> None:
     twice = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhiHTTP/1.1 500 NO\r\ncontent-length: 2\r\n\r\nho"
     async with serving([twice], whole({})) as server:
-        client = Client()
+        client = HttpClient()
         assert await asked(client, server.url) == b"hi"
         assert await asked(client, server.url) == b"{}"
         await client.aclose()
@@ -152,7 +152,7 @@ async def test_a_service_that_speaks_without_being_asked_is_not_asked_again_on_t
 
 async def test_a_connection_that_the_service_closed_is_not_used_again() -> None:
     async with serving(whole({}), whole({})) as server:
-        client = Client()
+        client = HttpClient()
         for _ in range(2):
             assert await asked(client, server.url) == b"{}"
         await client.aclose()
@@ -162,14 +162,14 @@ async def test_a_connection_that_the_service_closed_is_not_used_again() -> None:
 
 
 async def test_a_connection_is_closed_as_soon_as_the_other_end_says_so() -> None:
-    connection = Connection(None, None)
+    connection = HttpConnection(None, None)
     connection.eof_received()
     assert connection.closed
 
 
 async def test_closing_the_client_ends_what_waits() -> None:
     async with serving([HOLD]) as server:
-        client = Client()
+        client = HttpClient()
         waiting = asyncio.create_task(asked(client, server.url))
         await server.holding.wait()
         await client.aclose()
@@ -178,8 +178,8 @@ async def test_closing_the_client_ends_what_waits() -> None:
 
 
 async def test_nothing_is_sent_where_nobody_listens() -> None:
-    with pytest.raises(NotConnected):
-        await asked(Client(), "http://127.0.0.1:1/")
+    with pytest.raises(HttpNotConnected):
+        await asked(HttpClient(), "http://127.0.0.1:1/")
 
 
 async def test_a_proxy_leads_to_a_host_with_a_certificate() -> None:
@@ -204,7 +204,7 @@ async def test_a_proxy_leads_to_a_host_with_a_certificate() -> None:
 
         proxy = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with proxy:
-            client = Client(tls=certificate.client)
+            client = HttpClient(tls=certificate.client)
             address = f"http://me:word@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
             assert await asked(client, f"{server.url}/v1", proxy=address) == b'{"by":"goal"}'
             await client.aclose()
@@ -215,14 +215,14 @@ async def test_a_proxy_leads_to_a_host_with_a_certificate() -> None:
 
 async def test_a_proxy_that_refuses_is_not_a_connection() -> None:
     async with raw(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n") as proxy:
-        with pytest.raises(NotConnected, match="403 No"):
-            await asked(Client(tls=ssl.create_default_context()), "https://model.invalid/", proxy=proxy)
+        with pytest.raises(HttpNotConnected, match="403 No"):
+            await asked(HttpClient(tls=ssl.create_default_context()), "https://model.invalid/", proxy=proxy)
 
 
 async def test_a_proxy_that_says_nothing_is_not_a_connection() -> None:
     async with serving([HOLD]) as proxy:
-        with pytest.raises(NotConnected, match="nothing came"):
-            await asked(Client(connect=None, silence=0.01), "https://model.invalid/", proxy=proxy.url)
+        with pytest.raises(HttpNotConnected, match="nothing came"):
+            await asked(HttpClient(connect=None, silence=0.01), "https://model.invalid/", proxy=proxy.url)
 
 
 @pytest.mark.parametrize(
@@ -236,26 +236,26 @@ async def test_a_proxy_that_says_nothing_is_not_a_connection() -> None:
     ],
 )
 def test_a_url_is_read(url: str, target: str, authority: str) -> None:
-    address = Address.of(url)
+    address = HttpAddress.of(url)
     assert (address.target, address.authority) == (target, authority)
 
 
 def test_a_login_is_read_without_its_percent_signs() -> None:
-    assert Address.of("http://me:p%40ss%3A@h/").login == "me:p@ss:"
-    assert Address.of("http://me@h/").login == "me:"
-    assert Address.of("http://h/").login == ""
+    assert HttpAddress.of("http://me:p%40ss%3A@h/").login == "me:p@ss:"
+    assert HttpAddress.of("http://me@h/").login == "me:"
+    assert HttpAddress.of("http://h/").login == ""
 
 
 @pytest.mark.parametrize("url", ["ftp://h/", "h", "http://", "http:///x", "http://h:99999/"])
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError):
-        Address.of(url)
+        HttpAddress.of(url)
 
 
 @pytest.mark.parametrize("headers", [{"a": "b\r\nc: d"}, {"a\n": "b"}, {"a": "b\0"}, {"": "x"}, {"a b": "c"}])
 def test_a_header_cannot_end_itself(headers: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="no header takes"):
-        head("GET", Address.of("http://h/"), headers)
+        request_head("GET", HttpAddress.of("http://h/"), headers)
 
 
 # ── any bytes ─────────────────────────────────────────────────────────────────────────
@@ -284,7 +284,7 @@ class Line(asyncio.Transport):
 
 async def made_of(parts: list[bytes]) -> tuple[int, str, bytes] | str:
     """Status, reason and body of what comes in these parts before the line is closed; or the name of the error."""
-    connection = Connection(None, None)
+    connection = HttpConnection(None, None)
     connection.connection_made(Line())
     asking = asyncio.create_task(connection.ask(b"GET / HTTP/1.1\r\n\r\n", b""))
     await asyncio.sleep(0)
@@ -298,7 +298,7 @@ async def made_of(parts: list[bytes]) -> tuple[int, str, bytes] | str:
         body = b""
         while chunk := await connection.read():
             body += chunk
-    except (OSError, BadAnswer) as error:
+    except (OSError, BadHttpAnswer) as error:
         return type(error).__name__
     return connection.status, connection.reason, body
 

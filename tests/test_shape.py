@@ -64,7 +64,7 @@ def test_importing_the_package_loads_nothing_that_is_not_used() -> None:
 
 def test_using_the_executor_loads_no_adapter() -> None:
     code = "import sys; from handrail import Executor, tool; print([m for m in sys.modules if m in sys.argv[1:]])"
-    heavy = ["httptools", "click", "rich", "cryptography", "sqlite3", "pydantic", "wordllama", "handrail.proof"]
+    heavy = ["httptools", "click", "rich", "cryptography", "sqlite3", "pydantic", "wordllama", "handrail.journal"]
 
     out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.turns.processes import CACHE, ROOT, Lost
 from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandGivenUp, run_pip
+from handrail.core.watched_command import CommandSilent, run_pip
 
 OWN = ("by_hand", "by_hand_msgspec", "handrail", "handrail_journal", "handrail_search")
 PEERS = ("pydantic_ai", "openai_agents", "langchain", "litellm")
@@ -74,7 +74,7 @@ def _install(arguments: Sequence[str], name: str) -> None:
     with ProgressLine(prefix=f"  {name}: ") as progress:
         try:
             done = run_pip(arguments, name, show=progress.show, cwd=ROOT)
-        except CommandGivenUp as error:
+        except CommandSilent as error:
             raise Lost(str(error)) from None
     if done.code:
         raise Lost(f"{name} cannot be installed: {done.reason}")

@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from handrail import Context, Executor, ToolCall, tool
-from handrail.proof.answer import answer
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import Reader
+from handrail.journal.answer import answer
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import JournalReader
 
 
 @tool(side_effects=True)
@@ -34,7 +34,7 @@ async def serve(path: Path) -> None:
 
 async def decide(path: Path) -> None:
     """The program in which a person reads the questions that wait."""
-    with Reader(path) as reader:
+    with JournalReader(path) as reader:
         waiting = reader.pending()
     for question in waiting:
         await answer(path, question, "allow", by="grace@example.org")

@@ -20,8 +20,8 @@ from handrail import Session, create_llm, tool
 from handrail.core.calls import ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
 from handrail.core.events import CallIntended, CallSettled, Event, Notice, TextDelta
-from handrail.proof.audit import audit, export_run
-from handrail.proof.journal import SqliteJournal
+from handrail.journal.audit import audit, export_run
+from handrail.journal.journal import SqliteJournal
 
 console = Console(highlight=False)
 shop = Path(tempfile.mkdtemp(prefix="handrail-demo-")) / "shop.db"

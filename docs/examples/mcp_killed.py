@@ -15,9 +15,9 @@ from pathlib import Path
 
 from handrail import Executor, Policy, ToolCall, tool
 from handrail.core.confirmation import Allow, Confirmation
-from handrail.mcp import McpEnsemble, Stdio
-from handrail.mcp.server.asker import ClientApprover
-from handrail.mcp.server.served import Served
+from handrail.mcp import McpEnsemble, StdioEndpoint
+from handrail.mcp.server.client_approver import ClientApprover
+from handrail.mcp.server.definition import McpServerDefinition
 from handrail.mcp.server.stdio import serve_stdio
 
 
@@ -47,7 +47,9 @@ async def serve(folder: Path) -> None:
     # Who calls is asked here by the client. A server for anybody's clients would leave confirmation on.
     asker, policy = ClientApprover(), Policy(confirm_side_effects=False)
     async with Executor([find_order, pay], policy=policy, approver=asker) as executor:
-        served = Served(name="shop", version="1", tools=lambda: executor.tools, invoker=executor, asker=asker)
+        served = McpServerDefinition(
+            name="shop", version="1", tools=lambda: executor.tools, invoker=executor, asker=asker
+        )
         await serve_stdio(served)
 
 
@@ -61,7 +63,7 @@ class Person:
 
 async def use(folder: Path) -> None:
     """The program that uses the tools."""
-    shop = McpEnsemble("shop", Stdio(command=sys.executable, args=(__file__, str(folder))), required=True)
+    shop = McpEnsemble("shop", StdioEndpoint(command=sys.executable, args=(__file__, str(folder))), required=True)
     async with shop, Executor([shop], approver=Person()) as executor:
         for call in (
             ToolCall("", "find_order", {"number": 17}),

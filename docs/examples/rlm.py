@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 
 from handrail import RLM, Policy, Tool, create_llm, tool
-from handrail.faces.llm import LLM
-from handrail.providers.local.weights import find_weights
+from handrail.models.local.weights import find_weights
 from handrail.rlm.values import RLMChatCompletion
+from handrail.sessions.llm import LLM
 from handrail.testing.script import ReplyLine, Script, ScriptFile
 
 QUESTION = "Who sold the lighthouse?"

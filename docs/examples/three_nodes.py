@@ -19,20 +19,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.nats.bus import NatsBus
-from handrail.bus.nats.door import NatsDoor
-from handrail.bus.nats.pace import Pace
-from handrail.bus.nats.worker import serve_worker
-from handrail.bus.request import RouteRequest
-from handrail.bus.tokens.admission import TokenAdmission
-from handrail.bus.tokens.identity import Identity
-from handrail.bus.tokens.store import TokenStore
 from handrail.core.errors import BusError
-from handrail.faces.bus import CapabilityBus
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import RouteRequest
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.nats.bus import NatsBus
+from handrail.node.nats.door import NatsDoor
+from handrail.node.nats.pace import NatsPace
+from handrail.node.nats.worker import serve_worker
+from handrail.node.tokens.admission import TokenAdmission
+from handrail.node.tokens.identity import Identity
+from handrail.node.tokens.token_store import TokenStore
 
 COMMUNITY = "home"
-PACE = Pace(heartbeat=0.2, grace=1.0)
+PACE = NatsPace(heartbeat=0.2, grace=1.0)
 """Sooner than the defaults, so that nobody has to wait to see it."""
 
 

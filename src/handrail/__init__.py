@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handrail.core.about import VERSION
-from handrail.core.lazily import lazily
+from handrail.core.lazy_names import lazy_attributes
+from handrail.core.version import VERSION
 
 if TYPE_CHECKING:
     from handrail.core.calls import Attachment, Output, ToolCall, ToolResult
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from handrail.core.invocation import Invocation
     from handrail.core.messages import Conversation
     from handrail.core.redact import Secret
-    from handrail.execute.dedupe.base import Deduplicator
+    from handrail.execute.dedupe.deduplicator import Deduplicator
     from handrail.execute.executor import Executor
     from handrail.execute.policy import Policy
-    from handrail.faces.bus import CapabilityBus
-    from handrail.faces.create import create_llm
-    from handrail.faces.requests import ToolCallRequest, execute_tools
-    from handrail.faces.session import Session
-    from handrail.faces.tool_executor import ToolExecutor
+    from handrail.node.capability_bus import CapabilityBus
+    from handrail.node.chat.tool_executor import ToolExecutor
     from handrail.rlm.rlm import RLM
     from handrail.run.limits import Limits
     from handrail.run.runner import Runner
+    from handrail.sessions.create import create_llm
+    from handrail.sessions.session import Session
+    from handrail.sessions.tool_requests import ToolCallRequest, execute_tools
     from handrail.tools.definition import ToolDefinition
     from handrail.tools.ensemble import Ensemble
     from handrail.tools.registry import RegisteredTools, ToolRegistry
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Attachment": "handrail.core.calls",
-    "CapabilityBus": "handrail.faces.bus",
+    "CapabilityBus": "handrail.node.capability_bus",
     "Context": "handrail.core.context",
     "Conversation": "handrail.core.messages",
-    "Deduplicator": "handrail.execute.dedupe.base",
+    "Deduplicator": "handrail.execute.dedupe.deduplicator",
     "Ensemble": "handrail.tools.ensemble",
     "Executor": "handrail.execute.executor",
     "HandrailError": "handrail.core.errors",
@@ -54,17 +54,17 @@ _HOMES = {
     "RegisteredTools": "handrail.tools.registry",
     "Runner": "handrail.run.runner",
     "Secret": "handrail.core.redact",
-    "Session": "handrail.faces.session",
+    "Session": "handrail.sessions.session",
     "Tool": "handrail.tools.tool",
     "ToolCall": "handrail.core.calls",
-    "ToolCallRequest": "handrail.faces.requests",
+    "ToolCallRequest": "handrail.sessions.tool_requests",
     "ToolDefinition": "handrail.tools.definition",
     "ToolError": "handrail.core.errors",
-    "ToolExecutor": "handrail.faces.tool_executor",
+    "ToolExecutor": "handrail.node.chat.tool_executor",
     "ToolRegistry": "handrail.tools.registry",
     "ToolResult": "handrail.core.calls",
-    "create_llm": "handrail.faces.create",
-    "execute_tools": "handrail.faces.requests",
+    "create_llm": "handrail.sessions.create",
+    "execute_tools": "handrail.sessions.tool_requests",
     "tool": "handrail.tools.tool",
 }
 
@@ -102,4 +102,4 @@ __all__ = [
 
 __version__ = VERSION
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -15,12 +15,12 @@ from typing import Any, Self, TypeVar
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import InvalidArguments, ToolError, UsageError
-from handrail.core.events import Emit, ignore
-from handrail.core.meant import check_names, keywords
+from handrail.core.events import Emit, ignore_event
+from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.executor import Executor
-from handrail.execute.isolation.forked import forked
+from handrail.execute.isolation.forked_handler import with_forked_handler
 from handrail.execute.policy import Policy
-from handrail.tools.lives import alive
+from handrail.tools.preparation import prepared_tools
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
 
@@ -78,7 +78,7 @@ class BlockingExecutor:
     """
 
     def __init__(self, tools: Any, **options: Any) -> None:
-        check_names("BlockingExecutor", options, keywords(Executor))
+        check_keyword_names("BlockingExecutor", options, keyword_names(Executor))
         self._portal = Portal()
         self._lives = AsyncExitStack()
         try:
@@ -87,11 +87,11 @@ class BlockingExecutor:
             self._portal.close()
             raise
 
-    def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
+    def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore_event) -> ToolResult:
         return self._portal.call(self._executor.invoke(call, context, emit))
 
     def invoke_all(
-        self, calls: Iterable[ToolCall], context: Context = Context(), emit: Emit = ignore
+        self, calls: Iterable[ToolCall], context: Context = Context(), emit: Emit = ignore_event
     ) -> list[ToolResult]:
         return self._portal.call(self._executor.invoke_all(calls, context, emit))
 
@@ -113,7 +113,7 @@ class BlockingExecutor:
 async def _made(tools: Any, options: dict[str, Any], lives: AsyncExitStack) -> Executor:
     async with AsyncExitStack() as undo:
         items = (tools,) if isinstance(tools, RegisteredTools) else tools
-        executor = Executor(await undo.enter_async_context(alive(items)), **options)
+        executor = Executor(await undo.enter_async_context(prepared_tools(items)), **options)
         lives.push_async_exit(undo.pop_all())
     return executor
 
@@ -152,7 +152,7 @@ def execute_tool_securely(
     name = getattr(func, "__name__", "")
     tool = _named(name if name.isidentifier() else "tool", func)
     if tool.isolation not in ("process", "sandbox"):
-        tool = forked(tool)
+        tool = with_forked_handler(tool)
     raised: dict[str, Exception] = {}
     with BlockingExecutor([tool], policy=policy) as executor:
         result = executor.invoke(ToolCall("1", tool.name, dict(arguments)), Context(raised=raised))

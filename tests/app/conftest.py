@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.nodes import Place
+from tests.app.app_folder import AppFolder
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> AppFolder:
+    return AppFolder(tmp_path)

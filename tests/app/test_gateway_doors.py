@@ -11,13 +11,13 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from handrail.app.network import open_node
+from handrail.app.network_node import open_node
 from handrail.app.person import Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
 from handrail.mcp.values import Endpoint
-from tests.app.test_network import served
-from tests.mcp.client.connected import web_of_sdk
+from tests.app.test_network_node import served
+from tests.mcp.client.connections import web_of_sdk
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 CONFIG = """

@@ -12,10 +12,10 @@ from handrail.config.load import load_config
 from handrail.core.context import Context
 from handrail.core.events import CallSettled
 from handrail.core.messages import Conversation, ResultMessage
-from handrail.faces.llm import LLM
+from handrail.sessions.llm import LLM
 from handrail.testing.model import ScriptedModel, call, text
-from tests.app.nodes import Place
-from tests.mcp.servers.described import tool
+from tests.app.app_folder import AppFolder
+from tests.mcp.servers.described_server import tool
 
 READ: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
 CONFIG = """
@@ -62,7 +62,7 @@ def llm(folder: Path, name: str, *replies: list[object]) -> tuple[LLM, ScriptedM
     ],
 )
 async def test_a_model_is_offered_the_tools_that_are_valid_for_it_and_a_call_outside_is_refused(
-    place: Place, name: str, offered: list[str], outcomes: dict[str, str]
+    place: AppFolder, name: str, offered: list[str], outcomes: dict[str, str]
 ) -> None:
     servers = place.server("a", tool("look", **READ)) + place.server("b", tool("peek", **READ), tool("poke", **READ))
     place.config(CONFIG + servers)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from handrail.app.opened import Wanted
-from handrail.app.rlm import open_rlm, root_of
+from handrail.app.app import AppAdditions
+from handrail.app.rlm import open_rlm, root_model_name
 from handrail.config.load import load_config
 from handrail.config.values import Config
 from handrail.core.errors import UsageError
-from handrail.proof.read import Reader
+from handrail.journal.reader import JournalReader
 
 TOOLS = '''
 from handrail import tool
@@ -76,7 +76,7 @@ def tried(name: str) -> tuple[str, ...]:
 
 async def answer(config: Config, *tools: str, model: str | None = None) -> str:
     journal = Path("journal.db")
-    async with open_rlm(config, journal, model=model, wanted=Wanted(tools=tools)) as rlm:
+    async with open_rlm(config, journal, model=model, wanted=AppAdditions(tools=tools)) as rlm:
         return (await rlm.acompletion("words", "?")).response
 
 
@@ -105,8 +105,13 @@ async def test_tools_that_are_not_valid_for_the_model_that_writes_the_code_are_n
 def test_the_embedded_model_has_a_plan_write_the_code_for_it(written: Written) -> None:
     config = written()
 
-    assert [root_of(config, name) for name in (None, "small", "local", "plan")] == ["root", "plan", "plan", "plan"]
-    assert root_of(Config()) == "plan"
+    assert [root_model_name(config, name) for name in (None, "small", "local", "plan")] == [
+        "root",
+        "plan",
+        "plan",
+        "plan",
+    ]
+    assert root_model_name(Config()) == "plan"
 
 
 async def test_a_run_that_is_done_stays_done_when_somebody_takes_it_up_with_another_context(written: Written) -> None:
@@ -118,5 +123,5 @@ async def test_a_run_that_is_done_stays_done_when_somebody_takes_it_up_with_anot
         with pytest.raises(UsageError, match="another context"):
             await rlm.aresume("run_1", "other words", "?")
 
-    with Reader(journal) as reader:
+    with JournalReader(journal) as reader:
         assert [(each.run, each.finished) for each in reader.runs()] == [("run_1", "done")]

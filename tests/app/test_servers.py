@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from handrail.app import open_app
-from handrail.config.nodes import McpSettings
+from handrail.config.mcp_settings import McpSettings
 from handrail.config.values import Config
 from handrail.core.errors import McpError, UsageError
-from handrail.mcp.values import Stdio
-from tests.app.nodes import Place, call, names
-from tests.mcp.servers.described import command, describe, starts, tool
+from handrail.mcp.values import StdioEndpoint
+from tests.app.app_folder import AppFolder, call, names
+from tests.mcp.servers.described_server import command, describe, starts, tool
 
 
-async def test_servers_files_and_standard_ensembles_are_one_set_of_tools(place: Place) -> None:
+async def test_servers_files_and_standard_ensembles_are_one_set_of_tools(place: AppFolder) -> None:
     (place.folder / "docs").mkdir()
     text = place.server("a", tool("one", "First.")) + place.server("b", tool("two"))
 
@@ -31,7 +31,7 @@ async def test_servers_files_and_standard_ensembles_are_one_set_of_tools(place: 
     assert place.asked == ["a: it is not approved", "b: it is not approved"]
 
 
-async def test_a_server_that_was_approved_is_not_asked_about_again(place: Place) -> None:
+async def test_a_server_that_was_approved_is_not_asked_about_again(place: AppFolder) -> None:
     text = place.server("a", tool("look", annotations={"readOnlyHint": True}))
     async with place.app(text):
         pass
@@ -44,7 +44,7 @@ async def test_a_server_that_was_approved_is_not_asked_about_again(place: Place)
     assert [line for line in place.told if "first time" in line] == place.told[:1]
 
 
-async def test_nothing_is_started_without_a_word_and_the_person_is_told_what_it_is(place: Place) -> None:
+async def test_nothing_is_started_without_a_word_and_the_person_is_told_what_it_is(place: AppFolder) -> None:
     place.says_yes = False
     text = place.server("a", tool("one"))
 
@@ -57,7 +57,7 @@ async def test_nothing_is_started_without_a_word_and_the_person_is_told_what_it_
     assert "handrail mcp approve a" in told
 
 
-async def test_without_anybody_to_ask_a_server_that_is_required_ends_the_start(place: Place) -> None:
+async def test_without_anybody_to_ask_a_server_that_is_required_ends_the_start(place: AppFolder) -> None:
     place.asks = False
     text = place.server("a", tool("one")) + "required = true\n"
 
@@ -68,9 +68,9 @@ async def test_without_anybody_to_ask_a_server_that_is_required_ends_the_start(p
     assert starts(place.folder / "a.json") == 0
 
 
-async def test_a_configuration_made_in_code_needs_no_approval(place: Place) -> None:
+async def test_a_configuration_made_in_code_needs_no_approval(place: AppFolder) -> None:
     first, *rest = command(describe(place.folder / "a.json", tool("one")))
-    config = Config(mcp={"a": McpSettings(endpoint=Stdio(command=first, args=tuple(rest)))})
+    config = Config(mcp={"a": McpSettings(endpoint=StdioEndpoint(command=first, args=tuple(rest)))})
 
     async with open_app(config, place.folder / "journal.db", person=place.person) as app:
         offered = names(app)
@@ -78,7 +78,7 @@ async def test_a_configuration_made_in_code_needs_no_approval(place: Place) -> N
     assert (offered, place.asked, place.approvals.path.exists()) == (["a:one"], [], False)
 
 
-async def test_a_server_that_fails_is_told_and_the_others_serve(place: Place) -> None:
+async def test_a_server_that_fails_is_told_and_the_others_serve(place: AppFolder) -> None:
     text = place.server("a", tool("one")) + '[mcp.dead]\ncommand = "false"\nstart_timeout = 5\n'
 
     async with place.app(text) as app:
@@ -88,7 +88,7 @@ async def test_a_server_that_fails_is_told_and_the_others_serve(place: Place) ->
     assert any("'dead'" in line and "come when it does" in line for line in place.told)
 
 
-async def test_a_server_that_is_required_and_fails_ends_the_start(place: Place) -> None:
+async def test_a_server_that_is_required_and_fails_ends_the_start(place: AppFolder) -> None:
     text = place.server("a", tool("one")) + '[mcp.dead]\ncommand = "false"\nrequired = true\nstart_timeout = 5\n'
 
     with pytest.raises(McpError, match="dead"):
@@ -96,7 +96,7 @@ async def test_a_server_that_is_required_and_fails_ends_the_start(place: Place) 
             raise NotImplementedError
 
 
-async def test_a_variable_that_is_missing_keeps_only_its_server_out(place: Place) -> None:
+async def test_a_variable_that_is_missing_keeps_only_its_server_out(place: AppFolder) -> None:
     text = place.server("a", tool("one")) + place.server("b", tool("two")) + 'env = { X = "env:NOT_SET_ANYWHERE" }\n'
 
     async with place.app(text) as app:
@@ -106,7 +106,7 @@ async def test_a_variable_that_is_missing_keeps_only_its_server_out(place: Place
     assert any("handrail.toml:5: mcp.b.env.X: the environment variable" in line for line in place.told)
 
 
-async def test_all_are_started_at_once(place: Place) -> None:
+async def test_all_are_started_at_once(place: AppFolder) -> None:
     """Each server waits for all the others to be there before it answers."""
     rendezvous = place.folder / "rendezvous"
     rendezvous.mkdir()
@@ -117,7 +117,7 @@ async def test_all_are_started_at_once(place: Place) -> None:
         "(here / sys.argv[2]).touch()\n"
         "while len(list(here.iterdir())) < 5:\n    time.sleep(0.01)\n"
         "sys.argv = sys.argv[:2]\n"
-        "import tests.mcp.servers.described as described\n"
+        "import tests.mcp.servers.described_server as described\n"
         "described.main(pathlib.Path(sys.argv[1]))\n"
     )
     root = str(Path(__file__).parents[2])
@@ -133,7 +133,7 @@ async def test_all_are_started_at_once(place: Place) -> None:
     assert offered == [f"{each}:tool_{each}" for each in "abcde"]
 
 
-async def test_two_servers_with_one_name_for_a_tool_are_refused_with_how_to_tell_them_apart(place: Place) -> None:
+async def test_two_servers_with_one_name_for_a_tool_are_refused_with_how_to_tell_them_apart(place: AppFolder) -> None:
     text = place.server("a", tool("search")) + place.server("b", tool("search"))
 
     with pytest.raises(UsageError, match=r'under \[mcp\.b\], write prefix = "b_"'):
@@ -144,7 +144,7 @@ async def test_two_servers_with_one_name_for_a_tool_are_refused_with_how_to_tell
         assert names(app) == ["a:search", "b:b_search"]
 
 
-async def test_the_default_set_may_name_tools_of_servers(place: Place) -> None:
+async def test_the_default_set_may_name_tools_of_servers(place: AppFolder) -> None:
     text = '[llm]\ntools_default_set = ["two"]\n' + place.server("a", tool("one"), tool("two"))
 
     async with place.app(text) as app:
@@ -155,7 +155,7 @@ async def test_the_default_set_may_name_tools_of_servers(place: Place) -> None:
             raise NotImplementedError
 
 
-async def test_tools_that_a_server_gets_later_are_there_for_the_runs_that_begin_then(place: Place) -> None:
+async def test_tools_that_a_server_gets_later_are_there_for_the_runs_that_begin_then(place: AppFolder) -> None:
     read: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
     text = place.server("a", tool("renew", **read)) + 'new_tools = "allow"\n'
     async with place.app(text) as app:
@@ -171,7 +171,7 @@ async def test_tools_that_a_server_gets_later_are_there_for_the_runs_that_begin_
     assert (early.outcome, late.outcome) == ("unknown_tool", "ok")
 
 
-async def test_words_that_no_file_can_hold_are_mended_before_they_are_kept(place: Place) -> None:
+async def test_words_that_no_file_can_hold_are_mended_before_they_are_kept(place: AppFolder) -> None:
     text = place.server("a", tool("odd", "half a letter: \ud83d"))
 
     for _ in range(2):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.scene import Journal, confirmed, make, payments, sums
-from tests.cli.talk import fill
+from tests.cli.journal_fixtures import Journal, confirmed, make, payments, sums
+from tests.cli.terminal_fixtures import fill
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.journal_fixtures import command, environment, lines, run
 from tests.cli.pages import PAGE
-from tests.cli.scene import command, environment, lines, run
-from tests.cli.talk import WITH, configure, dialogue, lines_of, run_of
+from tests.cli.terminal_fixtures import WITH, configure, dialogue, lines_of, run_of
 
 
 def test_the_answer_is_on_stdout_and_what_was_done_beside_it(folder: Path) -> None:

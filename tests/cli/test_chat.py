@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from handrail.cli.chat_commands import COMMANDS
-from handrail.store.conversations import ConversationStore
+from handrail.cli.chat.slash_commands import COMMANDS
+from handrail.sessions.store.conversations import ConversationStore
+from tests.cli.journal_fixtures import Journal, lines, run
 from tests.cli.pages import PAGE
-from tests.cli.scene import Journal, lines, run
-from tests.cli.talk import WITH, configure, dialogue, lines_of, run_of
+from tests.cli.terminal_fixtures import WITH, configure, dialogue, lines_of, run_of
 
 HELLO = "Hello!\n"
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from handrail import Context, Executor, Secret, ToolCall, ToolResult, tool
-from handrail.cli.answers import give
+from handrail.cli.confirm.answers import give
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationRequested
-from handrail.proof.audit import audit
-from handrail.proof.journal import SqliteJournal
-from tests.cli.scene import Journal, add, fail, lines, make, pay, run
+from handrail.journal.audit import audit
+from handrail.journal.journal import SqliteJournal
+from tests.cli.journal_fixtures import Journal, add, fail, lines, make, pay, run
 
 
 def ask_again(journal: Journal, call: ToolCall) -> ToolResult:

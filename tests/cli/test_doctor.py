@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from handrail.core.installation import install_command
-from tests.cli.scene import Journal, lines, run
-from tests.cli.talk import CONFIG, configure
+from tests.cli.journal_fixtures import Journal, lines, run
+from tests.cli.terminal_fixtures import CONFIG, configure
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
 NODE = """

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from handrail import Context, Executor, Secret, ToolCall, tool
 from handrail.core.events import CallIntended, ConfirmationRequested
 from handrail.core.redact import redact_text
-from handrail.proof.audit import audit, export_run
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import Reader, erase
-from tests.cli.scene import lines, run
+from handrail.journal.audit import audit, export_run
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import JournalReader, erase
+from tests.cli.journal_fixtures import lines, run
 
 RUN = Context(run="run_1")
 HIDDEN = [
@@ -221,7 +221,7 @@ def test_whatever_the_arguments_are_the_record_gives_them_back_exactly(
             await executor.invoke(call, RUN)
 
     asyncio.run(act())
-    with Reader(path) as reader:
+    with JournalReader(path) as reader:
         events = [reader.exact_event(entry) for entry in reader.entries()]
     kept = [each.arguments for each in events if isinstance(each, CallIntended | ConfirmationRequested)]
 

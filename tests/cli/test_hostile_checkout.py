@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from handrail.bus.http.bus import HttpBus
 from handrail.core.errors import BusError
-from tests.cli.scene import command, environment, lines, run
-from tests.cli.talk import dialogue
+from handrail.node.http.bus import HttpBus
+from tests.cli.journal_fixtures import command, environment, lines, run
+from tests.cli.terminal_fixtures import dialogue
 
 MODEL = "scripted:replies.toml"
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"

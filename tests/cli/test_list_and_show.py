@@ -9,8 +9,8 @@ from inline_snapshot import snapshot
 
 from handrail import Context, Executor, ToolCall, ToolResult
 from handrail.core.events import CallIntended, CallSettled
-from handrail.proof.journal import SqliteJournal
-from tests.cli.scene import START, Journal, lines, make, run
+from handrail.journal.journal import SqliteJournal
+from tests.cli.journal_fixtures import START, Journal, lines, make, run
 
 
 def test_the_list_says_what_came_of_each_run(journal: Journal) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tests.cli.scene import command, environment
-from tests.mcp.client.authorization import Person, Service, serving
+from tests.cli.journal_fixtures import command, environment
+from tests.mcp.client.authorization_server import AuthorizationServer, PersonWithBrowser, serving
 
 
-class Guarded(Service):
+class Guarded(AuthorizationServer):
     """An MCP server behind the authorization."""
 
     async def resource(self, request: Request) -> Response:
@@ -37,7 +37,7 @@ class Guarded(Service):
         return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": answers[message["method"]]})
 
 
-async def _run(folder: Path, *words: str, person: Person | None = None) -> tuple[int, str, str]:
+async def _run(folder: Path, *words: str, person: PersonWithBrowser | None = None) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
         *command("mcp", *words),
         stdout=asyncio.subprocess.PIPE,
@@ -64,7 +64,7 @@ async def test_a_person_signs_in_and_later_commands_need_no_browser(tmp_path: Pa
         unknown = await _run(tmp_path, "login", "far")
         approved = await _run(tmp_path, "approve", "far", "--yes")
         before = await _run(tmp_path, "list", "--json")
-        person = Person()
+        person = PersonWithBrowser()
         signed = await _run(tmp_path, "login", "far", person=person)
         after = await _run(tmp_path, "list", "--json")
         revoked = await _run(tmp_path, "revoke", "far")

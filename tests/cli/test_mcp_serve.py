@@ -16,11 +16,11 @@ import mcp_types
 import pytest
 from mcp import Client, StdioServerParameters
 
-from handrail.proof.read import Reader
-from tests.app.nodes import Place
+from handrail.journal.reader import JournalReader
+from tests.app.app_folder import AppFolder
 from tests.approved import approve
-from tests.cli.scene import command, environment
-from tests.mcp.servers.described import tool
+from tests.cli.journal_fixtures import command, environment
+from tests.mcp.servers.described_server import tool
 
 READ: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
 SCRIPT = """
@@ -70,8 +70,8 @@ class Person:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
+def place(tmp_path: Path) -> AppFolder:
+    place = AppFolder(tmp_path)
     place.approvals = type(place.approvals)(tmp_path / "home" / "handrail")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "intro.md").write_text("# Intro")
@@ -84,7 +84,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @asynccontextmanager
-async def client(place: Place, person: Person, mode: Mode, hear: Any = None) -> AsyncIterator[Client]:
+async def client(place: AppFolder, person: Person, mode: Mode, hear: Any = None) -> AsyncIterator[Client]:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "handrail", "mcp", "serve"],
@@ -95,9 +95,9 @@ async def client(place: Place, person: Person, mode: Mode, hear: Any = None) -> 
         yield connected
 
 
-def effects(place: Place) -> list[str]:
+def effects(place: AppFolder) -> list[str]:
     """What became of each call to `pay`, by the record."""
-    with Reader(place.folder / ".handrail" / "journal.db") as reader:
+    with JournalReader(place.folder / ".handrail" / "journal.db") as reader:
         return [
             call.answer.outcome
             for summary in reader.runs()
@@ -108,7 +108,7 @@ def effects(place: Place) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_model_with_its_tools_is_one_tool_and_its_effects_are_confirmed_in_the_client(
-    place: Place, mode: Mode
+    place: AppFolder, mode: Mode
 ) -> None:
     person = Person("accept")
     async with client(place, person, mode) as connected:
@@ -143,7 +143,7 @@ async def test_the_model_with_its_tools_is_one_tool_and_its_effects_are_confirme
 
 @pytest.mark.parametrize(("mode", "answer", "outcome"), [("auto", "decline", ["denied"]), ("legacy", "cancel", [])])
 async def test_what_the_person_at_the_client_does_not_allow_is_not_done(
-    place: Place, mode: Mode, answer: str, outcome: list[str]
+    place: AppFolder, mode: Mode, answer: str, outcome: list[str]
 ) -> None:
     async with client(place, Person(answer), mode) as connected:
         answered = await connected.call_tool("converse", {"message": "please pay"})
@@ -155,7 +155,7 @@ async def test_what_the_person_at_the_client_does_not_allow_is_not_done(
     assert effects(place) == outcome
 
 
-async def test_a_model_may_call_no_more_than_its_caller_unless_tools_are_lent_to_it(place: Place) -> None:
+async def test_a_model_may_call_no_more_than_its_caller_unless_tools_are_lent_to_it(place: AppFolder) -> None:
     file = place.folder / "handrail.toml"
     file.write_text(file.read_text().replace(', tools = ["pay"]', ""))
     person = Person("accept")
@@ -166,7 +166,7 @@ async def test_a_model_may_call_no_more_than_its_caller_unless_tools_are_lent_to
     assert effects(place) == ["forbidden"]
 
 
-async def test_a_tool_that_is_not_served_cannot_be_called_and_a_change_of_files_is_taken_up(place: Place) -> None:
+async def test_a_tool_that_is_not_served_cannot_be_called_and_a_change_of_files_is_taken_up(place: AppFolder) -> None:
     changed = asyncio.Event()
 
     async def hear(message: Any) -> None:
@@ -196,7 +196,7 @@ async def test_a_tool_that_is_not_served_cannot_be_called_and_a_change_of_files_
     assert effects(place) == ["forbidden"]
 
 
-async def test_over_http_a_token_is_wanted_and_the_address_is_told(place: Place) -> None:
+async def test_over_http_a_token_is_wanted_and_the_address_is_told(place: AppFolder) -> None:
     path = place.folder / "handrail.toml"
     path.write_text(path.read_text().replace("[serve]", '[serve]\ntoken = "env:NODE_TOKEN"'))
     home = {"XDG_STATE_HOME": str(place.folder / "home"), "NODE_TOKEN": "opensesame"}

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from handrail.cli.probe_cases import Case, load_suite
-from handrail.cli.probe_judge import probe
+from handrail.cli.probe.cases import ProbeCase, load_suite
+from handrail.cli.probe.judge import probe_model
 from handrail.core.events import ModelEvent, TextDelta
-from handrail.core.model import ModelRequest
-from handrail.faces.llm import LLM
+from handrail.core.model_request import ModelRequest
+from handrail.sessions.llm import LLM
 from handrail.testing.clock import FixedClock
 from handrail.testing.model import ScriptedModel, call, text
-from tests.cli.scene import lines, run
+from tests.cli.journal_fixtures import lines, run
 
 SUITE = load_suite()
 KINDS = ("choose", "arguments", "none", "several", "error")
 
 
-def right_calls(case: Case) -> list[dict[str, Any]]:
+def right_calls(case: ProbeCase) -> list[dict[str, Any]]:
     """The calls that a model should make. Where only the choice is judged, any arguments that fit."""
     return [{"name": each.tool, "arguments": _right(each.tool, each.arguments)} for each in case.calls]
 
@@ -142,7 +142,7 @@ async def test_calls_are_judged_strictly(
 ) -> None:
     one = type(SUITE)(SUITE.tools, tuple(each for each in SUITE.case if each.id == case))
 
-    score = await probe("model", LLM(ScriptedModel(*replies)), one, clock=FixedClock(0))
+    score = await probe_model("model", LLM(ScriptedModel(*replies)), one, clock=FixedClock(0))
 
     (verdict,) = score.verdicts
     assert (verdict.well_formed, verdict.right_tool, verdict.right_arguments) == (True, tool, arguments)
@@ -157,7 +157,7 @@ async def test_a_reply_that_is_cut_off_is_not_well_formed_and_not_a_right_refusa
 
     one = type(SUITE)(SUITE.tools, tuple(each for each in SUITE.case if each.id == "none-hello"))
 
-    (verdict,) = (await probe("model", LLM(Broken()), one, clock=FixedClock(0))).verdicts
+    (verdict,) = (await probe_model("model", LLM(Broken()), one, clock=FixedClock(0))).verdicts
 
     assert (verdict.well_formed, verdict.no_tool) == (False, False)
     assert "ended without saying" in verdict.problem

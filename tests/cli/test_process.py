@@ -15,7 +15,7 @@ import pytest
 
 import handrail
 from handrail.core.installation import install_command
-from tests.cli.scene import Journal, command, environment
+from tests.cli.journal_fixtures import Journal, command, environment
 
 
 def done(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +57,7 @@ def test_help_loads_nothing_that_is_not_needed() -> None:
         "print([name for name in sys.argv[1:] if name in sys.modules], file=sys.stderr)"
     )
     heavy = ["sqlite3", "cryptography", "rich", "asyncio", "msgspec", "textual", "starlette"]
-    heavy += ["handrail.proof", "handrail.desk", "handrail.server", "handrail.tui"]
+    heavy += ["handrail.journal", "handrail.desk", "handrail.node.server", "handrail.desk.tui"]
 
     out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from handrail.proof.audit import Receipt
-from handrail.proof.keys import Signer, Verifier
-from handrail.proof.read import Reader
-from tests.cli.scene import Journal, lines, run
+from handrail.journal.audit import Receipt
+from handrail.journal.keys import Signer, Verifier
+from handrail.journal.reader import JournalReader
+from tests.cli.journal_fixtures import Journal, lines, run
 
 
 def key_of(journal: Journal) -> str:
-    with Reader(journal.path) as reader:
+    with JournalReader(journal.path) as reader:
         return reader.verifier_key
 
 

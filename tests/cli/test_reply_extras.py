@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from handrail.core.media_files import file_name
-from tests.cli.scene import NASTY, lines, run
-from tests.cli.talk import dialogue, run_of
+from handrail.core.media_files import safe_media_name
+from tests.cli.journal_fixtures import NASTY, lines, run
+from tests.cli.terminal_fixtures import dialogue, run_of
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
 SAID = "Lisbon lies on hills. It is old."
@@ -157,13 +157,13 @@ def test_a_conversation_at_the_terminal_shows_them_too(folder: Path, model: str)
     ],
 )
 def test_a_file_is_never_saved_under_a_path(name: str, media_type: str, saved: str) -> None:
-    assert file_name(name, media_type) == saved
+    assert safe_media_name(name, media_type) == saved
 
 
 @given(st.text(max_size=300), st.sampled_from(["image/png", "", "x/y"]))
 @example("写" * 99, "image/png")
 def test_every_name_of_a_file_is_one_that_a_file_system_takes(name: str, media_type: str) -> None:
-    saved = file_name(name, media_type)
+    saved = safe_media_name(name, media_type)
 
     assert 0 < len(saved.encode()) <= 220
     assert saved.isprintable() and "/" not in saved and saved[0] not in ".-"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.scene import lines, run
-from tests.cli.talk import WITH, dialogue, lines_of, run_of
+from tests.cli.journal_fixtures import lines, run
+from tests.cli.terminal_fixtures import WITH, dialogue, lines_of, run_of
 
 
 def waiting(question: str = "pay her") -> tuple[str, str]:

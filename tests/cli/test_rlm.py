@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.cli.scene import command, environment, lines, run
-from tests.cli.talk import dialogue, lines_of, run_of
+from tests.cli.journal_fixtures import command, environment, lines, run
+from tests.cli.terminal_fixtures import dialogue, lines_of, run_of
 
 WITH = ("--sub", "scripted:sub.json", "--tools", "talk_tools.py")
 ASK = ("rlm", "ask", "--context", "hay.txt", *WITH)

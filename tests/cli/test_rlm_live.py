@@ -7,10 +7,10 @@ from itertools import chain, count
 
 import pytest
 
-from handrail.cli.rlm_live import Aside, RlmLive
+from handrail.cli.rlm.live_display import DisplayPausingApprover, RlmLiveDisplay
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
 from handrail.core.events import Notice
-from handrail.rlm.progress import CellRan, CellRunning, IterationStarted, Progress, QueriesInFlight, Spent
+from handrail.rlm.progress import CellRan, CellRunning, IterationStarted, Progress, QueriesInFlight, RunSpent
 
 RUN = "run_1"
 STARTED = IterationStarted(run=RUN, index=3, of=30)
@@ -18,7 +18,7 @@ EVENTS: tuple[Progress, ...] = (
     STARTED,
     CellRunning(run=RUN, block=1, of=1, code="llm_query_batched(parts)"),
     QueriesInFlight(run=RUN, in_flight=12, done=28),
-    Spent(run=RUN, tokens=18200, cost=0.0321),
+    RunSpent(run=RUN, tokens=18200, cost=0.0321),
 )
 WHOLE = "turn 3/30 · code runs · 40 queries, 12 in flight · 18,200 tokens · $0.0321 · 1 min 14 s"
 QUESTION = Confirmation(
@@ -26,13 +26,13 @@ QUESTION = Confirmation(
 )
 
 
-def at(seconds: float, width: int = 120, step: float = 0.05) -> RlmLive:
+def at(seconds: float, width: int = 120, step: float = 0.05) -> RlmLiveDisplay:
     """On a terminal, that many seconds after the beginning; each look at the clock takes a moment."""
     times = chain((0.0,), count(seconds, step))
-    return RlmLive(as_json=False, terminal=True, width=lambda: width, now=lambda: next(times))
+    return RlmLiveDisplay(as_json=False, terminal=True, width=lambda: width, now=lambda: next(times))
 
 
-def told(live: RlmLive, *events: Progress | Notice) -> None:
+def told(live: RlmLiveDisplay, *events: Progress | Notice) -> None:
     async def tell() -> None:
         for event in events:
             await live(event)
@@ -66,7 +66,7 @@ def test_a_thousand_answers_at_once_do_not_wait_for_the_terminal(capsys: pytest.
 
 def test_in_a_pipe_each_turn_is_one_plain_line(capsys: pytest.CaptureFixture[str]) -> None:
     told(
-        RlmLive(as_json=False, terminal=False, now=lambda: 0.0),
+        RlmLiveDisplay(as_json=False, terminal=False, now=lambda: 0.0),
         *EVENTS,
         CellRan(run=RUN, block=1, ending="ok", seconds=1),
     )
@@ -79,7 +79,7 @@ def test_a_terminal_that_can_only_write_on_gets_plain_lines(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
-    told(RlmLive(as_json=False, now=lambda: 0.0), *EVENTS)
+    told(RlmLiveDisplay(as_json=False, now=lambda: 0.0), *EVENTS)
 
     assert capsys.readouterr().err == "turn 3/30 · the model writes · 0 tokens · 0 s\n"
 
@@ -104,7 +104,7 @@ def test_nothing_is_written_while_a_person_is_asked_and_nothing_is_lost(capsys: 
 
     person = Person()
     told(live, STARTED)
-    assert asyncio.run(Aside(person, live).decide(QUESTION)) == Allow("ada")
+    assert asyncio.run(DisplayPausingApprover(person, live).decide(QUESTION)) == Allow("ada")
 
     assert person.seen == ""
     assert capsys.readouterr().err == "! meanwhile\n"
@@ -118,7 +118,7 @@ def test_what_is_left_for_later_is_noted_until_it_is_answered() -> None:
             return answers.pop(0)
 
     live = at(0)
-    aside = Aside(Person(), live)
+    aside = DisplayPausingApprover(Person(), live)
 
     asyncio.run(aside.decide(QUESTION))
     left = dict(live.waiting)

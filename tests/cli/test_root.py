@@ -9,9 +9,9 @@ import pytest
 
 from handrail.cli.root import root
 from tests.approved import approve
+from tests.cli.journal_fixtures import run
 from tests.cli.pages import commands
-from tests.cli.scene import run
-from tests.cli.talk import CONFIG, WITH, configure
+from tests.cli.terminal_fixtures import CONFIG, WITH, configure
 
 
 def test_the_line_for_each_command_is_the_first_sentence_of_its_own_help() -> None:

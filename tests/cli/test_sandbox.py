@@ -11,7 +11,7 @@ import pytest
 
 from handrail.sandbox.jail import unavailable
 from tests.approved import approve
-from tests.cli.scene import lines, run
+from tests.cli.journal_fixtures import lines, run
 
 BOX = """
 [ensemble]

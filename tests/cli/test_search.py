@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.scene import lines, run
+from tests.cli.journal_fixtures import lines, run
 
 TOOLS = """
 from handrail import tool

@@ -21,9 +21,9 @@ import pytest
 from click.testing import Result
 
 from tests.approved import approve
-from tests.bus.nats.certificates import Authority
-from tests.bus.nats.scene import nats_server
-from tests.cli.scene import environment, run
+from tests.cli.journal_fixtures import environment, run
+from tests.node.nats.certificates import Authority
+from tests.node.nats.nats_fixtures import nats_server
 
 TOOLS = '''
 from handrail import tool

@@ -12,12 +12,12 @@ from handrail.core.calls import ToolResult
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import CallAmended, CallSettled, Recorded
 from handrail.core.messages import ResultMessage
-from handrail.proof.answer import settle
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import history
+from handrail.journal.answer import settle
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import history
 from handrail.run.history import conversation_of
 from handrail.testing.model import ScriptedModel, call, text
-from tests.cli.scene import lines, run
+from tests.cli.journal_fixtures import lines, run
 
 RUN = Context(run="run_cut")
 FREE = Policy(confirm_side_effects=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.scene import lines, run
+from tests.cli.journal_fixtures import lines, run
 
 HEAD = '[ensemble]\nname = "box"\n[[invokers]]\nname = "work"\n'
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.cli import text
-from tests.cli.scene import NASTY
+from tests.cli.journal_fixtures import NASTY
 
 ANY_TEXT = st.text(alphabet=st.characters())  # surrogates too
 ANY_JSON: st.SearchStrategy[Any] = st.recursive(
@@ -28,8 +28,8 @@ def harmless(shown: str, but: str = "") -> bool:
 
 @given(ANY_TEXT)
 def test_no_text_can_steer_a_terminal(written: str) -> None:
-    assert harmless(text.visible(written))
-    assert harmless(text.block(written), but="\n\t")
+    assert harmless(text.printable(written))
+    assert harmless(text.printable_lines(written), but="\n\t")
 
 
 @given(ANY_JSON)
@@ -52,12 +52,12 @@ def test_the_json_of_a_command_is_json(value: Any) -> None:
 
 
 def test_escapes_bidi_and_hidden_letters_are_shown() -> None:
-    assert text.visible(NASTY) == r"\x1b[2J\u202egpj.exe\u200b\x07"
-    assert text.visible("a\u3164b\ufe0f\U000e0041") == r"a\u3164b\ufe0f\U000e0041"
+    assert text.printable(NASTY) == r"\x1b[2J\u202egpj.exe\u200b\x07"
+    assert text.printable("a\u3164b\ufe0f\U000e0041") == r"a\u3164b\ufe0f\U000e0041"
 
 
 def test_ordinary_letters_of_any_script_stay() -> None:
-    assert text.visible("naïve 日本語 עברית ελληνικά 👍") == "naïve 日本語 עברית ελληνικά 👍"
+    assert text.printable("naïve 日本語 עברית ελληνικά 👍") == "naïve 日本語 עברית ελληνικά 👍"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_ordinary_letters_of_any_script_stay() -> None:
     ],
 )
 def test_durations_are_in_the_unit_that_fits(microseconds: int, shown: str) -> None:
-    assert text.duration(microseconds) == shown
+    assert text.duration_text(microseconds) == shown
 
 
 def test_a_time_that_no_calendar_has_is_shown_as_the_number_it_is() -> None:
@@ -83,4 +83,4 @@ def test_a_time_that_no_calendar_has_is_shown_as_the_number_it_is() -> None:
 
 
 def test_numbers_go_with_their_nouns() -> None:
-    assert [text.count(n, "entry") for n in (0, 1, 1234)] == ["0 entries", "1 entry", "1,234 entries"]
+    assert [text.count_text(n, "entry") for n in (0, 1, 1234)] == ["0 entries", "1 entry", "1,234 entries"]

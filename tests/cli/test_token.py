@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from handrail.bus.tokens.identity import Identity
-from handrail.bus.tokens.token import parse
+from handrail.node.tokens.identity import Identity
+from handrail.node.tokens.token import parse_token
 from tests.approved import approve
-from tests.bus.tokens.people import BOB
-from tests.cli.scene import lines, run
+from tests.cli.journal_fixtures import lines, run
+from tests.node.tokens.signing_nodes import BOB
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_configuration_says_where_the_key_is_and_which_community(folder: Pat
 def test_a_token_is_printed_alone_and_what_it_is_for_beside(home: Path) -> None:
     done = run("token", "issue", "--can", "rag.*@1.*", "--param", "corpus=a,b,3,true", "--rate", "60", "--ttl", "10m")
 
-    token = parse(done.stdout.strip())
+    token = parse_token(done.stdout.strip())
     assert token.scope.to_dict() == {
         "capabilities": ["rag.*@1.*"],
         "params_constraints": {"corpus": ["a", "b", 3, True]},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.scene import lines, run
-from tests.cli.talk import WITH, configure, dialogue, lines_of, run_of
+from tests.cli.journal_fixtures import lines, run
+from tests.cli.terminal_fixtures import WITH, configure, dialogue, lines_of, run_of
 
 THESE = ("--tools", "talk_tools.py")
 

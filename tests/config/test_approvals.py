@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.app.person import shown
-from handrail.config.approvals import Approvals, binding, unapproved
+from handrail.app.person import endpoint_description
+from handrail.config.approvals import Approvals, approval_binding, unapproved_reason
+from handrail.config.approvals_file import state_folder
 from handrail.config.pins import FilePins
-from handrail.config.remembered import state_folder
 from handrail.core.errors import UsageError
-from handrail.mcp.values import Http, RemoteTool, Stdio
+from handrail.mcp.values import HttpEndpoint, RemoteTool, StdioEndpoint
 from handrail.testing.clock import FixedClock
 
-SERVER = Stdio(command="uvx", args=("mcp-server-time@2026.10.19",), env={"TZ": "UTC"})
+SERVER = StdioEndpoint(command="uvx", args=("mcp-server-time@2026.10.19",), env={"TZ": "UTC"})
 
 
 def remote(name: str = "pay", description: str = "Pay someone.", **more: object) -> RemoteTool:
@@ -49,57 +49,64 @@ def test_they_are_in_the_users_state_folder_and_nowhere_near_a_project() -> None
 
 
 def test_a_command_needs_an_approval_and_so_does_an_address(approvals: Approvals, config: Path) -> None:
-    assert unapproved(approvals, config, "time", SERVER) == "it is not approved"
-    assert unapproved(approvals, config, "far", Http(url="https://example.org/mcp")) == "it is not approved"
+    assert unapproved_reason(approvals, config, "time", SERVER) == "it is not approved"
+    assert (
+        unapproved_reason(approvals, config, "far", HttpEndpoint(url="https://example.org/mcp")) == "it is not approved"
+    )
 
     approvals.approve(config, "time", SERVER, by="ada")
 
-    assert unapproved(approvals, config, "time", SERVER) is None
+    assert unapproved_reason(approvals, config, "time", SERVER) is None
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        Stdio(command="sh", args=SERVER.args, env=SERVER.env),
-        Stdio(command="uvx", args=("mcp-server-time@1",), env=SERVER.env),
-        Stdio(command="uvx", args=SERVER.args, env={"TZ": "UTC", "LD_PRELOAD": "x.so"}),
-        Stdio(command="uvx", args=SERVER.args, env=SERVER.env, cwd="/tmp"),
+        StdioEndpoint(command="sh", args=SERVER.args, env=SERVER.env),
+        StdioEndpoint(command="uvx", args=("mcp-server-time@1",), env=SERVER.env),
+        StdioEndpoint(command="uvx", args=SERVER.args, env={"TZ": "UTC", "LD_PRELOAD": "x.so"}),
+        StdioEndpoint(command="uvx", args=SERVER.args, env=SERVER.env, cwd="/tmp"),
     ],
 )
-def test_an_approval_is_for_exactly_that_command(approvals: Approvals, config: Path, changed: Stdio) -> None:
+def test_an_approval_is_for_exactly_that_command(approvals: Approvals, config: Path, changed: StdioEndpoint) -> None:
     approvals.approve(config, "time", SERVER, by="ada")
 
-    assert "changed since it was approved" in (unapproved(approvals, config, "time", changed) or "")
+    assert "changed since it was approved" in (unapproved_reason(approvals, config, "time", changed) or "")
 
 
 def test_another_value_of_a_variable_needs_no_new_word(approvals: Approvals, config: Path) -> None:
     approvals.approve(config, "time", SERVER, by="ada")
 
-    assert unapproved(approvals, config, "time", Stdio(command="uvx", args=SERVER.args, env={"TZ": "CET"})) is None
+    assert (
+        unapproved_reason(approvals, config, "time", StdioEndpoint(command="uvx", args=SERVER.args, env={"TZ": "CET"}))
+        is None
+    )
 
 
 def test_an_approval_is_for_one_server_of_one_file(approvals: Approvals, config: Path, tmp_path: Path) -> None:
     approvals.approve(config, "time", SERVER, by="ada")
 
-    assert unapproved(approvals, config, "clock", SERVER) is not None
-    assert unapproved(approvals, tmp_path / "other" / "handrail.toml", "time", SERVER) is not None
+    assert unapproved_reason(approvals, config, "clock", SERVER) is not None
+    assert unapproved_reason(approvals, tmp_path / "other" / "handrail.toml", "time", SERVER) is not None
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        Http(url="https://evil.example/mcp", headers={"Authorization": "env:DOCS"}),
-        Http(url="https://example.org/mcp", headers={"Authorization": "env:AWS_SECRET_ACCESS_KEY"}),
+        HttpEndpoint(url="https://evil.example/mcp", headers={"Authorization": "env:DOCS"}),
+        HttpEndpoint(url="https://example.org/mcp", headers={"Authorization": "env:AWS_SECRET_ACCESS_KEY"}),
     ],
 )
 def test_another_address_or_another_secret_in_a_header_needs_a_word(
-    approvals: Approvals, config: Path, changed: Http
+    approvals: Approvals, config: Path, changed: HttpEndpoint
 ) -> None:
-    known = Http(url="https://example.org/mcp", headers={"Authorization": "env:DOCS"})
+    known = HttpEndpoint(url="https://example.org/mcp", headers={"Authorization": "env:DOCS"})
     approvals.approve(config, "far", known, by="ada")
 
-    assert unapproved(approvals, config, "far", known) is None
-    assert unapproved(approvals, config, "far", changed) == "its address or headers changed since it was approved"
+    assert unapproved_reason(approvals, config, "far", known) is None
+    assert (
+        unapproved_reason(approvals, config, "far", changed) == "its address or headers changed since it was approved"
+    )
 
 
 def test_a_word_can_be_taken_back(approvals: Approvals, config: Path) -> None:
@@ -107,7 +114,7 @@ def test_a_word_can_be_taken_back(approvals: Approvals, config: Path) -> None:
 
     assert approvals.revoke(config, "time")
     assert not approvals.revoke(config, "time")
-    assert unapproved(approvals, config, "time", SERVER) is not None
+    assert unapproved_reason(approvals, config, "time", SERVER) is not None
 
 
 def test_nobody_else_may_read_or_write_the_file(approvals: Approvals, config: Path) -> None:
@@ -118,7 +125,7 @@ def test_nobody_else_may_read_or_write_the_file(approvals: Approvals, config: Pa
 
 
 def test_no_value_of_a_variable_is_kept(approvals: Approvals, config: Path) -> None:
-    approvals.approve(config, "time", Stdio(command="x", env={"KEY": "opensesame"}), by="ada")
+    approvals.approve(config, "time", StdioEndpoint(command="x", env={"KEY": "opensesame"}), by="ada")
 
     assert "opensesame" not in approvals.path.read_text(encoding="utf-8")
 
@@ -182,7 +189,7 @@ def test_approving_the_same_command_again_keeps_its_tools_and_another_one_forget
     pins(approvals, config).held("bank", {"pay": remote()})
     approvals.approve(config, "bank", SERVER, by="ada")
     kept = approvals.of(config, "bank")
-    approvals.approve(config, "bank", Stdio(command="other"), by="ada")
+    approvals.approve(config, "bank", StdioEndpoint(command="other"), by="ada")
     fresh = approvals.of(config, "bank")
 
     assert (kept is not None and kept.tools is not None, fresh is not None and fresh.tools is None) == (True, True)
@@ -198,29 +205,29 @@ def test_what_is_in_use_while_its_word_is_taken_back_is_held_back_and_not_approv
     why = held("bank", {"pay": remote()})
 
     assert "taken back" in why["pay"]
-    assert unapproved(approvals, config, "bank", SERVER) == "it is not approved"
+    assert unapproved_reason(approvals, config, "bank", SERVER) == "it is not approved"
 
 
 def test_a_word_on_another_command_under_the_same_name_is_none_for_what_is_in_use(
     approvals: Approvals, config: Path
 ) -> None:
     held = pins(approvals, config).held
-    other = Stdio(command="other")
+    other = StdioEndpoint(command="other")
     approvals.approve(config, "bank", other, by="ada")
 
     assert list(held("bank", {"pay": remote()})) == ["pay"]
-    assert unapproved(approvals, config, "bank", other) is None
+    assert unapproved_reason(approvals, config, "bank", other) is None
 
 
 @pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "PYTHONPATH", "NODE_OPTIONS", "npm_config_registry"])
 def test_a_variable_that_decides_which_code_runs_is_approved_with_its_value(
     approvals: Approvals, config: Path, name: str
 ) -> None:
-    approvals.approve(config, "bank", Stdio(command="x", env={name: "good"}), by="ada")
+    approvals.approve(config, "bank", StdioEndpoint(command="x", env={name: "good"}), by="ada")
 
-    assert unapproved(approvals, config, "bank", Stdio(command="x", env={name: "good"})) is None
-    assert unapproved(approvals, config, "bank", Stdio(command="x", env={name: "evil"})) is not None
-    assert f"{name}=evil" in shown(Stdio(command="x", env={name: "evil"}))
+    assert unapproved_reason(approvals, config, "bank", StdioEndpoint(command="x", env={name: "good"})) is None
+    assert unapproved_reason(approvals, config, "bank", StdioEndpoint(command="x", env={name: "evil"})) is not None
+    assert f"{name}=evil" in endpoint_description(StdioEndpoint(command="x", env={name: "evil"}))
 
 
 def test_a_link_to_an_approved_file_from_another_folder_is_not_approved(approvals: Approvals, config: Path) -> None:
@@ -231,7 +238,7 @@ def test_a_link_to_an_approved_file_from_another_folder_is_not_approved(approval
     link.parent.mkdir()
     link.symlink_to(config)
 
-    assert unapproved(approvals, link, "bank", SERVER) == "it is not approved"
+    assert unapproved_reason(approvals, link, "bank", SERVER) == "it is not approved"
 
 
 def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path, config: Path) -> None:
@@ -249,11 +256,11 @@ def test_a_damaged_file_is_no_approval(approvals: Approvals, config: Path, book:
     approvals.path.write_bytes(book)
 
     with pytest.raises(UsageError, match="damaged"):
-        unapproved(approvals, config, "time", SERVER)
+        unapproved_reason(approvals, config, "time", SERVER)
 
     approvals.path.write_text('{"version": 2}', encoding="utf-8")
     with pytest.raises(UsageError, match="newer"):
-        unapproved(approvals, config, "time", SERVER)
+        unapproved_reason(approvals, config, "time", SERVER)
 
 
 def _approve_some(folder: Path, config: Path, which: int) -> None:
@@ -279,6 +286,6 @@ words = st.text(max_size=20)
 
 @given(st.lists(words, max_size=3), st.lists(words, max_size=3))
 def test_two_commands_are_bound_alike_only_if_they_are_alike(one: list[str], two: list[str]) -> None:
-    bound = [binding(Stdio(command="x", args=tuple(args))) for args in (one, two)]
+    bound = [approval_binding(StdioEndpoint(command="x", args=tuple(args))) for args in (one, two)]
 
     assert (bound[0] == bound[1]) == (one == two)

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.config.load import find_config, journal_in, load_config
-from handrail.config.text import filled
 from handrail.config.values import Config, LlmSettings, ModelSettings
+from handrail.config.variables import fill_variables
 from handrail.core.errors import ConfigError, UsageError
 from handrail.core.redact import redact_text
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
-from handrail.tools.files.table import Place, Table
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 from handrail.tools.tool import Retry
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
@@ -184,7 +184,7 @@ def test_a_secret_may_come_from_the_environment(tmp_path: Path) -> None:
 
 
 def _filled(text: str, **environ: str) -> str:
-    value = filled(Table({"key": text}, Place("file")), environ).values["key"]
+    value = fill_variables(TomlTable({"key": text}, TomlKeyPath("file")), environ).values["key"]
     assert isinstance(value, str)
     return value
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from handrail.config.load import load_config, read_config
-from handrail.config.nodes import Converse, McpSettings, PromptSettings, ServeSettings
+from handrail.config.mcp_settings import ConverseSettings, McpSettings, PromptSettings, ServeSettings
 from handrail.core.errors import ConfigError
-from handrail.mcp.values import Bounds, Http, OAuth, Stdio
-from handrail.standard.io.settings import IoSettings
-from handrail.standard.summarization.settings import SummarizationSettings
-from handrail.tools.ensemble import Defaults
+from handrail.library.io.settings import IoSettings
+from handrail.library.summarization.settings import SummarizationSettings
+from handrail.mcp.values import HttpEndpoint, McpBounds, OAuth, StdioEndpoint
+from handrail.tools.ensemble import ToolDefaults
 from handrail.tools.files.mistakes import all_mistakes
-from handrail.tools.files.table import read_file
+from handrail.tools.files.toml_table import read_toml_file
 
 
 def written(folder: Path, text: str) -> Path:
@@ -74,7 +74,7 @@ def test_everything_that_a_file_can_say_of_servers(tmp_path: Path) -> None:
     assert config.models["fast"].tools == ("time:*", "read_*")
     assert config.mcp == {
         "time": McpSettings(
-            endpoint=Stdio(
+            endpoint=StdioEndpoint(
                 command="uvx",
                 args=("mcp-server-time@2026.10.19", "${ZONE}"),
                 env={"TOKEN": "env:TIME_TOKEN", "LEVEL": "$${x}"},
@@ -88,18 +88,18 @@ def test_everything_that_a_file_can_say_of_servers(tmp_path: Path) -> None:
             era="legacy",
             new_tools="allow",
             sampling="fast",
-            defaults=Defaults(timeout=5.0, max_retries=2, max_output=1000),
-            bounds=Bounds(start=3.5, message=100_000),
+            defaults=ToolDefaults(timeout=5.0, max_retries=2, max_output=1000),
+            bounds=McpBounds(start=3.5, message=100_000),
         ),
-        "short": McpSettings(endpoint=Stdio(command="python", args=("-m", "server", "--more"), env={"A": "1"})),
+        "short": McpSettings(endpoint=StdioEndpoint(command="python", args=("-m", "server", "--more"), env={"A": "1"})),
         "far": McpSettings(
-            endpoint=Http(
+            endpoint=HttpEndpoint(
                 url="https://example.org/mcp",
                 headers={"Authorization": "Bearer ${FAR_TOKEN}"},
                 oauth=OAuth(client_id="me", client_secret="env:FAR_SECRET", scopes=("read",), redirect_port=9000),
             )
         ),
-        "signed": McpSettings(endpoint=Http(url="http://127.0.0.1:8000/mcp", oauth=OAuth())),
+        "signed": McpSettings(endpoint=HttpEndpoint(url="http://127.0.0.1:8000/mcp", oauth=OAuth())),
     }
 
 
@@ -114,10 +114,10 @@ def test_variables_are_filled_in_when_a_server_is_started_and_a_missing_one_has_
     )
     environ = {"ZONE": "UTC", "TIME_TOKEN": "secret", "HOST": "example.org", "T": "t"}
 
-    assert config.mcp["time"].resolved(environ) == Stdio(
+    assert config.mcp["time"].resolved(environ) == StdioEndpoint(
         command="x", args=("UTC", "$5"), env={"TOKEN": "secret"}, cwd=str(tmp_path)
     )
-    assert config.mcp["far"].resolved(environ) == Http(url="https://example.org/mcp", headers={"A": "Bearer t"})
+    assert config.mcp["far"].resolved(environ) == HttpEndpoint(url="https://example.org/mcp", headers={"A": "Bearer t"})
     assert "secret" not in repr(config)
     with pytest.raises(ConfigError) as missing:
         config.mcp["time"].resolved({"ZONE": "UTC"})
@@ -152,7 +152,7 @@ def test_everything_that_a_file_can_say_of_serving(tmp_path: Path) -> None:
     )
 
     assert config.serve == ServeSettings(
-        converse=Converse(model="fast", name="ask", system="Be brief.", tools=("read_*",)),
+        converse=ConverseSettings(model="fast", name="ask", system="Be brief.", tools=("read_*",)),
         tools=("io:*",),
         conversations=True,
         proofs=True,
@@ -217,7 +217,10 @@ def test_a_folder_that_begins_with_a_variable_is_what_the_variable_says(tmp_path
 
     found = [config.mcp["a"].resolved({"WORK": each}) for each in ("/srv", "below")]
 
-    assert found == [Stdio(command="x", cwd="/srv/here"), Stdio(command="x", cwd=str(tmp_path / "below" / "here"))]
+    assert found == [
+        StdioEndpoint(command="x", cwd="/srv/here"),
+        StdioEndpoint(command="x", cwd=str(tmp_path / "below" / "here")),
+    ]
 
 
 @pytest.mark.requirement("converser.toml")
@@ -301,7 +304,7 @@ url = 3
 """,
     )
 
-    config, found = all_mistakes(read_file(path), lambda table: read_config(table, path))
+    config, found = all_mistakes(read_toml_file(path), lambda table: read_config(table, path))
 
     assert [(error.line, error.key) for error in found] == [
         (4, "models.fast.provder"),
@@ -324,7 +327,8 @@ url = 3
 
 def test_neither_the_configuration_nor_the_help_loads_the_mcp_package() -> None:
     code = (
-        "import sys, handrail.config.load, handrail.cli.root, handrail.cli.mcp, handrail.app, handrail.cli.chat\n"
+        "import sys, handrail.config.load, handrail.cli.root, handrail.cli.mcp.group, "
+        "handrail.app, handrail.cli.chat.command\n"
         "assert 'mcp' not in sys.modules and 'mcp_types' not in sys.modules and 'pydantic' not in sys.modules"
     )
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from handrail.config.watch import Watch, files_of
+from handrail.config.watch import WatchedFiles, config_files
 from handrail.core.errors import ConfigError, UsageError
 from handrail.mcp.values import RemoteTool
-from tests.app.nodes import Place, call, names
-from tests.mcp.servers.described import describe, starts, tool
+from tests.app.app_folder import AppFolder, call, names
+from tests.mcp.servers.described_server import describe, starts, tool
 
 READ: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
 ENSEMBLE = """
@@ -28,8 +28,8 @@ arguments = {{ text = {{ type = "string" }} }}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> AppFolder:
+    return AppFolder(tmp_path)
 
 
 def test_what_changed_came_or_went_is_seen_once(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_what_changed_came_or_went_is_seen_once(tmp_path: Path) -> None:
     one.write_text("a")
     two.write_text("a")
     files = (one, two, three)
-    watch = Watch(files)
+    watch = WatchedFiles(files)
     assert watch.look(files) == ()
 
     one.write_text("ab")
@@ -54,7 +54,7 @@ def test_a_file_that_is_exchanged_for_one_of_the_same_size_and_time_is_seen(tmp_
     other.write_text("b")
     now = path.stat()
     os.utime(other, ns=(now.st_atime_ns, now.st_mtime_ns))
-    watch = Watch((path,))
+    watch = WatchedFiles((path,))
 
     other.replace(path)
 
@@ -67,12 +67,12 @@ def test_the_files_of_a_configuration_are_itself_its_ensembles_and_what_those_na
     broken = tmp_path / "broken.toml"
     broken.write_text("=")
 
-    found = files_of(tmp_path / "handrail.toml", [box, broken])
+    found = config_files(tmp_path / "handrail.toml", [box, broken])
 
     assert found == (tmp_path / "handrail.toml", box, tmp_path / "add.toml", broken)
 
 
-async def test_a_change_gives_new_runs_other_tools_and_runs_under_way_keep_theirs(place: Place) -> None:
+async def test_a_change_gives_new_runs_other_tools_and_runs_under_way_keep_theirs(place: AppFolder) -> None:
     (place.folder / "box.toml").write_text(ENSEMBLE.format(name="before"))
     async with place.app('ensembles = ["box.toml"]\n') as app:
         assert not await app.refresh()
@@ -89,7 +89,7 @@ async def test_a_change_gives_new_runs_other_tools_and_runs_under_way_keep_their
     assert (kept.outcome, gone.outcome, new.outcome) == ("ok", "unknown_tool", "ok")
 
 
-async def test_a_mistake_is_told_once_and_everything_stays_until_it_is_mended(place: Place) -> None:
+async def test_a_mistake_is_told_once_and_everything_stays_until_it_is_mended(place: AppFolder) -> None:
     (place.folder / "box.toml").write_text(ENSEMBLE.format(name="before"))
     good = 'ensembles = ["box.toml"]\n'
     async with place.app(good) as app:
@@ -111,7 +111,9 @@ async def test_a_mistake_is_told_once_and_everything_stays_until_it_is_mended(pl
 
 
 @pytest.mark.parametrize("wrong", ["[ensemble]\nname = 3\n", None])
-async def test_a_mistake_in_a_file_that_is_only_now_named_may_be_mended_there(place: Place, wrong: str | None) -> None:
+async def test_a_mistake_in_a_file_that_is_only_now_named_may_be_mended_there(
+    place: AppFolder, wrong: str | None
+) -> None:
     async with place.app("") as app:
         if wrong is not None:
             (place.folder / "box.toml").write_text(wrong)
@@ -125,7 +127,7 @@ async def test_a_mistake_in_a_file_that_is_only_now_named_may_be_mended_there(pl
     assert "stays as it was" in told
 
 
-async def test_a_server_that_a_change_does_not_touch_keeps_its_connection(place: Place) -> None:
+async def test_a_server_that_a_change_does_not_touch_keeps_its_connection(place: AppFolder) -> None:
     text = place.server("a", tool("look", **READ))
     async with place.app(text) as app:
         before = json.loads((await call(app, "look", run="early")).text)["pid"]
@@ -139,7 +141,7 @@ async def test_a_server_that_a_change_does_not_touch_keeps_its_connection(place:
     assert starts(place.folder / "a.json") == 1
 
 
-async def test_a_server_that_is_taken_out_serves_the_runs_that_began_with_it(place: Place) -> None:
+async def test_a_server_that_is_taken_out_serves_the_runs_that_began_with_it(place: AppFolder) -> None:
     text = place.server("a", tool("look", **READ))
     async with place.app(text) as app:
         await call(app, "look", run="early", n=1)
@@ -152,7 +154,7 @@ async def test_a_server_that_is_taken_out_serves_the_runs_that_began_with_it(pla
     assert (kept.outcome, gone.outcome) == ("ok", "unknown_tool")
 
 
-async def test_a_server_that_is_taken_out_is_closed_after_the_last_run_that_began_with_it(place: Place) -> None:
+async def test_a_server_that_is_taken_out_is_closed_after_the_last_run_that_began_with_it(place: AppFolder) -> None:
     text = '[models.m]\nprovider = "scripted"\nmodel = "script.toml"\n'
     (place.folder / "script.toml").write_text('[[reply]]\ntext = "x"\n')
     async with place.app(text) as app:
@@ -171,7 +173,7 @@ async def test_a_server_that_is_taken_out_is_closed_after_the_last_run_that_bega
         assert (kept, server.ensemble.state, server.lent) == (("prepared", 1), "closed", [])
 
 
-async def test_a_server_that_may_ask_a_model_is_made_anew_with_the_models(place: Place) -> None:
+async def test_a_server_that_may_ask_a_model_is_made_anew_with_the_models(place: AppFolder) -> None:
     text = place.server("a", tool("look", **READ)) + 'sampling = "m"\n[models.m]\nprovider = "scripted"\n'
     (place.folder / "script.toml").write_text('[[reply]]\ntext = "x"\n')
     (place.folder / "other.toml").write_text('[[reply]]\ntext = "y"\n')
@@ -184,7 +186,7 @@ async def test_a_server_that_may_ask_a_model_is_made_anew_with_the_models(place:
         assert before.ensemble.state == "closed"
 
 
-async def test_a_name_that_a_change_brings_twice_leaves_everything_as_it_was(place: Place) -> None:
+async def test_a_name_that_a_change_brings_twice_leaves_everything_as_it_was(place: AppFolder) -> None:
     text = place.server("a", tool("look", **READ))
     async with place.app(text) as app:
         config = app.config
@@ -197,7 +199,7 @@ async def test_a_name_that_a_change_brings_twice_leaves_everything_as_it_was(pla
         assert (await call(app, "look")).outcome == "ok"
 
 
-async def test_what_is_written_while_files_are_taken_up_is_taken_up_next(place: Place) -> None:
+async def test_what_is_written_while_files_are_taken_up_is_taken_up_next(place: AppFolder) -> None:
     """The person is asked in mid-reload; until they answer, somebody writes."""
     first, second = place.server("a", tool("look", **READ)), place.server("b", tool("peek", **READ))
     async with place.app("") as app:
@@ -213,7 +215,7 @@ async def test_what_is_written_while_files_are_taken_up_is_taken_up_next(place: 
         assert not await app.refresh()
 
 
-async def test_a_rule_that_a_change_takes_away_holds_no_more_for_runs_that_began_with_it(place: Place) -> None:
+async def test_a_rule_that_a_change_takes_away_holds_no_more_for_runs_that_began_with_it(place: AppFolder) -> None:
     text = place.server("a", tool("pay"))
     async with place.app('rules = ["allow a:pay"]\n' + text) as app:
         before = await call(app, "pay", run="run", n=1)
@@ -224,7 +226,7 @@ async def test_a_rule_that_a_change_takes_away_holds_no_more_for_runs_that_began
     assert (before.outcome, after.outcome) == ("ok", "needs_confirmation")
 
 
-async def test_a_command_that_a_change_brings_waits_for_a_word(place: Place) -> None:
+async def test_a_command_that_a_change_brings_waits_for_a_word(place: AppFolder) -> None:
     async with place.app("") as app:
         place.says_yes = False
         place.config(place.server("a", tool("look")))
@@ -236,7 +238,7 @@ async def test_a_command_that_a_change_brings_waits_for_a_word(place: Place) -> 
     assert "handrail mcp approve a" in place.told[0]
 
 
-async def test_a_rule_that_a_change_brings_holds_at_once_though_the_tools_stay(place: Place) -> None:
+async def test_a_rule_that_a_change_brings_holds_at_once_though_the_tools_stay(place: AppFolder) -> None:
     text = place.server("a", tool("pay"))
     async with place.app(text) as app:
         before = await call(app, "pay", run="run", n=1)
@@ -247,7 +249,7 @@ async def test_a_rule_that_a_change_brings_holds_at_once_though_the_tools_stay(p
     assert (before.outcome, renewed, after.outcome) == ("needs_confirmation", False, "ok")
 
 
-async def test_a_word_that_is_given_in_another_process_is_taken_up(place: Place) -> None:
+async def test_a_word_that_is_given_in_another_process_is_taken_up(place: AppFolder) -> None:
     text = place.server("a", tool("look", "Look.", **READ))
     async with place.app(text):
         pass

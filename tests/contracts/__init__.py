@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.contracts.bus")
+pytest.register_assert_rewrite("tests.contracts.bus_contract")

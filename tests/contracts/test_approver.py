@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.approvers import SECRET, SURFACES, Arguments, Surface, opened
+from tests.contracts.approval_surfaces import SECRET, SURFACES, ApprovalSurface, Arguments, opened
 
 LOOKS_LIKE_A_SECRET = {
     "private key": "echo -----BEGIN PRIVATE KEY-----; rm -rf ~",
@@ -28,7 +28,7 @@ DECEIVES = {
 """A terminal escape, an override of direction, a letter without width, a Cyrillic one that looks Latin."""
 
 
-Place = Callable[[], AbstractAsyncContextManager[Surface]]
+Place = Callable[[], AbstractAsyncContextManager[ApprovalSurface]]
 
 
 @pytest.fixture(params=SURFACES)

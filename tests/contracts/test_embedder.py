@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handrail.core.ports import Embedder
-from handrail.store.embedding import WordLlamaEmbedder
+from handrail.sessions.store.embedding import WordLlamaEmbedder
 from handrail.testing.embedding import WordEmbedder
 
 KINDS: dict[str, Callable[[], Embedder]] = {"words": WordEmbedder, "wordllama": WordLlamaEmbedder}

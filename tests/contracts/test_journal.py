@@ -11,9 +11,9 @@ import pytest
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.core.events import Recorded
 from handrail.core.ports import Journal
-from handrail.proof.journal import SqliteJournal, Timing
+from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.testing.journal import MemoryJournal
-from tests.proof.events import finished, settled, started, whole_run
+from tests.journal.event_samples import finished, settled, started, whole_run
 
 
 @pytest.fixture(params=["memory", "sqlite", "sqlite by thread"])
@@ -25,7 +25,7 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         case "sqlite":
             made = await SqliteJournal.open(tmp_path / "journal.db")
         case _:
-            made = await SqliteJournal.open(tmp_path / "journal.db", timing=Timing(stall=0))
+            made = await SqliteJournal.open(tmp_path / "journal.db", timing=JournalTiming(stall=0))
     yield made
     await made.aclose()
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from handrail.core.errors import UsageError
 from handrail.core.ports import Spill
 from handrail.execute.spill import MemorySpill
-from handrail.store.spill import DirectorySpill
+from handrail.sessions.store.spill import DirectorySpill
 from handrail.testing.ids import CountedIds
 
 KINDS: dict[str, Callable[[Path], Spill]] = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.core.calls import Attachment, Problem, Spilled, ToolCall, ToolResult, encode_data
+from handrail.core.calls import Attachment, Problem, SpilledOutput, ToolCall, ToolResult, encode_data
 from handrail.core.errors import OUTCOMES, UsageError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -25,7 +25,7 @@ results = st.builds(
     error=st.none() | st.builds(Problem, texts, texts),
     warnings=st.lists(texts).map(tuple),
     attachments=st.lists(st.builds(Attachment, texts, texts, st.binary())).map(tuple),
-    spilled=st.none() | st.builds(Spilled, texts, st.integers(0, 2**40)),
+    spilled=st.none() | st.builds(SpilledOutput, texts, st.integers(0, 2**40)),
     still_running=st.booleans(),
     reused_from=st.none() | texts,
     duration_us=st.integers(0, 2**60),

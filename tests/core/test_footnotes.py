@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.core.footnotes import MOST_SOURCES, Mark, footnotes, host_of, with_marks
+from handrail.core.footnotes import MOST_SOURCES, FootnoteMark, footnotes, host_of, with_marks
 from handrail.core.messages import Citation
 
 
@@ -24,7 +24,7 @@ def test_the_same_source_has_one_number() -> None:
     cited = [Citation(url="https://a.example", end=1), Citation(url="https://b.example", end=2)]
     found = footnotes("abc", [*cited, Citation(url="https://a.example", end=3)])
     assert [source.url for source in found.sources] == ["https://a.example", "https://b.example"]
-    assert found.marks == (Mark(1, 1), Mark(2, 2), Mark(3, 1))
+    assert found.marks == (FootnoteMark(1, 1), FootnoteMark(2, 2), FootnoteMark(3, 1))
 
 
 def test_a_source_for_no_part_of_the_text_is_listed_without_a_number_in_it() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.law import on_time
-from handrail.core.jsontext import JSONTextError, kind_of, oddity, parse, parse_lightly, parse_object
+from handrail.core.jsontext import JSONTextError, kind_of, parse, parse_lightly, parse_object, why_not_json
 
 ACCEPTED = {
     "array_empty": "[]",
@@ -171,7 +171,7 @@ def test_every_kind_of_value_has_its_json_name() -> None:
     [math.nan, [math.inf], {"a": -math.inf}, {1: 2}, {"a": {1}}, b"", object(), "\ud800", {"\udc00": 1}, [[[[]]]]],
 )
 def test_a_value_without_a_json_form_is_odd(value: Any) -> None:
-    assert oddity(value, 3) is not None
+    assert why_not_json(value, 3) is not None
 
 
 json_values = st.recursive(
@@ -185,7 +185,7 @@ json_values = st.recursive(
 def test_whatever_json_writes_is_read_back_equal_and_is_not_odd(value: Any, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert parse(text) == value
-    assert oddity(value) is None
+    assert why_not_json(value) is None
 
 
 @settings(max_examples=300)

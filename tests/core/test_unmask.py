@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handrail.core.errors import UsageError
 from handrail.core.redact import MASK, mask_fields
-from handrail.core.unmask import unmasked
+from handrail.core.unmask import restore_masked
 
 SECRETS = frozenset({"password", "key"})
 names = st.sampled_from(["user", "password", "key", "items"])
@@ -26,7 +26,7 @@ objects = st.dictionaries(names, values, max_size=4)
 def test_what_nobody_changed_is_what_it_was_with_every_secret(before: dict[str, Any]) -> None:
     shown = mask_fields(before, SECRETS)
 
-    assert repr(unmasked(shown, shown, before)) == repr(before)
+    assert repr(restore_masked(shown, shown, before)) == repr(before)
 
 
 @given(objects, objects)
@@ -35,7 +35,7 @@ def test_whatever_a_person_writes_no_mask_and_no_secret_from_another_place_gets_
 ) -> None:
     shown = mask_fields(before, SECRETS)
     try:
-        found = unmasked(mask_fields(written, SECRETS), shown, before)
+        found = restore_masked(mask_fields(written, SECRETS), shown, before)
     except UsageError:
         return
     for key, value in found.items():
@@ -50,7 +50,7 @@ def test_a_value_beside_a_nested_secret_can_be_changed() -> None:
 
     edited = {**shown, "login": {"user": "bob", "password": MASK}, "logins": [{"user": "bob", "password": MASK}]}
 
-    assert unmasked(edited, shown, before) == {
+    assert restore_masked(edited, shown, before) == {
         "login": {"user": "bob", "password": "s3cret"},
         "logins": [{"user": "bob", "password": "s3cret"}],
     }
@@ -61,7 +61,7 @@ def test_two_items_that_were_swapped_do_not_swap_their_users_under_the_secrets()
     shown = mask_fields(before, SECRETS)
 
     with pytest.raises(UsageError, match="stands for what is hidden"):
-        unmasked([shown[1], shown[0]], shown, before)
+        restore_masked([shown[1], shown[0]], shown, before)
 
 
 @pytest.mark.parametrize("edited", [{"note": MASK}, {"note": f"a {MASK}"}, {MASK: 1}, {"password": [MASK]}], ids=repr)
@@ -69,4 +69,4 @@ def test_a_mask_in_another_place_than_where_it_was_shown_is_refused(edited: dict
     before = {"password": "s3cret", "note": ""}
 
     with pytest.raises(UsageError, match="stands for what is hidden"):
-        unmasked(edited, mask_fields(before, SECRETS), before)
+        restore_masked(edited, mask_fields(before, SECRETS), before)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandGivenUp, run_pip, run_watched
+from handrail.core.watched_command import CommandSilent, run_pip, run_watched
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "run_watched.py"
 MUTE = "import os, sys; sys.stdout.flush(); os.read(os.pipe()[0], 1)"
@@ -23,7 +23,7 @@ def python(code: str) -> list[str]:
 
 
 def test_a_command_that_says_nothing_is_given_up_with_a_sentence() -> None:
-    with pytest.raises(CommandGivenUp, match=r"gave up fetching the moon: nothing came for 0\.05 s; check that"):
+    with pytest.raises(CommandSilent, match=r"gave up fetching the moon: nothing came for 0\.05 s; check that"):
         run_watched(python(MUTE), "the moon", silence=0.05)
 
 
@@ -31,7 +31,7 @@ def test_a_command_that_falls_silent_is_given_up_after_what_it_said_was_shown() 
     shown: list[str] = []
     code = f"import os; print(os.getpid(), flush=True); {MUTE}"
 
-    with pytest.raises(CommandGivenUp):
+    with pytest.raises(CommandSilent):
         run_watched(python(code), "it", silence=5, show=shown.append)
 
     with pytest.raises(ProcessLookupError):  # and no process of it is left

@@ -17,16 +17,16 @@ from handrail.core.calls import ToolCall
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Usage
-from handrail.core.model import ModelRequest
-from handrail.run.terms import OnError, OnWait
-from tests.crash.world import Life
+from handrail.core.model_request import ModelRequest
+from handrail.run.run_terms import OnError, OnWait
+from tests.crash.mortal_world import MortalProcess
 
 SIMPLE = ("look", "flaky", "pay", "put", "settle")
 ODD = ("slow", "drag", "stubborn", "wrap", "outer", "sly", "again", "broken", "missing", "unfit")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedCall:
     name: str
     arguments: dict[str, Any]
 
@@ -34,7 +34,7 @@ class Planned:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     seed: int
-    turns: tuple[tuple[Planned, ...], ...]
+    turns: tuple[tuple[PlannedCall, ...], ...]
     ids: Literal["none", "own", "same"]
     fickle: bool
     limits: Limits
@@ -81,21 +81,21 @@ def scenario(seed: int) -> Scenario:
     )
 
 
-def _turn(chance: Random, turn: int) -> tuple[Planned, ...]:
+def _turn(chance: Random, turn: int) -> tuple[PlannedCall, ...]:
     """One to four calls. An effect is known by its number, so only reads are asked for twice."""
-    twice = Planned("look", {"n": turn * 10 + 9})
+    twice = PlannedCall("look", {"n": turn * 10 + 9})
     count = chance.choice((1, 1, 2, 3, 4))
     return tuple(twice if chance.random() < 0.2 else _call(chance, turn * 10 + at) for at in range(count))
 
 
-def _call(chance: Random, n: int) -> Planned:
+def _call(chance: Random, n: int) -> PlannedCall:
     name = chance.choice(SIMPLE if chance.random() < 0.7 else ODD)
     match name:
         case "broken":
-            return Planned("broken", {"what": chance.choice(("it", "that"))})
+            return PlannedCall("broken", {"what": chance.choice(("it", "that"))})
         case "unfit":
-            return Planned("look", {"n": "many"})
-    return Planned(name, {"n": n})
+            return PlannedCall("look", {"n": "many"})
+    return PlannedCall(name, {"n": n})
 
 
 class PlannedModel:
@@ -103,7 +103,7 @@ class PlannedModel:
 
     name = "planned"
 
-    def __init__(self, plan: Scenario, life: Life) -> None:
+    def __init__(self, plan: Scenario, life: MortalProcess) -> None:
         self._plan = plan
         self._life = life
 
@@ -121,7 +121,7 @@ class PlannedModel:
     def _id(self, turn: int, at: int) -> str:
         return {"none": "", "own": f"t{turn}c{at}", "same": "x"}[self._plan.ids]
 
-    def _arguments(self, planned: Planned) -> dict[str, Any]:
+    def _arguments(self, planned: PlannedCall) -> dict[str, Any]:
         n = planned.arguments.get("n")
         if not self._plan.fickle or not isinstance(n, int):
             return dict(planned.arguments)
@@ -131,7 +131,7 @@ class PlannedModel:
 class PlannedPerson:
     """An `Approver` that says what the plan says."""
 
-    def __init__(self, plan: Scenario, life: Life) -> None:
+    def __init__(self, plan: Scenario, life: MortalProcess) -> None:
         self._plan = plan
         self._life = life
 

@@ -26,14 +26,14 @@ from handrail import Context, Conversation, Executor, Runner
 from handrail.core.errors import LimitExceeded, ToolFailed
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Journal, Lease
-from handrail.proof.journal import SqliteJournal
-from handrail.run.history import conversation_of, unanswered
+from handrail.journal.journal import SqliteJournal
+from handrail.run.history import conversation_of, unanswered_calls
 from handrail.testing.clock import FixedClock
 from handrail.testing.journal import MemoryJournal
-from handrail.testing.loop import LoopClock, SeededLoop, Stopped
-from tests.crash.judge import judge, plain, told_otherwise
+from handrail.testing.loop import LoopClock, LoopStopped, SeededLoop
+from tests.crash.invariants import judge, plain, told_otherwise
+from tests.crash.mortal_world import NEVER, CountedWorld, MortalJournal, MortalProcess, MortalTools
 from tests.crash.scenario import PlannedModel, PlannedPerson, Scenario, scenario
-from tests.crash.world import NEVER, Life, MortalJournal, Workshop, World
 
 RUN = "run"
 BEGUN = Conversation().say("go")
@@ -42,7 +42,7 @@ MOST_ROUNDS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SimulatedCase:
     """A seed, and the step at which its first process dies. Whether and where the next ones do, the seed says."""
 
     seed: int
@@ -56,20 +56,20 @@ class Case:
 
 
 @dataclass(slots=True)
-class Outcome:
+class CaseOutcome:
     """What came of a case."""
 
-    case: Case
+    case: SimulatedCase
     plan: Scenario
-    world: World = field(default_factory=World)
-    lives: list[Life] = field(default_factory=list)
+    world: CountedWorld = field(default_factory=CountedWorld)
+    lives: list[MortalProcess] = field(default_factory=list)
     kept: list[list[Recorded]] = field(default_factory=list)
     """What the journal had after each life, without what a power cut took."""
     conversation: Conversation = BEGUN
     problems: list[str] = field(default_factory=list)
 
 
-class Stable:
+class JournalsBetweenLives:
     """Where journals are kept between lives."""
 
     def __init__(self, plan: Scenario, chance: Random) -> None:
@@ -127,7 +127,7 @@ class SyncedJournal:
         await self._journal.aclose()
 
 
-class DiskStable:
+class DiskJournalsBetweenLives:
     """The same with a real journal. A process that died leaves its files as they are: copied before they are closed.
 
     A power cut leaves its log torn: cut off anywhere behind what had been synced.
@@ -167,29 +167,29 @@ class DiskStable:
                 file.truncate(self._chance.randint(synced, log.stat().st_size))
 
     def events(self) -> list[Recorded]:
-        from handrail.proof.read import history
+        from handrail.journal.reader import history
 
         return history(self.path, RUN)
 
     def problems(self) -> list[str]:
-        from handrail.proof.audit import audit
+        from handrail.journal.audit import audit
 
         return [f"the journal does not verify: {each}" for each in audit(self.path).problems]
 
 
-def play(case: Case, folder: Path | None = None) -> Outcome:
+def play(case: SimulatedCase, folder: Path | None = None) -> CaseOutcome:
     """Live a case to its end, and judge it."""
     plan, chance = scenario(case.seed), Random(f"lives {case.seed} {case.dies_at}")
-    outcome = Outcome(case, plan)
-    stable = Stable(plan, chance) if folder is None else DiskStable(folder, plan, chance)
+    outcome = CaseOutcome(case, plan)
+    stable = JournalsBetweenLives(plan, chance) if folder is None else DiskJournalsBetweenLives(folder, plan, chance)
     dies_at = case.dies_at
     for number in range(MOST_LIVES):
-        life = Life(Random(f"life {case.seed} {number}"), dies_at=dies_at, number=number)
+        life = MortalProcess(Random(f"life {case.seed} {number}"), dies_at=dies_at, number=number)
         outcome.lives.append(life)
         loop = SeededLoop(f"loop {case.seed} {number}", patience=0.0 if folder is None else 20.0)
         try:
             outcome.conversation = loop.run(live(outcome, stable, life))
-        except Stopped:
+        except LoopStopped:
             stable.died()
             loop.bury()
         outcome.kept.append(stable.events())
@@ -203,12 +203,14 @@ def play(case: Case, folder: Path | None = None) -> Outcome:
     return outcome
 
 
-async def live(outcome: Outcome, stable: Stable | DiskStable, life: Life) -> Conversation:
+async def live(
+    outcome: CaseOutcome, stable: JournalsBetweenLives | DiskJournalsBetweenLives, life: MortalProcess
+) -> Conversation:
     """One process: take up what the journal has, and go on to the end."""
     plan = outcome.plan
     journal = await stable.open()
     executor = Executor(
-        Workshop(outcome.world, life).tools(),
+        MortalTools(outcome.world, life).tools(),
         policy=plan.policy,
         approver=PlannedPerson(plan, life),
         journal=MortalJournal(journal, life),
@@ -227,7 +229,7 @@ async def live(outcome: Outcome, stable: Stable | DiskStable, life: Life) -> Con
             if conversation is not before:  # else it was cancelled before anything was written
                 _compare(outcome, conversation, await journal.history(RUN))
             pending = _pending(await journal.history(RUN))
-            if cancel_at is None and (not unanswered(conversation) or not pending):
+            if cancel_at is None and (not unanswered_calls(conversation) or not pending):
                 break
             if cancel_at is None:
                 for question in pending:
@@ -241,7 +243,9 @@ async def live(outcome: Outcome, stable: Stable | DiskStable, life: Life) -> Con
     return conversation
 
 
-async def _go_on(runner: Runner, conversation: Conversation, life: Life, cancel_at: float | None) -> Conversation:
+async def _go_on(
+    runner: Runner, conversation: Conversation, life: MortalProcess, cancel_at: float | None
+) -> Conversation:
     """Until the run ends, waits, or is cancelled: the conversation as its caller knows it then."""
     known = [conversation]
     task = asyncio.ensure_future(
@@ -261,7 +265,7 @@ async def _go_on(runner: Runner, conversation: Conversation, life: Life, cancel_
             timer.cancel()
 
 
-def _compare(outcome: Outcome, conversation: Conversation, events: list[Recorded]) -> None:
+def _compare(outcome: CaseOutcome, conversation: Conversation, events: list[Recorded]) -> None:
     """What is replayed from the record is what is in memory."""
     memory, record = plain(conversation), plain(conversation_of(events))
     if memory != record:
@@ -274,15 +278,15 @@ def _pending(events: list[Recorded]) -> list[ConfirmationRequested]:
     return [event for event in asked if event.request not in answered]
 
 
-def cases(seed: int, steps: int, most: int = NEVER, *, disk: bool = False) -> Iterator[Case]:
+def cases(seed: int, steps: int, most: int = NEVER, *, disk: bool = False) -> Iterator[SimulatedCase]:
     """A seed without a death, and with one at each step, or at so many of them."""
-    yield Case(seed, disk=disk)
+    yield SimulatedCase(seed, disk=disk)
     chosen = range(steps) if steps <= most else Random(seed).sample(range(steps), most)
     for step in sorted(chosen):
-        yield Case(seed, step, disk)
+        yield SimulatedCase(seed, step, disk)
 
 
-def tried(case: Case) -> Outcome:
+def tried(case: SimulatedCase) -> CaseOutcome:
     if not case.disk:
         return play(case)
     with tempfile.TemporaryDirectory() as folder:
@@ -293,7 +297,7 @@ def failures(seeds: Iterable[int], most: int = NEVER, *, disk: bool = False) -> 
     """How many cases were tried, and what was wrong, each with how to see it alone."""
     count, found = 0, []
     for seed in seeds:
-        whole = play(Case(seed))
+        whole = play(SimulatedCase(seed))
         for case in cases(seed, whole.lives[0].steps, most, disk=disk):
             count += 1
             outcome = tried(case)
@@ -302,7 +306,7 @@ def failures(seeds: Iterable[int], most: int = NEVER, *, disk: bool = False) -> 
     return count, found
 
 
-def tell(outcome: Outcome) -> None:
+def tell(outcome: CaseOutcome) -> None:
     """Print a case as it went."""
     say = sys.stdout.write
     say(f"{outcome.plan}\n")
@@ -327,7 +331,7 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.case:
         seed, _, step = chosen.case.partition(":")
-        outcome = tried(Case(int(seed), int(step) if step else NEVER, chosen.disk))
+        outcome = tried(SimulatedCase(int(seed), int(step) if step else NEVER, chosen.disk))
         tell(outcome)
         return 1 if outcome.problems else 0
     started = time.monotonic()

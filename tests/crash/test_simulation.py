@@ -16,10 +16,10 @@ from handrail import Conversation
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallSettled, ReplyGiven, RunResumed
 from handrail.core.messages import ResultMessage
-from handrail.testing.loop import LoopClock, SeededLoop, Stopped, Stuck
-from tests.crash.judge import judge
-from tests.crash.simulation import Case, Outcome, cases, failures, play, tried
-from tests.crash.world import Effect
+from handrail.testing.loop import LoopClock, LoopStopped, LoopStuck, SeededLoop
+from tests.crash.invariants import judge
+from tests.crash.mortal_world import Effect
+from tests.crash.simulation import CaseOutcome, SimulatedCase, cases, failures, play, tried
 
 SEEDS = 80
 STEPS = 4
@@ -43,17 +43,17 @@ def test_the_same_holds_with_a_real_journal_and_the_journal_verifies() -> None:
 
 
 def test_a_seed_gives_the_same_life_again() -> None:
-    one, other = play(Case(7, 20)), play(Case(7, 20))
+    one, other = play(SimulatedCase(7, 20)), play(SimulatedCase(7, 20))
 
     assert (one.kept, one.world.effects) == (other.kept, other.world.effects)
 
 
 @pytest.fixture(scope="module")
-def seen() -> list[Outcome]:
+def seen() -> list[CaseOutcome]:
     return [tried(case) for seed in range(60) for case in cases(seed, 40, 3)]
 
 
-def test_the_lives_show_everything_that_they_are_there_to_show(seen: list[Outcome]) -> None:
+def test_the_lives_show_everything_that_they_are_there_to_show(seen: list[CaseOutcome]) -> None:
     """Else the tests above would hold of nothing."""
     outcomes = Counter(result.outcome for each in seen for result in _results(each.conversation))
     assert {"ok", "in_doubt", "timeout", "denied", "failed", "limit", "cancelled", "needs_confirmation"} <= set(
@@ -70,7 +70,7 @@ def _results(conversation: Conversation) -> Iterator[ToolResult]:
     return (message.result for message in conversation.messages if isinstance(message, ResultMessage))
 
 
-def _began_early(outcome: Outcome) -> bool:
+def _began_early(outcome: CaseOutcome) -> bool:
     kinds = [type(event) for event in outcome.kept[-1]]
     return ReplyGiven in kinds and CallSettled in kinds[: kinds.index(ReplyGiven)]
 
@@ -105,10 +105,10 @@ def test_the_judge_sees_a_doubt_that_was_passed_over() -> None:
     assert any("begun and cut off" in each for each in _judged(outcome))
 
 
-def _with(tool: str) -> Outcome:
+def _with(tool: str) -> CaseOutcome:
     """A life that went well, in which a tool did something."""
     for seed in range(1000):
-        outcome = play(Case(seed))
+        outcome = play(SimulatedCase(seed))
         went_well = [result.name for result in _results(outcome.conversation) if result.outcome == "ok"]
         if tool in went_well and outcome.plan.on_error == "surface":
             outcome.plan = replace(outcome.plan, power=False)
@@ -116,7 +116,7 @@ def _with(tool: str) -> Outcome:
     raise AssertionError(f"no seed has a {tool} that went well")
 
 
-def _judged(outcome: Outcome) -> list[str]:
+def _judged(outcome: CaseOutcome) -> list[str]:
     return judge(outcome.plan, outcome.world, outcome.lives, outcome.kept, outcome.conversation)
 
 
@@ -142,7 +142,7 @@ def test_a_seeded_loop_has_its_own_time_and_an_order_for_each_seed() -> None:
 
 def test_a_seeded_loop_says_when_nothing_can_go_on() -> None:
     loop = SeededLoop()
-    with pytest.raises(Stuck):
+    with pytest.raises(LoopStuck):
         loop.run(_waits_for_ever())
     loop.bury()
 
@@ -158,7 +158,7 @@ def test_a_seeded_loop_that_is_stopped_leaves_everything_as_it_is_until_it_is_bu
             ended.append("main")
 
     loop = SeededLoop()
-    with pytest.raises(Stopped):
+    with pytest.raises(LoopStopped):
         loop.run(main())
     assert ended == []
     loop.bury()

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from handrail.app.network import NetworkNode, open_node
+from handrail.app.network_node import NetworkNode, open_node
 from handrail.app.person import Person
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.nats.bus import NatsBus
-from handrail.bus.request import RouteRequest
 from handrail.config.load import load_config
 from handrail.config.values import Config
 from handrail.core.errors import BusError
 from handrail.desk.views.network import NetworkView
-from handrail.desk.views.values import Network, NodeRow
-from handrail.faces.bus import CapabilityBus
-from handrail.server.serving import serve
-from tests.bus.nats.scene import QUICK, nats_server
-from tests.bus.nats.scene import node as worker
+from handrail.desk.views.values import NetworkPage, NodeRow
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import RouteRequest
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.nats.bus import NatsBus
+from handrail.node.server.serving import serve
+from tests.node.nats.nats_fixtures import QUICK, nats_server
+from tests.node.nats.nats_fixtures import node as worker
 
 FEW = "[services]\n" + "".join(
     f"{name} = false\n" for name in ("blobs", "rag", "trans", "market", "chat", "img", "stt")
@@ -60,11 +60,11 @@ async def served(node: NetworkNode, port: int = 0) -> AsyncIterator[str]:
         await asyncio.wait({task})
 
 
-def row(network: Network, node_id: str) -> NodeRow:
+def row(network: NetworkPage, node_id: str) -> NodeRow:
     return next(each for each in network.nodes if each.node_id == node_id)
 
 
-async def until(view: NetworkView, is_so: Callable[[Network], bool]) -> Network:
+async def until(view: NetworkView, is_so: Callable[[NetworkPage], bool]) -> NetworkPage:
     async with asyncio.timeout(20), aclosing(view.changes()) as changes:
         async for network in changes:
             if is_so(network):
@@ -162,7 +162,7 @@ async def test_the_calls_of_the_page_itself_are_left_out() -> None:
     async with CapabilityBus(node_id="a") as bus:
         config = load_config(None)
         view = NetworkView(bus, lambda: config)
-        seen: list[Network] = []
+        seen: list[NetworkPage] = []
 
         async def look(request: RouteRequest) -> dict[str, object]:
             seen.append(view.now())

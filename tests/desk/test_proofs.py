@@ -15,21 +15,21 @@ from msgspec.structs import replace
 
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.core.messages import Conversation, Text, UserMessage
+from handrail.desk.views.journal_index import JournalIndex
 from handrail.desk.views.proofs import INLINE, ProofViews
-from handrail.desk.views.record import Record
 from handrail.desk.views.values import EntryRow, RunPage
-from handrail.proof.audit import Receipt
-from handrail.proof.entry import body_digest, place
-from handrail.proof.keys import Verifier
-from handrail.proof.read import Reader, erase
-from handrail.proof.verifier import check, check_signature, included, parse_key, parse_note
-from handrail.store.conversations import ConversationStore
-from tests.desk.looking import House, call
+from handrail.journal.audit import Receipt
+from handrail.journal.entry import body_digest, leaf_position
+from handrail.journal.keys import Verifier
+from handrail.journal.reader import JournalReader, erase
+from handrail.journal.verifier import check, check_signature, included, parse_key, parse_note
+from handrail.sessions.store.conversations import ConversationStore
+from tests.desk.views_folder import ViewsFolder, call
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    yield House(tmp_path)
+def house(tmp_path: Path) -> Iterator[ViewsFolder]:
+    yield ViewsFolder(tmp_path)
     sys.modules.pop("looked_at", None)  # another test has its own
 
 
@@ -41,20 +41,20 @@ def holds(page: RunPage, entry: EntryRow) -> bool:
     proof = [bytes.fromhex(step) for step in entry.proof]
     if not included(entry.leaf.encode(), entry.seq, page.size, proof, note.root):
         return False
-    said = place(entry.leaf.encode()).body
+    said = leaf_position(entry.leaf.encode()).body
     if entry.body is None:
         return True
     return said is not None and body_digest(bytes.fromhex(entry.salt or ""), entry.body.encode()) == said.digest
 
 
-def change(house: House, statement: str, *values: object) -> None:
+def change(house: ViewsFolder, statement: str, *values: object) -> None:
     connection = sqlite3.connect(house.journal)
     connection.execute(statement, values)
     connection.commit()
     connection.close()
 
 
-async def test_every_entry_of_a_run_can_be_verified_from_what_is_sent(house: House) -> None:
+async def test_every_entry_of_a_run_can_be_verified_from_what_is_sent(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "run_0", "add", a=1, b=1)
         await call(app, "run_1", "add", "call_1", a=1, b=2)
@@ -70,7 +70,7 @@ async def test_every_entry_of_a_run_can_be_verified_from_what_is_sent(house: Hou
     assert (page.row.calls, page.row.failed, page.row.state) == (2, 1, "done")
 
 
-async def test_a_changed_letter_of_what_is_sent_is_noticed(house: House) -> None:
+async def test_a_changed_letter_of_what_is_sent_is_noticed(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "add", a=1, b=2)
         page = await views.proofs.run("run_1")
@@ -82,21 +82,21 @@ async def test_a_changed_letter_of_what_is_sent_is_noticed(house: House) -> None
     assert not holds(page, replace(entry, seq=entry.seq + 1))
 
 
-async def test_a_look_does_not_make_the_journal_grow(house: House) -> None:
+async def test_a_look_does_not_make_the_journal_grow(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "add", a=1, b=2)
         await views.proofs.run("run_1")
-        with Reader(house.journal) as reader:
+        with JournalReader(house.journal) as reader:
             before = reader.size(), len(reader.checkpoints())
         for _ in range(3):
             await views.proofs.run("run_1")
             await views.tools.rows()
             await views.proofs.runs()
-        with Reader(house.journal) as reader:
+        with JournalReader(house.journal) as reader:
             assert (reader.size(), len(reader.checkpoints())) <= (before[0], before[1] + 1)  # its own, in time
 
 
-async def test_what_is_new_in_the_record_is_shown_and_signed(house: House) -> None:
+async def test_what_is_new_in_the_record_is_shown_and_signed(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "add", a=1, b=2)
         first = await views.proofs.run("run_1")
@@ -107,7 +107,7 @@ async def test_what_is_new_in_the_record_is_shown_and_signed(house: House) -> No
     assert all(holds(second, entry) for entry in second.entries)
 
 
-async def test_a_run_comes_in_parts_each_of_which_can_be_verified(house: House) -> None:
+async def test_a_run_comes_in_parts_each_of_which_can_be_verified(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         for number in range(5):
             await call(app, "run_1", "add", a=number, b=0)
@@ -118,7 +118,7 @@ async def test_a_run_comes_in_parts_each_of_which_can_be_verified(house: House) 
     assert [entry.seq for part in parts for entry in part.entries] == list(range(11))
 
 
-async def test_the_parts_of_a_run_that_goes_on_meanwhile_stand_under_one_checkpoint(house: House) -> None:
+async def test_the_parts_of_a_run_that_goes_on_meanwhile_stand_under_one_checkpoint(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         for number in range(3):
             await call(app, "run_1", "add", a=number, b=0)
@@ -135,7 +135,9 @@ async def test_the_parts_of_a_run_that_goes_on_meanwhile_stand_under_one_checkpo
 
 
 @pytest.mark.parametrize("column", ["leaf", "data"])
-async def test_an_entry_that_is_changed_on_disk_after_it_was_read_no_longer_fits(house: House, column: str) -> None:
+async def test_an_entry_that_is_changed_on_disk_after_it_was_read_no_longer_fits(
+    house: ViewsFolder, column: str
+) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "add", a=1, b=2)
         await views.proofs.run("run_1")
@@ -145,7 +147,7 @@ async def test_an_entry_that_is_changed_on_disk_after_it_was_read_no_longer_fits
         assert [holds(page, entry) for entry in page.entries] == [True, False, True]
 
 
-async def test_a_journal_that_was_changed_before_is_not_signed_again(house: House) -> None:
+async def test_a_journal_that_was_changed_before_is_not_signed_again(house: ViewsFolder) -> None:
     async with house.open() as (app, _):
         await call(app, "run_1", "add", a=1, b=2)
         await call(app, "run_1", "add", a=2, b=2)
@@ -158,9 +160,9 @@ async def test_a_journal_that_was_changed_before_is_not_signed_again(house: Hous
         assert [row.run for row in (await views.proofs.runs()).runs] == ["run_1"]  # it can still be looked at
 
 
-async def test_a_history_that_was_rewritten_whole_does_not_fit_what_the_journal_signed(house: House) -> None:
+async def test_a_history_that_was_rewritten_whole_does_not_fit_what_the_journal_signed(house: ViewsFolder) -> None:
     (house.folder / "other").mkdir()
-    other = House(house.folder / "other")
+    other = ViewsFolder(house.folder / "other")
     for each, number in ((house, 2), (other, 5)):
         async with each.open() as (app, _):
             await call(app, "run_1", "add", a=1, b=number)
@@ -173,10 +175,10 @@ async def test_a_history_that_was_rewritten_whole_does_not_fit_what_the_journal_
     connection.close()
 
     with pytest.raises(BrokenProof, match="checkpoint"):
-        await ProofViews(Record(house.journal)).run("run_1")
+        await ProofViews(JournalIndex(house.journal)).run("run_1")
 
 
-async def test_long_bodies_come_when_they_are_asked_for(house: House) -> None:
+async def test_long_bodies_come_when_they_are_asked_for(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "note", text="tea")
         await call(app, "run_1", "fail", why="x" * (INLINE + 1))
@@ -192,7 +194,7 @@ async def test_long_bodies_come_when_they_are_asked_for(house: House) -> None:
             await views.proofs.body("run_1", 10_000)
 
 
-async def test_an_erased_body_is_said_to_be_and_its_entry_still_holds(house: House) -> None:
+async def test_an_erased_body_is_said_to_be_and_its_entry_still_holds(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "add", a=1, b=2)
     erase(house.journal, run="run_1")
@@ -205,7 +207,7 @@ async def test_an_erased_body_is_said_to_be_and_its_entry_still_holds(house: Hou
     assert all(holds(page, entry) for entry in page.entries)
 
 
-async def test_runs_are_listed_newest_first_in_parts_with_the_titles_of_conversations(house: House) -> None:
+async def test_runs_are_listed_newest_first_in_parts_with_the_titles_of_conversations(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         for number in range(5):
             await call(app, f"run_{number}", "add", a=number, b=0)
@@ -227,7 +229,7 @@ async def test_runs_are_listed_newest_first_in_parts_with_the_titles_of_conversa
             assert [row.run for row in (await views.proofs.runs(search=words)).runs] == found
 
 
-async def test_runs_that_a_run_began_are_left_out(house: House) -> None:
+async def test_runs_that_a_run_began_are_left_out(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         for run in ("run_1", "run_1.call_2", "run_2.call_1"):
             await call(app, run, "add", a=1, b=0)
@@ -235,7 +237,7 @@ async def test_runs_that_a_run_began_are_left_out(house: House) -> None:
         assert [row.run for row in (await views.proofs.runs()).runs] == ["run_2.call_1", "run_1"]
 
 
-async def test_the_bundle_is_what_the_verifier_takes(house: House, tmp_path: Path) -> None:
+async def test_the_bundle_is_what_the_verifier_takes(house: ViewsFolder, tmp_path: Path) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "add", a=1, b=2)
         file = await views.proofs.bundle("run_1")
@@ -248,7 +250,7 @@ async def test_the_bundle_is_what_the_verifier_takes(house: House, tmp_path: Pat
     assert check(tmp_path / "out" / "run_1.proof", key).problems == ()
 
 
-async def test_the_receipt_of_a_call_holds(house: House) -> None:
+async def test_the_receipt_of_a_call_holds(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "run_1", "add", "call_1", a=1, b=2)
         file = await views.proofs.receipt("run_1", "call_1")
@@ -261,14 +263,14 @@ async def test_the_receipt_of_a_call_holds(house: House) -> None:
     assert file.name == "call_1.receipt.json"
 
 
-async def test_a_run_that_is_not_there_is_refused(house: House) -> None:
+async def test_a_run_that_is_not_there_is_refused(house: ViewsFolder) -> None:
     async with house.open() as (_, views):
         with pytest.raises(UsageError):
             await views.proofs.run("run_9")
         assert (await views.proofs.runs()).runs == ()
 
 
-async def test_ids_of_strangers_make_no_paths(house: House) -> None:
+async def test_ids_of_strangers_make_no_paths(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await call(app, "../../run", "add", a=1, b=2)
         file = await views.proofs.bundle("../../run")

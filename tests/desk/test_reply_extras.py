@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from handrail.core.messages import AssistantMessage
+from handrail.desk.views.journal_index import JournalIndex
 from handrail.desk.views.proofs import ProofViews
-from handrail.desk.views.record import Record
-from handrail.store.conversations import ConversationStore
-from tests.desk.parlour import Follower, Parlour, over, reply
+from handrail.sessions.store.conversations import ConversationStore
+from tests.desk.scripted_desk import Follower, ScriptedDesk, over, reply
 
 PICTURE = bytes(range(256)) * 12_000
 """3 MB."""
@@ -26,7 +26,7 @@ EXTRAS: dict[str, Any] = {
 
 
 async def test_a_reply_is_told_with_its_sources_its_files_and_the_calls_of_the_service(tmp_path: Path) -> None:
-    async with Parlour(tmp_path / "p", [reply(SAID, **EXTRAS)]).open() as desk:
+    async with ScriptedDesk(tmp_path / "p", [reply(SAID, **EXTRAS)]).open() as desk:
         id = await desk.begin()
         async with Follower(desk, id) as follower:
             await desk.say(id, "go on")
@@ -46,7 +46,7 @@ async def test_a_reply_is_told_with_its_sources_its_files_and_the_calls_of_the_s
 
 
 async def test_a_kept_conversation_has_them_and_a_picture_is_kept_beside_its_line(tmp_path: Path) -> None:
-    parlour = Parlour(tmp_path / "p", [reply(SAID, **EXTRAS)])
+    parlour = ScriptedDesk(tmp_path / "p", [reply(SAID, **EXTRAS)])
     async with parlour.open() as desk:
         id = await desk.begin()
         await desk.say(id, "go on")
@@ -60,7 +60,7 @@ async def test_a_kept_conversation_has_them_and_a_picture_is_kept_beside_its_lin
 
 
 async def test_a_shared_conversation_has_them_but_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
-    async with Parlour(tmp_path / "p", [reply(SAID, **EXTRAS)]).open() as desk:
+    async with ScriptedDesk(tmp_path / "p", [reply(SAID, **EXTRAS)]).open() as desk:
         id = await desk.begin()
         await desk.say(id, "go on")
         await over(desk, id)
@@ -74,12 +74,12 @@ async def test_a_shared_conversation_has_them_but_fetches_nothing_from_elsewhere
 
 
 async def test_the_record_says_what_the_service_ran(tmp_path: Path) -> None:
-    parlour = Parlour(tmp_path / "p", [reply(SAID, **{**EXTRAS, "media": EXTRAS["media"][1:]})])
+    parlour = ScriptedDesk(tmp_path / "p", [reply(SAID, **{**EXTRAS, "media": EXTRAS["media"][1:]})])
     async with parlour.open() as desk:
         id = await desk.begin()
         await desk.say(id, "go on")
         await over(desk, id)
-        page = await ProofViews(Record(parlour.folder / ".handrail" / "journal.db")).run(id)
+        page = await ProofViews(JournalIndex(parlour.folder / ".handrail" / "journal.db")).run(id)
 
     (said,) = [entry.says for entry in page.entries if entry.type == "reply.given"]
     assert said.endswith("; the service ran web_search; 1 citation; 1 file")

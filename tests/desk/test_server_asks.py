@@ -15,10 +15,10 @@ from handrail.app import Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
 from handrail.desk.desk import Desk
-from handrail.desk.opened import open_desk
-from handrail.desk.values import Question
+from handrail.desk.local_desk import open_desk
+from handrail.desk.values import DeskQuestion
 from handrail.mcp.values import Endpoint
-from tests.desk.parlour import PATIENCE, Parlour, asked, over, reply, snapshot, texts, until
+from tests.desk.scripted_desk import PATIENCE, ScriptedDesk, asked, over, reply, snapshot, texts, until
 
 SERVER = '''\
 """A server over pipes that asks in each call, and answers the call when it is answered."""
@@ -59,12 +59,12 @@ async def agreed(server: str, endpoint: Endpoint, why: str) -> bool:
 
 
 @pytest.fixture
-def parlour(tmp_path: Path) -> Parlour:
+def parlour(tmp_path: Path) -> ScriptedDesk:
     replies = []
     for whose in ("ada", "bob"):
         when = f"for {whose}"
         replies += [reply("", ("tables:book", {"whose": whose}), when=when), reply("Booked.", when=when)]
-    made = Parlour(tmp_path, replies)
+    made = ScriptedDesk(tmp_path, replies)
     (tmp_path / "tables.py").write_text(SERVER)
     command = json.dumps([sys.executable, str(tmp_path / "tables.py")])
     config = tmp_path / "handrail.toml"
@@ -73,7 +73,7 @@ def parlour(tmp_path: Path) -> Parlour:
 
 
 @asynccontextmanager
-async def opened(parlour: Parlour) -> AsyncIterator[Desk]:
+async def opened(parlour: ScriptedDesk) -> AsyncIterator[Desk]:
     person = Person(by="ada", approvals=Approvals(parlour.folder / "state"), consent=agreed)
     config = load_config(parlour.folder / "handrail.toml")
     async with asyncio.timeout(PATIENCE):
@@ -91,7 +91,7 @@ async def both_asked(desk: Desk) -> tuple[str, str]:
     return first, second
 
 
-async def test_it_is_shown_in_both_and_says_so_and_one_answer_is_the_answer(parlour: Parlour) -> None:
+async def test_it_is_shown_in_both_and_says_so_and_one_answer_is_the_answer(parlour: ScriptedDesk) -> None:
     async with opened(parlour) as desk:
         first, second = await both_asked(desk)
         mine, unsure = (await snapshot(desk, first)).questions
@@ -111,7 +111,7 @@ async def test_it_is_shown_in_both_and_says_so_and_one_answer_is_the_answer(parl
         assert texts(await over(desk, first))[-2:] == ['{"action": "decline"}', "Booked."]
 
 
-async def test_it_waits_in_the_one_that_goes_on_when_the_other_is_stopped(parlour: Parlour) -> None:
+async def test_it_waits_in_the_one_that_goes_on_when_the_other_is_stopped(parlour: ScriptedDesk) -> None:
     async with opened(parlour) as desk:
         first, second = await both_asked(desk)
         await desk.stop(first)
@@ -119,7 +119,7 @@ async def test_it_waits_in_the_one_that_goes_on_when_the_other_is_stopped(parlou
         (theirs,) = (await snapshot(desk, second)).questions
         async with aclosing(desk.watch()) as news:
             told = await anext(news)
-        assert told == ("question", theirs) and isinstance(theirs, Question)
+        assert told == ("question", theirs) and isinstance(theirs, DeskQuestion)
         await desk.decide(theirs.request, "edit", arguments={"guests": 3})
         assert texts(await over(desk, second))[-1] == "Booked."
         assert desk.questions == ()

@@ -14,24 +14,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.app.network import NetworkNode
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.frames import Frame
-from handrail.bus.http.bus import HttpBus
-from handrail.bus.port import Stream
-from handrail.bus.request import RouteRequest
-from handrail.bus.tokens.relay import RelayBus
-from handrail.bus.tokens.scope import Scope
-from handrail.bus.tokens.token import issue
+from handrail.app.network_node import NetworkNode
 from handrail.config.load import load_config
 from handrail.core.errors import BusError, UsageError
-from handrail.desk.node import open_desk_node
-from handrail.desk.service.talks import decoded
-from handrail.faces.bus import CapabilityBus
-from handrail.proof.read import Reader
-from handrail.server.serving import serve
-from tests.page.scene import House
-from tests.server.scene import client
+from handrail.desk.served_desk import open_desk_node
+from handrail.desk.service.conversations import decode_base64_bytes
+from handrail.journal.reader import JournalReader
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.interfaces import CallStream
+from handrail.node.bus.request import RouteRequest
+from handrail.node.bus.stream_frame import StreamFrame
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.http.bus import HttpBus
+from handrail.node.server.serving import serve
+from handrail.node.tokens.relay_bus import RelayBus
+from handrail.node.tokens.scope import Scope
+from handrail.node.tokens.token import issue
+from tests.desk.page.page_node import PageNode
+from tests.node.server.http_node import client
 
 TALK = {
     *("desk.about", "desk.talks", "desk.watch", "desk.begin", "desk.follow", "desk.items", "desk.whole"),
@@ -48,9 +48,9 @@ PICTURE = b"\x89PNG\r\n\x1a\n and so on"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house(tmp_path: Path) -> Iterator[PageNode]:
     (tmp_path / "house").mkdir()
-    house = House(tmp_path / "house")
+    house = PageNode(tmp_path / "house")
     yield house
     house.close()
 
@@ -72,18 +72,18 @@ class Served:
         assert len(answers) == 1
         return answers[0]
 
-    def stream(self, capability: str, **input: Any) -> Stream:
+    def stream(self, capability: str, **input: Any) -> CallStream:
         return self.bus.stream(capability, "1.0", {"input": input})
 
     @asynccontextmanager
-    async def following(self, id: str) -> AsyncIterator[tuple[Frame, Stream]]:
+    async def following(self, id: str) -> AsyncIterator[tuple[StreamFrame, CallStream]]:
         """How a conversation is, and what is told of it from then on."""
         async with self.stream("desk.follow", id=id) as frames:
             yield (await until(frames, lambda frame: True))[0], frames
 
 
 @asynccontextmanager
-async def served(house: House) -> AsyncIterator[Served]:
+async def served(house: PageNode) -> AsyncIterator[Served]:
     async with asyncio.timeout(60), AsyncExitStack() as stack:
         config = load_config(house.config)
         node = await stack.enter_async_context(open_desk_node(config, house.journal, house.wanted, house.person))
@@ -103,7 +103,7 @@ async def served(house: House) -> AsyncIterator[Served]:
                 await serving
 
 
-async def until(frames: Stream, fits: Callable[[Frame], bool]) -> list[Frame]:
+async def until(frames: CallStream, fits: Callable[[StreamFrame], bool]) -> list[StreamFrame]:
     """What comes, up to the first that fits."""
     found = []
     async for frame in frames:
@@ -113,15 +113,15 @@ async def until(frames: Stream, fits: Callable[[Frame], bool]) -> list[Frame]:
     raise AssertionError(f"the stream ended: {found[-1]}")
 
 
-def told(frame: Frame, type: str, **data: Any) -> bool:
+def told(frame: StreamFrame, type: str, **data: Any) -> bool:
     return frame.event == "told" and frame.data["type"] == type and data.items() <= dict(frame.data["data"]).items()
 
 
-def is_idle(frame: Frame) -> bool:
+def is_idle(frame: StreamFrame) -> bool:
     return told(frame, "state", state="idle")
 
 
-async def test_a_person_talks_with_a_model_and_whoever_follows_sees_it_come(house: House) -> None:
+async def test_a_person_talks_with_a_model_and_whoever_follows_sees_it_come(house: PageNode) -> None:
     async with served(house) as here:
         begun = (await here.ask("desk.begin"))["id"]
         async with here.following(begun) as (snapshot, frames):
@@ -140,7 +140,7 @@ async def test_a_person_talks_with_a_model_and_whoever_follows_sees_it_come(hous
     ]
 
 
-async def test_a_side_effect_waits_for_a_word_that_may_stand(house: House) -> None:
+async def test_a_side_effect_waits_for_a_word_that_may_stand(house: PageNode) -> None:
     async with served(house) as here:
         begun, other = [(await here.ask("desk.begin"))["id"] for _ in range(2)]
         async with here.stream("desk.watch") as news, here.following(begun) as (_, frames):
@@ -162,7 +162,7 @@ async def test_a_side_effect_waits_for_a_word_that_may_stand(house: House) -> No
     assert gone == {"id": other}
 
 
-async def test_a_conversation_is_shared_taken_forked_renamed_and_deleted(house: House) -> None:
+async def test_a_conversation_is_shared_taken_forked_renamed_and_deleted(house: PageNode) -> None:
     async with served(house) as here:
         begun = (await here.ask("desk.begin", model="scripted", ensembles=["notes"], system="Be short."))["id"]
         async with here.following(begun) as (_, frames):
@@ -198,7 +198,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def test_what_cannot_be_done_is_refused_with_the_reason(house: House) -> None:
+async def test_what_cannot_be_done_is_refused_with_the_reason(house: PageNode) -> None:
     async with served(house) as here:
         for capability, input, why in REFUSED:
             with pytest.raises(BusError) as refused:
@@ -208,7 +208,7 @@ async def test_what_cannot_be_done_is_refused_with_the_reason(house: House) -> N
             assert why in refused.value.message
 
 
-async def test_there_is_what_the_page_calls_and_everything_that_goes_in_is_bounded(house: House) -> None:
+async def test_there_is_what_the_page_calls_and_everything_that_goes_in_is_bounded(house: PageNode) -> None:
     async with served(house) as here:
         described = (each.descriptor for each in here.node.bus.registry)
         desk = {each.name: each for each in described if each.name.startswith(("desk.", "settings."))}
@@ -236,7 +236,7 @@ def unbounded(schema: Any, at: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("capability", ["desk.watch", "desk.network"])
-async def test_who_leaves_a_stream_leaves_nothing_behind(house: House, capability: str) -> None:
+async def test_who_leaves_a_stream_leaves_nothing_behind(house: PageNode, capability: str) -> None:
     async with served(house) as here:
         begun = (await here.ask("desk.begin"))["id"]
         for name, input in ((capability, {}), ("desk.follow", {"id": begun})):
@@ -250,7 +250,9 @@ async def test_who_leaves_a_stream_leaves_nothing_behind(house: House, capabilit
 
 
 @pytest.mark.parametrize("node", ['host = "0.0.0.0"', "token_required = false"])
-async def test_where_strangers_reach_the_node_nobody_changes_what_runs_on_this_machine(house: House, node: str) -> None:
+async def test_where_strangers_reach_the_node_nobody_changes_what_runs_on_this_machine(
+    house: PageNode, node: str
+) -> None:
     text = house.config.read_text(encoding="utf-8") + f"\n[node]\n{node}\n"
     house.config.write_text(text, encoding="utf-8")
     async with served(house) as here:
@@ -262,7 +264,7 @@ async def test_where_strangers_reach_the_node_nobody_changes_what_runs_on_this_m
     assert house.config.read_text(encoding="utf-8") == text
 
 
-async def test_those_who_only_listen_are_let_go_when_the_node_ends(house: House) -> None:
+async def test_those_who_only_listen_are_let_go_when_the_node_ends(house: PageNode) -> None:
     async with served(house) as here:
         begun = (await here.ask("desk.begin"))["id"]
         async with here.following(begun) as (_, frames):
@@ -272,7 +274,7 @@ async def test_those_who_only_listen_are_let_go_when_the_node_ends(house: House)
     assert last.event == "done"
 
 
-async def test_looking_writes_nothing_into_the_record_and_a_turn_is_there_as_its_own_run(house: House) -> None:
+async def test_looking_writes_nothing_into_the_record_and_a_turn_is_there_as_its_own_run(house: PageNode) -> None:
     async with served(house) as here:
         begun = (await here.ask("desk.begin"))["id"]
         async with here.following(begun) as (_, frames):
@@ -284,19 +286,19 @@ async def test_looking_writes_nothing_into_the_record_and_a_turn_is_there_as_its
         after = entries(house)
 
     assert before == after > 0
-    with Reader(house.journal) as reader:
+    with JournalReader(house.journal) as reader:
         assert [run.run for run in reader.runs()] == [begun]
 
 
-def entries(house: House) -> int:
-    with Reader(house.journal) as reader:
+def entries(house: PageNode) -> int:
+    with JournalReader(house.journal) as reader:
         return reader.size()
 
 
 # ── for whom it is not there ─────────────────────────────────────────────────────────
 
 
-async def test_other_nodes_are_not_told_of_the_desk_and_cannot_reach_it_through_their_own(house: House) -> None:
+async def test_other_nodes_are_not_told_of_the_desk_and_cannot_reach_it_through_their_own(house: PageNode) -> None:
     async with served(house) as here:
         local = await here.node.bus.discover()
         remote = await here.bus.discover()
@@ -313,7 +315,7 @@ async def test_other_nodes_are_not_told_of_the_desk_and_cannot_reach_it_through_
     assert refused.value.code == "not_found"
 
 
-async def test_no_call_of_the_page_goes_to_a_node_that_says_it_has_a_better_desk(house: House) -> None:
+async def test_no_call_of_the_page_goes_to_a_node_that_says_it_has_a_better_desk(house: PageNode) -> None:
     reached = []
 
     async def pretend(request: RouteRequest) -> dict[str, Any]:
@@ -330,7 +332,7 @@ async def test_no_call_of_the_page_goes_to_a_node_that_says_it_has_a_better_desk
     assert (about["person"], newer.event, reached) == ("ada", "error", [])
 
 
-async def test_what_was_called_cannot_call_the_desk_with_the_rights_of_the_person(house: House) -> None:
+async def test_what_was_called_cannot_call_the_desk_with_the_rights_of_the_person(house: PageNode) -> None:
     async def nosy(request: RouteRequest) -> dict[str, Any]:
         return await request.call("desk.talks", "1.0", {})
 
@@ -342,7 +344,7 @@ async def test_what_was_called_cannot_call_the_desk_with_the_rights_of_the_perso
     assert "for people" in refused.value.message
 
 
-async def test_a_token_that_does_not_cover_the_desk_and_a_member_are_refused(house: House) -> None:
+async def test_a_token_that_does_not_cover_the_desk_and_a_member_are_refused(house: PageNode) -> None:
     async with served(house) as here:
         node = here.node
         narrow = str(node.session_token("tool.*"))
@@ -359,12 +361,12 @@ async def test_a_token_that_does_not_cover_the_desk_and_a_member_are_refused(hou
 
 @given(data=st.binary(max_size=200))
 def test_any_file_comes_through_as_it_was(data: bytes) -> None:
-    assert decoded(base64.b64encode(data).decode()) == data
+    assert decode_base64_bytes(base64.b64encode(data).decode()) == data
 
 
 @given(text=st.text(max_size=50))
 def test_what_is_no_base64_is_refused_in_words(text: str) -> None:
     try:
-        assert base64.b64encode(decoded(text)).decode() == text
+        assert base64.b64encode(decode_base64_bytes(text)).decode() == text
     except UsageError as error:
         assert "base64" in str(error)

@@ -15,25 +15,25 @@ from hypothesis import strategies as st
 
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import UsageError
-from handrail.desk.views.sections import sections
-from handrail.desk.views.values import SettingField, Settings, SettingsForm
-from tests.desk.looking import CONFIG, House, call
+from handrail.desk.views.settings_sections import config_sections
+from handrail.desk.views.values import SettingField, SettingsForm, SettingsPage
+from tests.desk.views_folder import CONFIG, ViewsFolder, call
 
 KEY = "sk-" + "a1b2c3d4" * 4
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    yield House(tmp_path)
+def house(tmp_path: Path) -> Iterator[ViewsFolder]:
+    yield ViewsFolder(tmp_path)
     sys.modules.pop("looked_at", None)  # another test has its own
 
 
-def value(settings: Settings, section: str, name: str) -> str:
+def value(settings: SettingsPage, section: str, name: str) -> str:
     (found,) = (each for each in settings.sections if each.name == section)
     return dict(found.values)[name]
 
 
-async def test_what_holds_is_shown_by_sections(house: House) -> None:
+async def test_what_holds_is_shown_by_sections(house: ViewsFolder) -> None:
     house.file.write_text(
         CONFIG + '[limits]\nseconds = 9.5\n[models.small]\nprovider = "local"\nkey = "env:SMALL_KEY"\n'
     )
@@ -48,7 +48,7 @@ async def test_what_holds_is_shown_by_sections(house: House) -> None:
     assert shown.problem == ""
 
 
-async def test_a_change_is_kept_and_taken_up_at_once(house: House) -> None:
+async def test_a_change_is_kept_and_taken_up_at_once(house: ViewsFolder) -> None:
     os.chmod(house.file, 0o640)
     async with house.open() as (app, views):
         before = await views.settings.now()
@@ -63,7 +63,7 @@ async def test_a_change_is_kept_and_taken_up_at_once(house: House) -> None:
     assert [path.name for path in house.folder.iterdir() if ".part" in path.name] == []
 
 
-async def test_line_ends_and_the_mark_of_a_file_stay_though_nobody_sees_them(house: House) -> None:
+async def test_line_ends_and_the_mark_of_a_file_stay_though_nobody_sees_them(house: ViewsFolder) -> None:
     house.file.write_bytes(b"\xef\xbb\xbf" + CONFIG.replace("\n", "\r\n").encode())
     async with house.open() as (_, views):
         shown = await views.settings.now()
@@ -75,7 +75,7 @@ async def test_line_ends_and_the_mark_of_a_file_stay_though_nobody_sees_them(hou
 
 
 async def test_whoever_leaves_while_a_change_is_taken_up_leaves_the_old_file(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: ViewsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.open() as (app, views):
         begun = asyncio.Event()
@@ -96,7 +96,7 @@ async def test_whoever_leaves_while_a_change_is_taken_up_leaves_the_old_file(
     assert house.file.read_text() == CONFIG
 
 
-async def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(house: House) -> None:
+async def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(house: ViewsFolder) -> None:
     async with house.open() as (_, views):
         before = await views.settings.now()
         house.file.write_text(CONFIG + "# mine\n")
@@ -108,7 +108,7 @@ async def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(house
     assert house.file.read_text() == CONFIG + "# mine\n# yours\n"
 
 
-async def test_where_settings_are_not_writable_nothing_is_written(house: House) -> None:
+async def test_where_settings_are_not_writable_nothing_is_written(house: ViewsFolder) -> None:
     async with house.open(writable=False) as (_, views):
         shown = await views.settings.now()
         with pytest.raises(UsageError, match="cannot be changed"):
@@ -134,7 +134,7 @@ async def test_where_settings_are_not_writable_nothing_is_written(house: House) 
         ("default_model = '\u202e'\n[limits]\niterations = -1", "iterations"),
     ],
 )
-async def test_mistakes_are_told_and_never_written(house: House, text: str, told: str) -> None:
+async def test_mistakes_are_told_and_never_written(house: ViewsFolder, text: str, told: str) -> None:
     async with house.open() as (_, views):
         shown = await views.settings.now()
         problems = await views.settings.check(text)
@@ -146,7 +146,7 @@ async def test_mistakes_are_told_and_never_written(house: House, text: str, told
         assert len(await views.tools.rows()) > 5
 
 
-async def test_a_mistake_in_a_file_that_it_names_puts_the_old_one_back(house: House) -> None:
+async def test_a_mistake_in_a_file_that_it_names_puts_the_old_one_back(house: ViewsFolder) -> None:
     (house.folder / "wrong.toml").write_text('[[invokers]]\nname = "x"\n')
     async with house.open() as (app, views):
         shown, tools = await views.settings.now(), app.tools
@@ -157,7 +157,7 @@ async def test_a_mistake_in_a_file_that_it_names_puts_the_old_one_back(house: Ho
     assert house.file.read_text() == CONFIG
 
 
-async def test_without_a_file_saving_makes_one_and_takes_it_up(house: House) -> None:
+async def test_without_a_file_saving_makes_one_and_takes_it_up(house: ViewsFolder) -> None:
     house.file.unlink()
     async with house.open() as (app, views):
         shown = await views.settings.now()
@@ -170,7 +170,7 @@ async def test_without_a_file_saving_makes_one_and_takes_it_up(house: House) -> 
         assert "desk:add" in app.tools
 
 
-async def test_a_link_stays_a_link(house: House, tmp_path: Path) -> None:
+async def test_a_link_stays_a_link(house: ViewsFolder, tmp_path: Path) -> None:
     real = tmp_path / "real.toml"
     house.file.rename(real)
     house.file.symlink_to(real)
@@ -182,7 +182,7 @@ async def test_a_link_stays_a_link(house: House, tmp_path: Path) -> None:
     assert real.read_text() == CONFIG + "# more\n"
 
 
-async def test_what_is_wrong_with_the_file_now_is_told_while_an_older_reading_holds(house: House) -> None:
+async def test_what_is_wrong_with_the_file_now_is_told_while_an_older_reading_holds(house: ViewsFolder) -> None:
     async with house.open() as (_, views):
         house.file.write_text("rules = 7\n")
         shown = await views.settings.now()
@@ -192,7 +192,7 @@ async def test_what_is_wrong_with_the_file_now_is_told_while_an_older_reading_ho
     assert shown.writable
 
 
-async def test_a_secret_in_a_file_is_neither_shown_nor_lost(house: House) -> None:
+async def test_a_secret_in_a_file_is_neither_shown_nor_lost(house: ViewsFolder) -> None:
     async with house.open() as (_, views):
         house.file.write_text(f'x = "{KEY}"\n')
         shown = await views.settings.now()
@@ -201,7 +201,9 @@ async def test_a_secret_in_a_file_is_neither_shown_nor_lost(house: House) -> Non
     assert not shown.writable
 
 
-async def test_values_that_come_from_variables_are_not_shown(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_values_that_come_from_variables_are_not_shown(
+    house: ViewsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("H3_TOKEN", "correct horse battery")
     monkeypatch.setenv("H3_OTHER", "correct\\horse")
     text = (
@@ -222,7 +224,7 @@ async def test_values_that_come_from_variables_are_not_shown(house: House, monke
     assert value(shown, "models", "far.key") == "env:H3_TOKEN"
 
 
-async def test_a_standing_rule_is_shown_and_can_be_taken_back(house: House) -> None:
+async def test_a_standing_rule_is_shown_and_can_be_taken_back(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         rule = f"allow desk:note@{app.tools.find('note').digest} text=beer"
         house.approvals.add_rule(house.file, rule)
@@ -243,7 +245,7 @@ def field(form: SettingsForm, path: str) -> SettingField | None:
 
 
 async def test_a_text_is_told_field_by_field_with_what_holds_otherwise_and_where_it_stands(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: ViewsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("H3_TOKEN", "correct horse battery")
     text = (
@@ -275,7 +277,9 @@ async def test_a_text_is_told_field_by_field_with_what_holds_otherwise_and_where
     assert inside == {"models.far.options": 7, "node.peers.a": 10}
 
 
-async def test_a_change_of_a_field_is_checked_and_shown_against_the_file_which_stays_as_it_is(house: House) -> None:
+async def test_a_change_of_a_field_is_checked_and_shown_against_the_file_which_stays_as_it_is(
+    house: ViewsFolder,
+) -> None:
     async with house.open() as (_, views):
         good = await views.settings.form(CONFIG, ("limits", "cost"), 2)
         bad = await views.settings.form(good.text, ("limits", "cost"), -1)
@@ -308,14 +312,16 @@ async def test_a_change_of_a_field_is_checked_and_shown_against_the_file_which_s
         "serve.corpora.a = '~nobody-of-that-name/x'",
     ],
 )
-async def test_any_text_can_be_looked_at_as_a_form(house: House, text: str) -> None:
+async def test_any_text_can_be_looked_at_as_a_form(house: ViewsFolder, text: str) -> None:
     async with house.open() as (_, views):
         form = await views.settings.form(text)
 
     assert form.text == text and form.problems
 
 
-async def test_a_hidden_value_that_became_a_path_is_not_shown(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hidden_value_that_became_a_path_is_not_shown(
+    house: ViewsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HIDDEN", "amqp://me:swordfish@there//queue/")
     async with house.open() as (_, views):
         form = await views.settings.form("ensembles = ['${HIDDEN}']")
@@ -331,4 +337,4 @@ def test_a_hidden_value_is_not_shown_whatever_stands_around_it(name: str, around
     options = {name: [f"{around}{secret}{around}"], "deep": {"er": secret}}
     config = Config(models={"m": ModelSettings(provider="p", options=options)})
 
-    assert secret not in repr(sections(config, {"V": secret}))
+    assert secret not in repr(config_sections(config, {"V": secret}))

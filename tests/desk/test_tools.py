@@ -15,12 +15,12 @@ import pytest
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.desk.views.values import ToolRow
-from tests.desk.looking import House, call
+from tests.desk.views_folder import ViewsFolder, call
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    yield House(tmp_path)
+def house(tmp_path: Path) -> Iterator[ViewsFolder]:
+    yield ViewsFolder(tmp_path)
     sys.modules.pop("looked_at", None)  # another test has its own
 
 
@@ -28,14 +28,14 @@ def named(rows: tuple[ToolRow, ...], name: str) -> ToolRow:
     return next(row for row in rows if row.name == name)
 
 
-def stats(house: House) -> dict[str, dict[str, Any]]:
+def stats(house: ViewsFolder) -> dict[str, dict[str, Any]]:
     """What the command says of the same journal."""
     words = [sys.executable, "-m", "handrail", "proof", "stats", "--journal", str(house.journal), "--json"]
     lines = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ).stdout.splitlines()
     return {line["tool"]: line for line in map(json.loads, lines) if "tool" in line}
 
 
-async def test_every_tool_is_listed_with_its_source_and_its_effects(house: House) -> None:
+async def test_every_tool_is_listed_with_its_source_and_its_effects(house: ViewsFolder) -> None:
     async with house.open() as (_, views):
         rows = await views.tools.rows()
 
@@ -46,7 +46,7 @@ async def test_every_tool_is_listed_with_its_source_and_its_effects(house: House
     assert [row.name for row in rows] == sorted(row.name for row in rows)
 
 
-async def test_the_page_of_a_tool_has_what_a_model_is_told_and_the_rules_that_fit_it(house: House) -> None:
+async def test_the_page_of_a_tool_has_what_a_model_is_told_and_the_rules_that_fit_it(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         digest = app.tools.find("note").digest
         house.approvals.add_rule(house.file, f"allow desk:note@{digest} text=milk")
@@ -61,7 +61,9 @@ async def test_the_page_of_a_tool_has_what_a_model_is_told_and_the_rules_that_fi
     assert door.rules == ()
 
 
-async def test_only_of_a_tool_whose_answers_may_serve_again_it_is_said_that_they_are_remembered(house: House) -> None:
+async def test_only_of_a_tool_whose_answers_may_serve_again_it_is_said_that_they_are_remembered(
+    house: ViewsFolder,
+) -> None:
     with (house.folder / "looked_at.py").open("a") as code, (house.folder / "desk.toml").open("a") as tools:
         code.write("\nfrom handrail import tool\n")
         for name, replays in (("look", False), ("plan", True)):
@@ -74,13 +76,13 @@ async def test_only_of_a_tool_whose_answers_may_serve_again_it_is_said_that_they
     assert "cacheable" not in plan.limits
 
 
-async def test_a_tool_that_is_not_there_is_refused_with_near_names(house: House) -> None:
+async def test_a_tool_that_is_not_there_is_refused_with_near_names(house: ViewsFolder) -> None:
     async with house.open() as (_, views):
         with pytest.raises(UsageError, match="ad"):
             await views.tools.page("ad")
 
 
-async def test_the_numbers_are_those_of_proof_stats_and_follow_the_record(house: House) -> None:
+async def test_the_numbers_are_those_of_proof_stats_and_follow_the_record(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
         await app.executor.offered(Context(run="run_1"), ("add", "fail", "note"))
         for number in range(3):
@@ -104,9 +106,9 @@ async def test_the_numbers_are_those_of_proof_stats_and_follow_the_record(house:
 
 
 async def test_only_the_last_ten_thousand_entries_count_as_in_proof_stats(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: ViewsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handrail.desk.views.record.RING", 6)
+    monkeypatch.setattr("handrail.desk.views.journal_index.RING", 6)
     async with house.open() as (app, views):
         for number in range(4):
             await call(app, "run_1", "add", a=number, b=1)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from handrail.core.errors import UsageError
-from handrail.store.conversations import ConversationStore
-from tests.desk.parlour import PATIENCE, Parlour, asked, over, reply, until
+from handrail.sessions.store.conversations import ConversationStore
+from tests.desk.scripted_desk import PATIENCE, ScriptedDesk, asked, over, reply, until
 
 HELD = [reply("", ("hold", {}), when="hold"), reply("Let go.", when="hold")]
 
@@ -30,7 +30,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 async def test_a_rule_that_was_set_for_a_turn_that_is_stopped_is_said_to_hold(tmp_path: Path) -> None:
-    parlour = Parlour(tmp_path, [reply("", ("write", {"path": "docs/x.md"})), reply("One.")])
+    parlour = ScriptedDesk(tmp_path, [reply("", ("write", {"path": "docs/x.md"})), reply("One.")])
     async with parlour.open() as desk:
         id = await desk.begin()
         await desk.say(id, "Write it")
@@ -48,7 +48,7 @@ async def test_a_rule_that_was_set_for_a_turn_that_is_stopped_is_said_to_hold(tm
 
 
 async def test_while_one_is_deleted_the_others_go_on(tmp_path: Path) -> None:
-    parlour = Parlour(tmp_path, HELD)
+    parlour = ScriptedDesk(tmp_path, HELD)
     async with parlour.open() as desk:
         going, other = await desk.begin(), await desk.begin()
         for id in (going, other):
@@ -71,7 +71,7 @@ async def test_while_one_is_deleted_the_others_go_on(tmp_path: Path) -> None:
 
 
 async def test_who_deletes_what_another_program_deleted_is_told_so_and_so_is_everybody_here(tmp_path: Path) -> None:
-    parlour = Parlour(tmp_path, [reply("Hello.")])
+    parlour = ScriptedDesk(tmp_path, [reply("Hello.")])
     async with parlour.open() as desk:
         id = await desk.begin()
         await desk.say(id, "Hello")
@@ -86,7 +86,7 @@ async def test_who_deletes_what_another_program_deleted_is_told_so_and_so_is_eve
 
 
 async def test_who_deletes_and_leaves_has_deleted(tmp_path: Path) -> None:
-    parlour = Parlour(tmp_path, HELD)
+    parlour = ScriptedDesk(tmp_path, HELD)
     async with parlour.open() as desk:
         id = await desk.begin()
         await desk.say(id, "hold")

@@ -13,25 +13,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from handrail.app.network import NetworkNode
+from handrail.app.network_node import NetworkNode
 from handrail.app.person import Person
-from handrail.bus.http.bus import HttpBus
-from handrail.bus.tokens.scope import Scope
-from handrail.bus.tokens.token import issue, parse
 from handrail.config.load import load_config
 from handrail.core.errors import BusError
-from handrail.desk.node import open_desk_node
-from handrail.desk.views.values import Network, RunPage, Settings, SettingsForm, ToolPage, ToolRow
-from handrail.proof.audit import Receipt
-from handrail.proof.keys import Verifier
-from handrail.proof.read import Reader
-from handrail.server.serving import serve
-from tests.desk.looking import CONFIG, House, call
+from handrail.desk.served_desk import open_desk_node
+from handrail.desk.views.values import NetworkPage, RunPage, SettingsForm, SettingsPage, ToolPage, ToolRow
+from handrail.journal.audit import Receipt
+from handrail.journal.keys import Verifier
+from handrail.journal.reader import JournalReader
+from handrail.node.http.bus import HttpBus
+from handrail.node.server.serving import serve
+from handrail.node.tokens.scope import Scope
+from handrail.node.tokens.token import issue, parse_token
+from tests.desk.views_folder import CONFIG, ViewsFolder, call
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    yield House(tmp_path)
+def house(tmp_path: Path) -> Iterator[ViewsFolder]:
+    yield ViewsFolder(tmp_path)
     sys.modules.pop("looked_at", None)  # another test has its own
 
 
@@ -61,7 +61,7 @@ class Page:
 
 
 @asynccontextmanager
-async def page(house: House, *, trusted: bool = True, issued: str | None = None) -> AsyncIterator[Page]:
+async def page(house: ViewsFolder, *, trusted: bool = True, issued: str | None = None) -> AsyncIterator[Page]:
     """The page with the token of whoever started the node; or one with an issued token, as `handrail token issue` makes
     it."""
     person = Person(by="ada", approvals=house.approvals, tell=house.told.append)
@@ -83,7 +83,7 @@ async def page(house: House, *, trusted: bool = True, issued: str | None = None)
         yield shown
 
 
-async def test_tools_and_their_numbers(house: House) -> None:
+async def test_tools_and_their_numbers(house: ViewsFolder) -> None:
     async with page(house) as here:
         await call(here.node.app, "run_1", "add", a=1, b=2)
         rows = msgspec.convert((await here.ask("desk.tools"))["tools"], list[ToolRow])
@@ -94,7 +94,7 @@ async def test_tools_and_their_numbers(house: House) -> None:
     assert {row.name: row.picked for row in rows}["desk:add"] == one.row.picked == 1
 
 
-async def test_a_tool_is_tried_asked_about_and_let_go(house: House) -> None:
+async def test_a_tool_is_tried_asked_about_and_let_go(house: ViewsFolder) -> None:
     async with page(house) as here:
         done = await here.frames("desk.try", name="add", arguments={"a": 1, "b": 2})
         deciding = asyncio.create_task(allow(here))
@@ -109,7 +109,7 @@ async def test_a_tool_is_tried_asked_about_and_let_go(house: House) -> None:
         assert len(runs) >= 2
 
 
-async def test_a_trial_is_found_again_by_whoever_asks_and_can_be_ended(house: House) -> None:
+async def test_a_trial_is_found_again_by_whoever_asks_and_can_be_ended(house: ViewsFolder) -> None:
     async with page(house) as here:
         begun = await here.frames("desk.try", upto="call", name="stay", arguments={})
         run = begun[-1][1]["run"]
@@ -130,7 +130,7 @@ async def allow(here: Page) -> None:
     await here.ask("desk.decide", request=frames[-1][1]["request"], decision="allow")
 
 
-async def test_runs_entries_bodies_bundles_and_receipts(house: House) -> None:
+async def test_runs_entries_bodies_bundles_and_receipts(house: ViewsFolder) -> None:
     async with page(house) as here:
         await call(here.node.app, "run_1", "add", "call_1", a=1, b=2)
         listed = await here.ask("desk.runs", limit=10, search="")
@@ -149,30 +149,30 @@ async def test_runs_entries_bodies_bundles_and_receipts(house: House) -> None:
     read.verify(Verifier.parse(read.verifier_key))
 
 
-async def test_looking_writes_nothing_into_the_record(house: House) -> None:
+async def test_looking_writes_nothing_into_the_record(house: ViewsFolder) -> None:
     async with page(house) as here:
         await call(here.node.app, "run_1", "add", a=1, b=2)
         for capability in ("desk.tools", "desk.runs", "settings.show"):
             await here.ask(capability)
         await here.frames("desk.network", upto="network")
-        with Reader(house.journal) as reader:
+        with JournalReader(house.journal) as reader:
             assert {each.run for each in reader.runs()} == {"run_1"}
 
 
-async def test_the_network_without_the_page_itself(house: House) -> None:
+async def test_the_network_without_the_page_itself(house: ViewsFolder) -> None:
     async with page(house) as here:
         await here.ask("desk.tools")
         ((_, data),) = await here.frames("desk.network", upto="network")
-        network = msgspec.convert(data, Network)
+        network = msgspec.convert(data, NetworkPage)
 
     names = [each.name for each in network.nodes[0].capabilities]
     assert "desk.add@1.0" in names  # the tool of the ensemble, which others may call, is no call of the page
     assert "desk.tools@1.0" not in names
 
 
-async def test_settings_are_checked_saved_and_refused(house: House) -> None:
+async def test_settings_are_checked_saved_and_refused(house: ViewsFolder) -> None:
     async with page(house) as here:
-        settings = msgspec.convert(await here.ask("settings.show"), Settings)
+        settings = msgspec.convert(await here.ask("settings.show"), SettingsPage)
         problems = (await here.ask("settings.check", text="rules = 1"))["problems"]
         form = msgspec.convert(
             await here.ask("settings.form", text=CONFIG, path=["node", "port"], value=1), SettingsForm
@@ -188,7 +188,7 @@ async def test_settings_are_checked_saved_and_refused(house: House) -> None:
     assert saved["text"] == house.file.read_text() == CONFIG + "# more\n"
 
 
-async def test_a_token_for_the_desk_neither_sees_nor_changes_settings(house: House) -> None:
+async def test_a_token_for_the_desk_neither_sees_nor_changes_settings(house: ViewsFolder) -> None:
     async with page(house, issued="desk.*") as here:
         assert await here.ask("desk.about")
         for capability, input in (
@@ -223,7 +223,7 @@ POWERFUL = {
 
 @pytest.mark.parametrize("issued", ["settings.*", "*"])
 async def test_what_widens_power_is_changed_only_with_the_token_of_whoever_started_the_node(
-    house: House, issued: str
+    house: ViewsFolder, issued: str
 ) -> None:
     async with page(house, issued=issued) as here:
         revision = (await here.ask("settings.show"))["revision"]
@@ -239,10 +239,10 @@ async def test_what_widens_power_is_changed_only_with_the_token_of_whoever_start
     assert saved["text"] == house.file.read_text() == changed
 
 
-async def test_a_token_that_is_made_from_that_of_whoever_started_the_node_is_not_theirs(house: House) -> None:
+async def test_a_token_that_is_made_from_that_of_whoever_started_the_node_is_not_theirs(house: ViewsFolder) -> None:
     async with page(house) as here:
         revision = (await here.ask("settings.show"))["revision"]
-        owner = parse(str(here.node.session_token()))
+        owner = parse_token(str(here.node.session_token()))
         _, part = issue(here.node.identity, here.node.tokens, owner.scope, parent=owner, trust="trusted")
         other = Page(here.node, here.url, str(part))
         try:
@@ -254,7 +254,7 @@ async def test_a_token_that_is_made_from_that_of_whoever_started_the_node_is_not
     assert house.file.read_text() == CONFIG
 
 
-async def test_a_rule_is_set_only_by_whoever_started_the_node(house: House) -> None:
+async def test_a_rule_is_set_only_by_whoever_started_the_node(house: ViewsFolder) -> None:
     async with page(house, issued="desk.*") as here:
         trying = asyncio.create_task(here.frames("desk.try", name="note", arguments={"text": "beer"}))
         async with asyncio.timeout(20):
@@ -286,7 +286,7 @@ async def test_a_rule_is_set_only_by_whoever_started_the_node(house: House) -> N
         ("settings.form", {"text": "x = ", "path": ["x"], "value": 1}),
     ],
 )
-async def test_what_is_asked_wrongly_is_refused(house: House, capability: str, input: dict[str, Any]) -> None:
+async def test_what_is_asked_wrongly_is_refused(house: ViewsFolder, capability: str, input: dict[str, Any]) -> None:
     async with page(house) as here:
         with pytest.raises(BusError) as refused:
             await here.ask(capability, **input)
@@ -294,7 +294,7 @@ async def test_what_is_asked_wrongly_is_refused(house: House, capability: str, i
     assert refused.value.code == "bad_request"
 
 
-async def test_whoever_does_not_run_the_node_sees_nothing(house: House) -> None:
+async def test_whoever_does_not_run_the_node_sees_nothing(house: ViewsFolder) -> None:
     async with page(house, trusted=False) as here:
         for capability in ("desk.tools", "desk.runs", "settings.show", "desk.network"):
             with pytest.raises(BusError):

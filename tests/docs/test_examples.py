@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.approved import approve
-from tests.docs.clerk import service_of
+from tests.docs.model_service import service_of
+from tests.docs.page_runner import run_page
 from tests.docs.pages import ROOT, Page, matches, pages, read_page
-from tests.docs.running import run_page
 
 PAGES = pages()
 PROGRAMS = sorted((ROOT / "docs" / "examples").glob("*.py"))

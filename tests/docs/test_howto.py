@@ -9,8 +9,8 @@ import pytest
 
 from handrail.config.load import load_config
 from handrail.config.network import NodeSettings
-from handrail.faces.create import SERVICES
-from tests.docs.clerk import service_named
+from handrail.sessions.create import SERVICES
+from tests.docs.model_service import service_named
 from tests.docs.pages import Page, pages
 
 SHELLS = ("console", "sh")

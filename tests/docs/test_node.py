@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from handrail.server.app import build
-from handrail.server.node import ServerLimits, SocketLimits
-from handrail.server.page import UNDER
+from handrail.node.server.app import build_app
+from handrail.node.server.node import ServerLimits, SocketLimits
+from handrail.node.server.page import UNDER
 from tests.docs.test_tables import rows
-from tests.server.scene import Scene
+from tests.node.server.http_node import NodeFixture
 
 
 def test_every_limit_is_on_the_page_with_its_default() -> None:
@@ -25,7 +25,7 @@ def test_every_limit_of_a_socket_is_on_the_page_with_its_default() -> None:
 
 
 async def test_every_endpoint_is_on_the_page() -> None:
-    routes = build(Scene(telemetry=list).server).routes
+    routes = build_app(NodeFixture(telemetry=list).server).routes
     paths = {route.path for route in routes if isinstance(route, Route)}
     shown = {row[0].strip("`").split()[1].partition("?")[0] for row in rows("node.md", "## Endpoints")}
     assert shown == paths | {"/", f"{UNDER}…"}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.clerk import clerk, settle
+from tests.docs.model_service import local_model_service, point_service_at
 from tests.docs.pages import ROOT, read_page
-from tests.docs.peers import run_with
+from tests.docs.peer_programs import run_with
 from tests.docs.test_tables import rows
 
 MIGRATING = Path("docs/examples/migrating")
@@ -35,7 +35,7 @@ def column(name: str) -> str:
 
 @pytest.mark.parametrize("peer", COMING_FROM)
 def test_the_programs_of_a_framework_print_what_the_pages_say_of_it(peer: str, tmp_path: Path) -> None:
-    with clerk() as url:
+    with local_model_service() as url:
         before, scenes = run_with(
             peer,
             MIGRATING / f"{peer}_before.py",
@@ -53,8 +53,8 @@ def test_the_programs_of_a_framework_print_what_the_pages_say_of_it(peer: str, t
 def test_the_program_after_says_the_same(peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
-    with clerk() as url, redirect_stdout(printed):
-        settle("openai", url, monkeypatch)
+    with local_model_service() as url, redirect_stdout(printed):
+        point_service_at("openai", url, monkeypatch)
         runpy.run_path(str(ROOT / MIGRATING / f"{peer}_after.py"))
 
     assert printed.getvalue() == ANSWERS

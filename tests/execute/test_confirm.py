@@ -15,7 +15,7 @@ from handrail.execute.rules import Rules
 from handrail.testing.clock import FixedClock
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import Tool
-from tests.execute.approvers import Says, yes
+from tests.execute.approvers import FixedApprover, allow_all
 
 
 class Bank:
@@ -127,7 +127,7 @@ async def test_a_grant_given_after_the_process_has_gone_lets_the_next_one_run_th
 
 
 async def test_the_approver_sees_exactly_what_will_run() -> None:
-    bank, approver = Bank(), yes()
+    bank, approver = Bank(), allow_all()
     async with bank.executor(approver) as executor:
         await executor.invoke(ToolCall("1", "pay", '{"amount": 5}'))
 
@@ -138,7 +138,7 @@ async def test_the_approver_sees_exactly_what_will_run() -> None:
 
 async def test_a_denied_call_says_who_and_why_and_stays_denied() -> None:
     bank = Bank()
-    async with bank.executor(Says(Deny("ada", "too much"))) as executor:
+    async with bank.executor(FixedApprover(Deny("ada", "too much"))) as executor:
         result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
         again = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
 
@@ -149,7 +149,7 @@ async def test_a_denied_call_says_who_and_why_and_stays_denied() -> None:
 
 async def test_edited_arguments_are_what_runs_and_the_caller_is_told() -> None:
     bank, journal = Bank(), MemoryJournal()
-    async with bank.executor(Says(Edit("ada", {"amount": 3})), journal) as executor:
+    async with bank.executor(FixedApprover(Edit("ada", {"amount": 3})), journal) as executor:
         result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
 
     assert (result.content, bank.paid) == ("paid 3", [3])
@@ -161,7 +161,7 @@ async def test_edited_arguments_are_what_runs_and_the_caller_is_told() -> None:
 async def test_a_call_that_ran_with_edited_arguments_is_known_by_what_was_asked() -> None:
     bank, journal = Bank(), MemoryJournal()
     call = ToolCall("1", "pay", {"amount": 5})
-    async with bank.executor(Says(Edit("ada", {"amount": 3})), journal) as executor:
+    async with bank.executor(FixedApprover(Edit("ada", {"amount": 3})), journal) as executor:
         first = await executor.invoke(call)
     async with bank.executor(journal=journal) as later:
         again = await later.invoke(call, Context(run=executor.run))
@@ -171,14 +171,14 @@ async def test_a_call_that_ran_with_edited_arguments_is_known_by_what_was_asked(
 
 async def test_edited_arguments_that_do_not_fit_are_refused() -> None:
     bank = Bank()
-    async with bank.executor(Says(Edit("ada", {"amount": "lots"}))) as executor:
+    async with bank.executor(FixedApprover(Edit("ada", {"amount": "lots"}))) as executor:
         result = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
 
     assert (result.outcome, bank.paid) == ("invalid_arguments", [])
 
 
 async def test_a_standing_rule_answers_in_advance_and_others_are_asked() -> None:
-    bank, approver, journal = Bank(), Says(Deny("ada")), MemoryJournal()
+    bank, approver, journal = Bank(), FixedApprover(Deny("ada")), MemoryJournal()
     async with bank.executor(Rules(["allow pay amount=5"], approver), journal) as executor:
         small = await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
         large = await executor.invoke(ToolCall("2", "pay", {"amount": 500}))
@@ -189,7 +189,7 @@ async def test_a_standing_rule_answers_in_advance_and_others_are_asked() -> None
 
 
 async def test_a_side_effect_deep_inside_other_tools_is_asked_about_too() -> None:
-    bank, approver = Bank(), yes()
+    bank, approver = Bank(), allow_all()
 
     @tool(side_effects=True)
     async def outer(invocation: Invocation) -> Any:
@@ -253,7 +253,7 @@ async def test_the_first_answer_counts_also_if_another_process_gave_it() -> None
 
 async def test_an_approver_that_answers_with_something_else_is_told_what_to_answer() -> None:
     bank = Bank()
-    async with bank.executor(Says(True)) as executor:  # type: ignore[arg-type]  # as a program without a checker may
+    async with bank.executor(FixedApprover(True)) as executor:  # type: ignore[arg-type]  # as a program without a checker may
         with pytest.raises(UsageError, match="Allow, Deny, Edit or Defer"):
             await executor.invoke(ToolCall("1", "pay", {"amount": 5}))
 
@@ -277,7 +277,7 @@ async def test_a_mask_in_arguments_is_refused_after_an_edit_as_it_is_before() ->
 
     journal = MemoryJournal()
     masked = {"user": "bob", "password": "[redacted]"}
-    async with Executor([log_in], approver=Says(Edit("ada", masked)), journal=journal) as executor:
+    async with Executor([log_in], approver=FixedApprover(Edit("ada", masked)), journal=journal) as executor:
         edited = await executor.invoke(ToolCall("1", "log_in", {"user": "ada", "password": "s3cret"}))
         written = await executor.invoke(ToolCall("2", "log_in", masked))
 

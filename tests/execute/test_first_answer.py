@@ -14,10 +14,10 @@ from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Event, Notice
 from handrail.core.ports import Approver
-from handrail.proof.answer import answer
-from handrail.proof.audit import audit
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import Reader
+from handrail.journal.answer import answer
+from handrail.journal.audit import audit
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import JournalReader
 from handrail.testing.journal import MemoryJournal
 
 RUN = Context(run="run_1")
@@ -81,7 +81,7 @@ class AnswersTwice:
 
 async def say(path: Path, decision: str, by: str) -> None:
     """An answer by another writer of the same file, as `handrail confirm` gives it."""
-    with Reader(path) as reader:
+    with JournalReader(path) as reader:
         (question,) = reader.pending()
     await answer(path, question, "allow" if decision == "allow" else "deny", by=by, reason="not today")
 
@@ -93,7 +93,7 @@ async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
 
 
 def answers(path: Path) -> list[tuple[str, str]]:
-    with Reader(path) as reader:
+    with JournalReader(path) as reader:
         return [(each.decision, each.by) for each in reader.events() if isinstance(each, ConfirmationAnswered)]
 
 
@@ -144,7 +144,7 @@ async def test_an_answer_after_the_one_here_is_refused_and_names_who_was_first(j
 
     class Yes:
         async def decide(self, question: Confirmation) -> Decision:
-            with Reader(journal.path) as reader:
+            with JournalReader(journal.path) as reader:
                 asked.extend(reader.pending())
             return Allow("ada")
 

@@ -27,7 +27,7 @@ from handrail import Executor, Policy, ToolCall, tool
 from handrail.core.calls import Attachment, Output, Problem, ToolResult
 from handrail.core.errors import Denied, InvalidOutput, ToolError
 from handrail.core.redact import MASK, Secret
-from handrail.execute.output import check, normal, received
+from handrail.execute.output import check_output, normalise_output, read_worker_output
 from handrail.tools.handlers import Style
 
 STYLES: tuple[Style, ...] = ("arguments", "context", "invocation", "named")
@@ -131,14 +131,14 @@ FORMS: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("value", "plain"), FORMS)
 @pytest.mark.parametrize("style", STYLES)
 def test_a_value_has_its_plain_form(value: Any, plain: Any, style: Style) -> None:
-    assert normal(value, style) == Output(plain)
-    assert type(normal(value, style).output) is type(plain)
+    assert normalise_output(value, style) == Output(plain)
+    assert type(normalise_output(value, style).output) is type(plain)
 
 
 @given(anything)
 def test_whatever_is_returned_is_json_or_refused(value: Any) -> None:
     try:
-        output = normal(value, "arguments")
+        output = normalise_output(value, "arguments")
     except InvalidOutput:
         return
 
@@ -147,7 +147,7 @@ def test_whatever_is_returned_is_json_or_refused(value: Any) -> None:
 
 
 def test_the_keys_of_an_object_stay_in_their_order() -> None:
-    assert list(normal({"b": 1, "a": {"d": 1, "c": 2}}, "arguments").output) == ["b", "a"]
+    assert list(normalise_output({"b": 1, "a": {"d": 1, "c": 2}}, "arguments").output) == ["b", "a"]
 
 
 def test_a_set_has_the_same_order_in_every_process() -> None:
@@ -179,14 +179,14 @@ print(normal({"s": set("abcdefgh"), "t": {1, "a"}}, "named").output)
     ],
 )
 def test_what_json_cannot_hold_is_spelt_out_with_a_warning(value: Any, plain: Any) -> None:
-    output = normal(value, "arguments")
+    output = normalise_output(value, "arguments")
 
     assert output.output == plain
     assert len(output.warnings) == 1
 
 
 def test_a_null_alone_is_no_reason_to_warn() -> None:
-    assert normal({"a": None, "b": "null"}, "arguments") == Output({"a": None, "b": "null"})
+    assert normalise_output({"a": None, "b": "null"}, "arguments") == Output({"a": None, "b": "null"})
 
 
 def numbers() -> Iterator[int]:
@@ -241,7 +241,7 @@ def circle() -> list[Any]:
 )
 def test_what_has_no_json_form_is_refused_and_says_that_the_tool_ran(value: Any) -> None:
     with pytest.raises(InvalidOutput, match="the tool ran"):
-        normal(value, "arguments")
+        normalise_output(value, "arguments")
 
 
 def nested(depth: int, wrap: Any = lambda inner: [inner]) -> Any:
@@ -257,25 +257,25 @@ class Box:
     "wrap", [lambda inner: [inner], lambda inner: {"a": inner}, Box], ids=["list", "dict", "object"]
 )
 def test_a_result_may_be_a_hundred_levels_deep_and_no_deeper(wrap: Any) -> None:
-    normal(nested(100, wrap), "arguments")
+    normalise_output(nested(100, wrap), "arguments")
     with pytest.raises(InvalidOutput, match="nested"):
-        normal(nested(101, wrap), "arguments")
+        normalise_output(nested(101, wrap), "arguments")
     with pytest.raises(InvalidOutput, match="nested"):
-        normal(["\ud800", nested(100, wrap)], "arguments")
+        normalise_output(["\ud800", nested(100, wrap)], "arguments")
 
 
 def test_a_bottomless_result_is_refused() -> None:
     value = nested(100_000)
 
     with pytest.raises(InvalidOutput, match="nested"):
-        normal(value, "arguments")
+        normalise_output(value, "arguments")
     while isinstance(value, list):  # or freeing it would recurse as deep
         value = value[0]
 
 
 def test_many_brackets_are_not_many_levels() -> None:
-    assert normal([[]] * 1000, "arguments").output == [[]] * 1000
-    assert normal("[" * 1000, "arguments").output == "[" * 1000
+    assert normalise_output([[]] * 1000, "arguments").output == [[]] * 1000
+    assert normalise_output("[" * 1000, "arguments").output == "[" * 1000
 
 
 # ── results that say more ─────────────────────────────────────────────────────────────
@@ -288,7 +288,7 @@ IMAGE = Attachment("a.png", "image/png", b"\x89PNG")
 def test_output_warnings_and_attachments_all_reach_the_caller() -> None:
     said = Output({"n": {2, 1}}, ("old data",), (IMAGE,))
 
-    assert normal(said, "arguments") == Output({"n": [1, 2]}, ("old data",), (IMAGE,))
+    assert normalise_output(said, "arguments") == Output({"n": [1, 2]}, ("old data",), (IMAGE,))
 
 
 @pytest.mark.requirement("nrv.result")
@@ -307,32 +307,32 @@ def test_output_warnings_and_attachments_all_reach_the_caller() -> None:
     ],
 )
 def test_the_result_object_of_nrv_is_read(returned: dict[str, Any], output: Output) -> None:
-    assert normal(returned, "invocation") == output
+    assert normalise_output(returned, "invocation") == output
 
 
 @pytest.mark.parametrize("style", [style for style in STYLES if style != "invocation"])
 def test_a_plain_function_may_return_an_object_that_looks_like_one(style: Style) -> None:
     returned = {"output": 5, "warnings": ["mine"]}
 
-    assert normal(returned, style) == Output(returned)
+    assert normalise_output(returned, style) == Output(returned)
 
 
 @pytest.mark.parametrize("returned", [{"output": 5, "other": 1}, {"warnings": []}, {}])
 def test_an_object_with_other_keys_is_a_plain_value_in_every_style(returned: dict[str, Any]) -> None:
-    assert normal(returned, "invocation") == Output(returned)
+    assert normalise_output(returned, "invocation") == Output(returned)
 
 
 @pytest.mark.parametrize("attachment", [{}, 5, {"name": "a", "media_type": "b", "data": "not base64!"}, None])
 def test_an_attachment_that_is_none_is_refused(attachment: Any) -> None:
     with pytest.raises(InvalidOutput, match="attachment"):
-        normal({"output": 1, "attachments": [attachment]}, "invocation")
+        normalise_output({"output": 1, "attachments": [attachment]}, "invocation")
     with pytest.raises(InvalidOutput, match="attachment"):
-        normal(Output(1, (), (attachment,)), "arguments")
+        normalise_output(Output(1, (), (attachment,)), "arguments")
 
 
 def test_the_warnings_of_a_tool_come_before_ours() -> None:
-    assert normal(Output(math.nan, ("careful",)), "arguments").warnings[0] == "careful"
-    assert normal(Output(1, "careful"), "arguments").warnings == ("careful",)  # type: ignore[arg-type]  # a likely slip
+    assert normalise_output(Output(math.nan, ("careful",)), "arguments").warnings[0] == "careful"
+    assert normalise_output(Output(1, "careful"), "arguments").warnings == ("careful",)  # type: ignore[arg-type]  # a likely slip
 
 
 # ── errors that are returned ──────────────────────────────────────────────────────────
@@ -343,16 +343,16 @@ def test_a_returned_error_is_raised_as_it_is() -> None:
     error = ToolError("NOT_FOUND", "no such city")
 
     with pytest.raises(ToolError) as caught:
-        normal(error, "invocation")
+        normalise_output(error, "invocation")
     assert caught.value is error
     with pytest.raises(Denied):
-        normal(Denied("no"), "arguments")
+        normalise_output(Denied("no"), "arguments")
 
 
 def test_the_result_of_another_call_is_passed_on() -> None:
     result = ToolResult("c2", "other", {"n": 1}, warnings=("w",), attachments=(IMAGE,))
 
-    assert normal(result, "arguments") == Output({"n": 1}, ("w",), (IMAGE,))
+    assert normalise_output(result, "arguments") == Output({"n": 1}, ("w",), (IMAGE,))
 
 
 def test_the_failure_of_another_call_is_a_failure() -> None:
@@ -361,7 +361,7 @@ def test_the_failure_of_another_call_is_a_failure() -> None:
 
     for result, code, message in ((failed, "NOT_FOUND", "no such city"), (silent, "failed", "words")):
         with pytest.raises(ToolError) as caught:
-            normal(result, "arguments")
+            normalise_output(result, "arguments")
         assert (caught.value.code, caught.value.message) == (code, message)
 
 
@@ -370,7 +370,7 @@ def test_what_a_worker_sent_may_be_as_deep_as_what_a_handler_returned(depth: int
     nested: Any = 1
     for level in range(depth):
         nested = [1, nested] if level % 2 else {"a": nested}
-    for read in (received, functools.partial(normal, style="arguments")):
+    for read in (read_worker_output, functools.partial(normalise_output, style="arguments")):
         if good:
             assert read(Output(nested)) == Output(nested)
         else:
@@ -392,22 +392,25 @@ def annotated() -> dict[str, int]:
 def test_a_result_is_held_to_the_schema_that_its_tool_declares() -> None:
     declared = tool(annotated, output_schema=DECLARED)
 
-    assert check(normal({"n": 1}, "arguments"), declared) == ()
-    assert check(normal({}, "arguments"), tool(annotated, output_schema=None)) == ()
+    assert check_output(normalise_output({"n": 1}, "arguments"), declared) == ()
+    assert check_output(normalise_output({}, "arguments"), tool(annotated, output_schema=None)) == ()
     for enforced in (
         declared,
         tool(annotated).changed(output_schema=DECLARED),
         tool(annotated, check_output="enforce"),
     ):
         with pytest.raises(InvalidOutput, match="expected object"):
-            check(normal("text", "arguments"), enforced)
+            check_output(normalise_output("text", "arguments"), enforced)
 
 
 def test_a_schema_that_was_read_off_an_annotation_only_warns_and_can_be_switched_off() -> None:
-    (warning,) = check(normal("text", "arguments"), tool(annotated))
+    (warning,) = check_output(normalise_output("text", "arguments"), tool(annotated))
     assert "return annotation of 'annotated'" in warning and "expected object" in warning
-    assert check(normal("text", "arguments"), tool(annotated, check_output="off")) == ()
-    assert check(normal("text", "arguments"), tool(annotated, output_schema=DECLARED, check_output="off")) == ()
+    assert check_output(normalise_output("text", "arguments"), tool(annotated, check_output="off")) == ()
+    assert (
+        check_output(normalise_output("text", "arguments"), tool(annotated, output_schema=DECLARED, check_output="off"))
+        == ()
+    )
 
 
 async def test_a_side_effect_with_a_wrong_annotation_is_ok_and_its_value_and_a_warning_are_told() -> None:

@@ -21,8 +21,8 @@ from handrail.execute.repair import (
     PYTHON,
     SINGLE_QUOTES,
     SMART_QUOTES,
-    coerce,
-    repair,
+    coerce_arguments,
+    repair_arguments,
 )
 
 REPAIRED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
@@ -92,17 +92,17 @@ def test_what_has_one_meaning_is_read_with_a_warning_per_kind(
 ) -> None:
     with pytest.raises(JSONTextError):
         parse_object(text)
-    assert repair(text) == (value, warnings)
+    assert repair_arguments(text) == (value, warnings)
 
 
 @pytest.mark.parametrize("text", UNSURE.values(), ids=UNSURE)
 def test_what_may_mean_two_things_is_not_read(text: str) -> None:
-    assert repair(text) is None
+    assert repair_arguments(text) is None
 
 
 @pytest.mark.parametrize("text", ["", "null", "{}", ' {"a": [1, 2.5, "x:y"]} '])
 def test_json_is_returned_as_it_is_without_warnings(text: str) -> None:
-    assert repair(text) == (parse_object(text), ())
+    assert repair_arguments(text) == (parse_object(text), ())
 
 
 HOSTILE = {
@@ -118,7 +118,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_long_text_without_a_meaning_is_given_up(text: str) -> None:
-    assert repair(text) is None
+    assert repair_arguments(text) is None
 
 
 json_values = st.recursive(
@@ -131,17 +131,17 @@ json_objects = st.dictionaries(st.text(), json_values, max_size=4)
 
 @given(json_objects, st.booleans(), st.sampled_from([None, 2]))
 def test_any_json_object_comes_back_unchanged(value: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
-    assert repair(json.dumps(value, ensure_ascii=ascii_only, indent=indent)) == (value, ())
+    assert repair_arguments(json.dumps(value, ensure_ascii=ascii_only, indent=indent)) == (value, ())
 
 
 @given(json_objects)
 def test_a_fence_around_any_json_object_is_the_only_thing_removed(value: dict[str, Any]) -> None:
-    assert repair(f"```json\n{json.dumps(value)}\n```") == (value, (FENCE,))
+    assert repair_arguments(f"```json\n{json.dumps(value)}\n```") == (value, (FENCE,))
 
 
 @given(st.dictionaries(st.text("ab'\"é "), st.booleans() | st.none() | st.text("ab'\"é "), min_size=1))
 def test_a_python_dict_is_read_as_it_was_written(value: dict[str, Any]) -> None:
-    found = repair(repr(value))
+    found = repair_arguments(repr(value))
     assert found is not None
     assert found[0] == value
 
@@ -150,7 +150,7 @@ def test_a_python_dict_is_read_as_it_was_written(value: dict[str, Any]) -> None:
 @given(json_objects, st.data())
 def test_a_cut_text_gives_nothing_that_was_not_written(value: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(value)
-    found = repair(text[: data.draw(st.integers(1, len(text)))])
+    found = repair_arguments(text[: data.draw(st.integers(1, len(text)))])
     if found is not None:
         assert found[0].keys() <= value.keys()
         for key, item in found[0].items():
@@ -160,7 +160,7 @@ def test_a_cut_text_gives_nothing_that_was_not_written(value: dict[str, Any], da
 @settings(max_examples=200)
 @given(st.text(alphabet="{}[]\"':,`\\ \nabTruefalsNon01.-“”’"))
 def test_any_text_is_read_or_not_and_never_raises(text: str) -> None:
-    found = repair(text)
+    found = repair_arguments(text)
     if found is not None and not found[1]:
         assert parse_object(text) == found[0]
 
@@ -204,7 +204,7 @@ def test_text_is_read_as_the_number_or_boolean_the_schema_wants(
     arguments: dict[str, Any], read: dict[str, Any], warnings: tuple[str, ...]
 ) -> None:
     before = json.dumps(arguments)
-    assert coerce(arguments, SCHEMA) == (read, warnings)
+    assert coerce_arguments(arguments, SCHEMA) == (read, warnings)
     assert json.dumps(arguments) == before
 
 
@@ -235,10 +235,10 @@ def test_text_is_read_as_the_number_or_boolean_the_schema_wants(
     ids=str,
 )
 def test_text_that_is_not_plainly_what_the_schema_wants_stays_text(arguments: dict[str, Any]) -> None:
-    assert coerce(arguments, SCHEMA) == (arguments, ())
+    assert coerce_arguments(arguments, SCHEMA) == (arguments, ())
 
 
 @given(json_objects, st.sampled_from([SCHEMA, {}, {"properties": []}, {"properties": {"": True}}]))
 def test_any_arguments_are_coerced_or_left_and_never_raise(value: dict[str, Any], schema: dict[str, Any]) -> None:
-    read, warnings = coerce(value, schema)
+    read, warnings = coerce_arguments(value, schema)
     assert (read == value) is (warnings == ())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.errors import ToolError
-from handrail.execute.bound import bound
+from handrail.execute.output_limit import bound_output
 from handrail.execute.spill import LONGEST_PIECE, MemorySpill, read_output_tool
 from handrail.testing.ids import CountedIds
 
@@ -79,7 +79,7 @@ async def test_the_longest_piece_is_never_cut_again() -> None:
 
     assert answer.startswith("x" * LONGEST_PIECE + "\n")
     assert tool.max_output is not None
-    assert await bound(answer, tool.max_output, None) == (answer, None, ())
+    assert await bound_output(answer, tool.max_output, None) == (answer, None, ())
 
 
 async def test_an_output_that_is_gone_is_told_to_the_model() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from handrail import Context, Executor, Invocation, Policy, Tool, ToolCall, tool
 from handrail.core.confirmation import Allow, Confirmation, Decision
-from handrail.core.events import CallAmended, CallProgress, CallSettled, Event, ignore
+from handrail.core.events import CallAmended, CallProgress, CallSettled, Event, ignore_event
 from handrail.execute.spill import MemorySpill
 from handrail.testing.journal import MemoryJournal
 from tests import holding
-from tests.execute.approvers import yes
+from tests.execute.approvers import allow_all
 
 
 def one() -> int:
@@ -143,7 +143,7 @@ async def test_calls_that_cannot_be_stopped_are_capped_with_a_clear_error_and_wo
 
 
 async def test_an_equal_call_of_an_effect_that_still_runs_is_answered_with_that_and_not_started() -> None:
-    go, sent, asked = threading.Event(), list[str](), yes()
+    go, sent, asked = threading.Event(), list[str](), allow_all()
 
     @tool(timeout=0.01, side_effects=True)
     def send_mail(to: str) -> str:
@@ -178,7 +178,7 @@ async def test_a_call_that_writes_a_default_out_is_equal_to_one_that_leaves_it_o
         sent.append(to)
         go.wait(30)
 
-    async with Executor([send_mail], approver=yes()) as executor:
+    async with Executor([send_mail], approver=allow_all()) as executor:
         await executor.invoke(ToolCall("1", "send_mail", {"to": "ada"}))
         again = await executor.invoke(ToolCall("2", "send_mail", {"to": "ada", "copies": 1}))
         go.set()
@@ -288,7 +288,7 @@ async def test_a_call_that_finished_while_it_was_cancelled_keeps_its_real_result
 
 async def _paid_and_cancelled(pay: Tool, held: asyncio.Event, **options: Any) -> tuple[CallSettled, ...]:
     """Cancel a payment that is done, while its answer waits for somebody."""
-    journal, emit = MemoryJournal(), options.pop("emit", ignore)
+    journal, emit = MemoryJournal(), options.pop("emit", ignore_event)
     policy = Policy(confirm_side_effects=False)
     async with Executor([pay], journal=journal, policy=policy, **options) as executor:
         task = asyncio.create_task(executor.invoke(ToolCall("1", "pay"), emit=emit))

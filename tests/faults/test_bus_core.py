@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail import CapabilityBus
-from handrail.bus.request import RouteRequest
 from handrail.core.errors import BusError
+from handrail.node.bus.request import RouteRequest
 from handrail.testing.journal import MemoryJournal
-from tests.contracts.bus import PATIENCE, Held, echo, failure, never, offer
-from tests.faces.buses import caller
+from tests.contracts.bus_contract import PATIENCE, HeldHandler, echo, failure, never, offer
+from tests.node.example_buses import caller
 
 # ── 29: late work and overload ───────────────────────────────────────────────────────────
 
@@ -34,7 +34,7 @@ async def test_case_29_work_whose_caller_no_longer_waits_is_dropped_without_runn
 
 
 async def test_case_29_a_slow_capability_holds_nobody_else_up_and_says_when_to_come_back() -> None:
-    held = Held()
+    held = HeldHandler()
     async with asyncio.timeout(PATIENCE), CapabilityBus() as bus:
         offer(bus, "slow.work", held, max_concurrent=2, timeout_seconds=PATIENCE)
         offer(bus, "text.echo", echo)
@@ -52,7 +52,7 @@ async def test_case_29_a_slow_capability_holds_nobody_else_up_and_says_when_to_c
 
 
 async def test_case_29_a_nested_call_gets_only_the_time_that_is_left() -> None:
-    inner = Held()
+    inner = HeldHandler()
 
     async def outer(request: RouteRequest) -> dict[str, Any]:
         return await request.call("slow.inner", (1, 0), {})
@@ -246,7 +246,7 @@ async def test_case_40_the_id_of_somebody_elses_call_is_another_call(
 
 
 async def test_case_40_who_guesses_the_id_of_a_call_under_way_neither_joins_nor_ends_it() -> None:
-    held = Held()
+    held = HeldHandler()
     async with asyncio.timeout(PATIENCE), CapabilityBus() as bus:
         offer(bus, "mail.read", held, timeout_seconds=PATIENCE)
         ann = asyncio.create_task(bus.call("mail.read", (1, 0), {}, caller=caller("ann"), call_id="c-1"))

@@ -20,18 +20,29 @@ from msgspec.structs import replace
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.frames import Frame
-from handrail.bus.nats.bus import NatsBus
-from handrail.bus.nats.link import Link
-from handrail.bus.nats.served import ServedCall, Table
-from handrail.bus.nats.wire import Accepted, Chunk, Go, Heartbeat, Request, Result, Told, asked, encode, told
-from handrail.bus.request import RouteRequest
-from handrail.bus.tokens.identity import Identity
 from handrail.core.errors import BusError
 from handrail.core.ids import new_id
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import RouteRequest
+from handrail.node.bus.stream_frame import StreamFrame
+from handrail.node.nats.bus import NatsBus
+from handrail.node.nats.link import NatsLink
+from handrail.node.nats.messages import (
+    NatsAccepted,
+    NatsChunk,
+    NatsGo,
+    NatsHeartbeat,
+    NatsRequest,
+    NatsResult,
+    Told,
+    decode_caller_message,
+    decode_worker_message,
+    encode_nats_message,
+)
+from handrail.node.nats.served_calls import ServedCall, ServedCallTable
+from handrail.node.tokens.identity import Identity
 from soak.nats import run as town
-from tests.bus.nats.scene import (
+from tests.node.nats.nats_fixtures import (
     HOME,
     PATIENT,
     QUICK,
@@ -106,7 +117,7 @@ async def raw(server: NatsServer) -> AsyncIterator[tuple[Client, str, Callable[[
     client, heard = Client(), asyncio.Queue[Told]()
 
     async def arrived(message: Msg) -> None:
-        await heard.put(told(message.data))
+        await heard.put(decode_worker_message(message.data))
 
     await client.connect(server.url)
     inbox = f"_INBOX.{secrets.token_hex(8)}"
@@ -116,7 +127,7 @@ async def raw(server: NatsServer) -> AsyncIterator[tuple[Client, str, Callable[[
     async def answer() -> Told:
         while True:
             found = await heard.get()
-            if not isinstance(found, Heartbeat):
+            if not isinstance(found, NatsHeartbeat):
                 return found
 
     try:
@@ -137,18 +148,18 @@ async def test_26_a_message_that_is_delivered_twice_runs_once_and_is_answered_al
     ):
         bus.register(CapabilityDescriptor(name="bank.pay", side_effects=side_effects), pay)
         await door.refresh()
-        request = Request(ref="r1", call_id="c1", capability="bank.pay", version="1.0", body={}, community=home)
+        request = NatsRequest(ref="r1", call_id="c1", capability="bank.pay", version="1.0", body={}, community=home)
         answers = []
         for _ in range(2):
-            await client.publish(f"cap.{home}.bank.pay.1", encode(request), f"{inbox}.r1")
-            while isinstance(found := await answer(), Accepted):
+            await client.publish(f"cap.{home}.bank.pay.1", encode_nats_message(request), f"{inbox}.r1")
+            while isinstance(found := await answer(), NatsAccepted):
                 assert found.waits == side_effects
                 for _ in range(2):
-                    await client.publish(f"cap.{home}._node.{found.worker}", encode(Go(ref="r1")))
+                    await client.publish(f"cap.{home}._node.{found.worker}", encode_nats_message(NatsGo(ref="r1")))
             answers.append(found)
 
     assert answers[0] == answers[1]
-    assert isinstance(answers[0], Result) and answers[0].body["output"] == {"runs": 1}
+    assert isinstance(answers[0], NatsResult) and answers[0].body["output"] == {"runs": 1}
     assert pay.runs == ["c1"]
 
 
@@ -205,23 +216,23 @@ async def test_26_a_call_that_never_began_may_be_asked_for_again_by_its_id(serve
         await door.refresh()
         ends = []
         for ref in ("r1", "r2"):
-            request = Request(ref=ref, call_id="c1", capability="bank.pay", version="1.0", body={}, community=home)
-            await client.publish(f"cap.{home}.bank.pay.1", encode(request), f"{inbox}.{ref}")
+            request = NatsRequest(ref=ref, call_id="c1", capability="bank.pay", version="1.0", body={}, community=home)
+            await client.publish(f"cap.{home}.bank.pay.1", encode_nats_message(request), f"{inbox}.{ref}")
             taken = await answer()
             if ref == "r2":
-                await client.publish(f"cap.{home}._node.{taken.worker}", encode(Go(ref=ref)))
+                await client.publish(f"cap.{home}._node.{taken.worker}", encode_nats_message(NatsGo(ref=ref)))
             ends.append(await answer())
 
     assert ends[0].error["begun"] is False
-    assert isinstance(ends[1], Result) and pay.runs == ["c1"]
+    assert isinstance(ends[1], NatsResult) and pay.runs == ["c1"]
 
 
 def test_26_a_worker_that_remembers_as_much_as_it_can_takes_side_effects_again_once_it_forgot_some() -> None:
     now = 0.0
-    table = Table(lambda: now, keep=10.0, effects=1)
+    table = ServedCallTable(lambda: now, keep=10.0, effects=1)
     descriptor = CapabilityDescriptor(name="bank.pay", side_effects=True)
-    request = Request(ref="r1", call_id="c1", capability="bank.pay", version="1.0")
-    call = ServedCall(Link("nats://nowhere"), request, "", "w", now)
+    request = NatsRequest(ref="r1", call_id="c1", capability="bank.pay", version="1.0")
+    call = ServedCall(NatsLink("nats://nowhere"), request, "", "w", now)
     call.descriptor = descriptor
     table.add(call)
     table.settle(call)
@@ -322,7 +333,9 @@ async def test_27_the_word_to_begin_that_is_repeated_into_nothing_proves_nothing
     """The first may have arrived: so nobody else is asked."""
     pay, word = Counted(), asyncio.Queue[str]()
     gone, other_is_there = asyncio.Event(), asyncio.Event()
-    taken = encode(Accepted(worker="dying", lease_ms=300, retriable=False, side_effects=True, waits=True))
+    taken = encode_nats_message(
+        NatsAccepted(worker="dying", lease_ms=300, retriable=False, side_effects=True, waits=True)
+    )
     async with (
         asyncio.timeout(PATIENCE),
         raw(server) as (client, _, _),
@@ -332,7 +345,7 @@ async def test_27_the_word_to_begin_that_is_repeated_into_nothing_proves_nothing
     ):
 
         async def hears(message: Msg) -> None:
-            if isinstance(asked(message.data), Request):
+            if isinstance(decode_caller_message(message.data), NatsRequest):
                 await client.publish(message.reply, taken)
             else:
                 await word.put(message.reply)
@@ -441,7 +454,7 @@ async def test_27_a_stream_that_is_cancelled_ends_at_the_worker_though_nobody_re
 # ── 28: slow consumers, lost frames ──────────────────────────────────────────────────────
 
 
-class Lossy(Link):
+class Lossy(NatsLink):
     """A connection whose client drops some of what arrives, as nats-py does when it is slow."""
 
     dice: random.Random
@@ -455,7 +468,7 @@ class Lossy(Link):
             super()._arrived(message)
 
 
-async def lossy_stream(server: NatsServer, home: str, seed: int, share: float) -> tuple[list[Frame], int]:
+async def lossy_stream(server: NatsServer, home: str, seed: int, share: float) -> tuple[list[StreamFrame], int]:
     async def count(request: RouteRequest) -> dict[str, Any]:
         for n in range(40):
             await request.send("token", {"n": n})
@@ -490,15 +503,15 @@ async def test_28_a_worker_that_leaves_a_frame_out_for_good_gives_an_error_and_n
     async with asyncio.timeout(PATIENCE), raw(server) as (client, _, _), caller(server, community=home) as me:
 
         async def evil(message: Msg) -> None:
-            said = asked(message.data)
+            said = decode_caller_message(message.data)
             told: list[Told] = [
-                Accepted(worker="evil", lease_ms=300),
-                Chunk(seq=1, event="token", data={"n": 1}),
-                Chunk(seq=3, event="token", data={"n": 3}),
-                Result(seq=4, body={}),
+                NatsAccepted(worker="evil", lease_ms=300),
+                NatsChunk(seq=1, event="token", data={"n": 1}),
+                NatsChunk(seq=3, event="token", data={"n": 3}),
+                NatsResult(seq=4, body={}),
             ]
-            for each in told[0 if isinstance(said, Request) else 1 :]:
-                await client.publish(message.reply, encode(each))
+            for each in told[0 if isinstance(said, NatsRequest) else 1 :]:
+                await client.publish(message.reply, encode_nats_message(each))
 
         await client.subscribe(f"cap.{home}.text.count.1", cb=evil)
         await client.subscribe(f"cap.{home}._node.evil", cb=evil)
@@ -528,11 +541,11 @@ async def test_28_no_more_frames_are_under_way_than_the_window_has_room_for(serv
             CapabilityDescriptor(name="text.endless", stream_schema={"token": {}}, timeout_seconds=LONG), endless
         )
         await door.refresh()
-        request = Request(
+        request = NatsRequest(
             ref="r1", call_id="c1", capability="text.endless", version="1.0", body={}, window=5, stream=True
         )
-        await client.publish(f"cap.{home}.text.endless.1", encode(request), f"{inbox}.r1")
-        assert isinstance(await answer(), Accepted)
+        await client.publish(f"cap.{home}.text.endless.1", encode_nats_message(request), f"{inbox}.r1")
+        assert isinstance(await answer(), NatsAccepted)
         seen = [await answer() for _ in range(5)]
         before = -1
         while before != sent:
@@ -632,10 +645,10 @@ async def test_29_work_for_which_nobody_waits_any_more_is_not_begun(server: Nats
     ):
         bus.register(CapabilityDescriptor(name="bank.pay"), pay)
         await door.refresh()
-        request = Request(
+        request = NatsRequest(
             ref="r1", call_id="c1", capability="bank.pay", version="1.0", body={}, timeout_ms=0, community=home
         )
-        await client.publish(f"cap.{home}.bank.pay.1", encode(request), f"{inbox}.r1")
+        await client.publish(f"cap.{home}.bank.pay.1", encode_nats_message(request), f"{inbox}.r1")
         found = await answer()
 
     assert found.error["error"] == "timeout"
@@ -651,10 +664,10 @@ async def test_29_a_side_effect_without_the_word_to_begin_never_begins(server: N
     ):
         bus.register(CapabilityDescriptor(name="bank.pay", side_effects=True), pay)
         await door.refresh()
-        request = Request(ref="r1", call_id="c1", capability="bank.pay", version="1.0", body={}, community=home)
-        await client.publish(f"cap.{home}.bank.pay.1", encode(request), f"{inbox}.r1")
+        request = NatsRequest(ref="r1", call_id="c1", capability="bank.pay", version="1.0", body={}, community=home)
+        await client.publish(f"cap.{home}.bank.pay.1", encode_nats_message(request), f"{inbox}.r1")
         taken, ended = await answer(), await answer()
-        await client.publish(f"cap.{home}._node.{taken.worker}", encode(Go(ref="r1")))
+        await client.publish(f"cap.{home}._node.{taken.worker}", encode_nats_message(NatsGo(ref="r1")))
         await client.flush()
         await door.refresh()
 

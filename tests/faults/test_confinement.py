@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from handrail import Ensemble
-from handrail.standard.io import IoSettings, io_ensemble
-from handrail.standard.io.fetch import fetch_tool
-from tests.standard.io.scene import Scene, contents, tree
+from handrail.library.io import IoSettings, io_ensemble
+from handrail.library.io.http_fetch import fetch_tool
+from tests.library.io.io_calls import Scene, contents, tree
 
 SECRET = "the secret outside"
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.scene import command, environment
-from tests.faults import disks
+from tests.cli.journal_fixtures import command, environment
+from tests.faults import failing_disks
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 120
@@ -60,7 +60,7 @@ def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if kind == "full" and not can_mount():
         pytest.skip("this kernel lets nobody but root have mounts of their own")
     folder = tmp_path_factory.mktemp("lives")
-    asked = [sys.executable, "-W", "error", "-m", "tests.faults.payments", str(folder), kind, by]
+    asked = [sys.executable, "-W", "error", "-m", "tests.faults.payments_on_failing_disk", str(folder), kind, by]
     out = subprocess.run(asked, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE)
     return Lives(kind, CASES[request.param], [json.loads(line) for line in out.stdout.splitlines()])
 
@@ -134,7 +134,7 @@ import os
 from pathlib import Path
 
 from handrail import tool
-from tests.faults.payments import breaking
+from tests.faults.payments_on_failing_disk import breaking
 
 
 @tool(side_effects=False)
@@ -207,8 +207,8 @@ def test_23_ask_stops_before_the_effect_with_one_line_and_1_and_resume_goes_on(
     tmp_path: Path, kind: str, words: str, afterwards: str
 ) -> None:
     def small() -> None:
-        disks.own_mounts()
-        disks.small_disk(tmp_path / ".handrail", 2**20)
+        failing_disks.own_mounts()
+        failing_disks.small_disk(tmp_path / ".handrail", 2**20)
 
     if kind == "full" and not can_mount():
         pytest.skip("this kernel lets nobody but root have mounts of their own")
@@ -234,8 +234,8 @@ def test_23_on_a_read_only_disk_nothing_is_asked_and_one_line_says_why(tmp_path:
         subprocess.run(asked, cwd=tmp_path, check=False, capture_output=True, stdin=subprocess.DEVNULL)
 
     def protect() -> None:
-        disks.own_mounts()
-        disks.read_only(tmp_path)
+        failing_disks.own_mounts()
+        failing_disks.read_only(tmp_path)
         os.chdir(tmp_path)  # the mount is another place than the folder below it
 
     out = subprocess.run(
@@ -253,9 +253,9 @@ def test_23_a_full_disk_has_no_room_for_a_new_journal_and_one_line_says_so(tmp_p
     (tmp_path / ".handrail").mkdir()
 
     def full() -> None:
-        disks.own_mounts()
-        disks.small_disk(tmp_path / ".handrail", 2**16)
-        disks.fill(tmp_path / ".handrail")
+        failing_disks.own_mounts()
+        failing_disks.small_disk(tmp_path / ".handrail", 2**16)
+        failing_disks.fill(tmp_path / ".handrail")
 
     out = subprocess.run(
         command("ask", "-m", "scripted:script.toml", "hi"),

@@ -11,7 +11,7 @@ import pytest
 from handrail.app import open_model
 from handrail.config.load import load_config
 from handrail.core.errors import ConfigError
-from tests.cli.scene import lines, run
+from tests.cli.journal_fixtures import lines, run
 
 DOWN = '[[reply]]\nerror = "model_unavailable"\ntext = "nobody is there"\n'
 UP = '[[reply]]\ntext = "Here I am."\n'

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from handrail.app.person import shown, unpinned
+from handrail.app.person import endpoint_description, unpinned_reason
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
 from handrail.core.errors import ConfigError
-from handrail.mcp.values import Http, Stdio
-from tests.app.nodes import Place, call, names
-from tests.mcp.servers.described import command, describe, starts, tool
+from handrail.mcp.values import HttpEndpoint, StdioEndpoint
+from tests.app.app_folder import AppFolder, call, names
+from tests.mcp.servers.described_server import command, describe, starts, tool
 
 READ: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> AppFolder:
+    return AppFolder(tmp_path)
 
 
 # 19: a tool that is not what was approved any more.
@@ -38,7 +38,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 async def test_case_19_a_tool_that_changed_between_two_starts_is_held_back_with_what_is_different(
-    place: Place, change: str
+    place: AppFolder, change: str
 ) -> None:
     text = place.server("demo", tool("look", "Look.", **READ), tool("peek", **READ))
     async with place.app(text) as app:
@@ -56,7 +56,7 @@ async def test_case_19_a_tool_that_changed_between_two_starts_is_held_back_with_
     assert "handrail mcp approve demo" in held[1]
 
 
-async def test_case_19_a_tool_that_changes_while_it_is_used_is_refused_from_then_on(place: Place) -> None:
+async def test_case_19_a_tool_that_changes_while_it_is_used_is_refused_from_then_on(place: AppFolder) -> None:
     text = place.server("demo", tool("look", "Look.", **READ), tool("renew", **READ))
     async with place.app(text) as app:
         changed = asyncio.Event()
@@ -71,7 +71,7 @@ async def test_case_19_a_tool_that_changes_while_it_is_used_is_refused_from_then
         assert "ok" not in after
 
 
-async def test_case_19_a_new_tool_waits_until_somebody_has_looked(place: Place) -> None:
+async def test_case_19_a_new_tool_waits_until_somebody_has_looked(place: AppFolder) -> None:
     text = place.server("demo", tool("look", **READ))
     async with place.app(text):
         pass
@@ -86,7 +86,7 @@ async def test_case_19_a_new_tool_waits_until_somebody_has_looked(place: Place) 
 # 39: a file that would run what it likes.
 
 
-async def test_case_39_a_file_from_elsewhere_starts_nothing_and_its_command_is_shown(place: Place) -> None:
+async def test_case_39_a_file_from_elsewhere_starts_nothing_and_its_command_is_shown(place: AppFolder) -> None:
     place.asks = False
     mark = place.folder / "mark"
 
@@ -99,7 +99,7 @@ async def test_case_39_a_file_from_elsewhere_starts_nothing_and_its_command_is_s
 
 
 async def test_case_39_an_address_of_a_file_from_elsewhere_is_sent_nothing_and_what_it_would_get_is_shown(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: AppFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.asks = False
     monkeypatch.setenv("CANARY", "opensesame")
@@ -129,7 +129,7 @@ async def test_case_39_an_address_of_a_file_from_elsewhere_is_sent_nothing_and_w
         'args = ["{file}"]\ncwd = "elsewhere"',
     ],
 )
-async def test_case_39_a_changed_argument_variable_or_folder_needs_a_new_word(place: Place, injected: str) -> None:
+async def test_case_39_a_changed_argument_variable_or_folder_needs_a_new_word(place: AppFolder, injected: str) -> None:
     first, script, file = command(describe(place.folder / "demo.json", tool("look", **READ)))
     head = f"[mcp.demo]\ncommand = {json.dumps([first, script])}\n"
     async with place.app(head + f'args = ["{file}"]\n') as app:
@@ -145,7 +145,7 @@ async def test_case_39_a_changed_argument_variable_or_folder_needs_a_new_word(pl
 
 
 async def test_case_39_what_was_approved_runs_wherever_the_person_stands(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: AppFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program and a script by relative paths are those of the file's folder, not of where somebody put others."""
     elsewhere = place.folder / "elsewhere"
@@ -163,11 +163,11 @@ async def test_case_39_what_was_approved_runs_wherever_the_person_stands(
     assert not (elsewhere / "mark").exists()
 
 
-async def test_case_39_a_word_for_one_file_is_none_for_another(place: Place, tmp_path: Path) -> None:
+async def test_case_39_a_word_for_one_file_is_none_for_another(place: AppFolder, tmp_path: Path) -> None:
     text = place.server("demo", tool("look", **READ))
     async with place.app(text):
         pass
-    other = Place(tmp_path / "cloned")
+    other = AppFolder(tmp_path / "cloned")
     other.folder.mkdir()
     other.approvals, other.asks = place.approvals, False
 
@@ -176,7 +176,7 @@ async def test_case_39_a_word_for_one_file_is_none_for_another(place: Place, tmp
 
 
 async def test_case_39_there_is_no_shell_and_only_the_variables_that_are_named(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: AppFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_SECRET_TOKEN", "opensesame")
     spy = place.folder / "spy.py"
@@ -197,7 +197,7 @@ async def test_case_39_there_is_no_shell_and_only_the_variables_that_are_named(
 
 
 async def test_case_39_a_project_cannot_bring_its_own_approvals(
-    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    place: AppFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     text = place.server("demo", tool("look"))
     path = place.config(text)
@@ -220,27 +220,29 @@ async def test_case_39_a_project_cannot_bring_its_own_approvals(
 @pytest.mark.parametrize(
     ("endpoint", "is_loose"),
     [
-        (Stdio(command="npx", args=("-y", "some-server")), True),
-        (Stdio(command="/usr/bin/npx", args=("-y", "@scope/server", "--port", "1")), True),
-        (Stdio(command="npx", args=("-y", "@scope/server@latest")), True),
-        (Stdio(command="npx", args=("-y", "@scope/server@1.2.3")), False),
-        (Stdio(command="npx", args=("--package", "server@1.0.0", "run-it")), False),
-        (Stdio(command="uvx", args=("mcp-server-git",)), True),
-        (Stdio(command="uvx", args=("mcp-server-git@2026.10.19", "--x")), False),
-        (Stdio(command="uvx", args=("--from", "mcp-server-git==1.0", "serve")), False),
-        (Stdio(command="uvx", args=("--python", "3.12", "server")), True),
-        (Stdio(command="uv", args=("tool", "run", "server")), True),
-        (Stdio(command="uv", args=("run", "server.py")), False),
-        (Stdio(command="pipx", args=("run", "--spec", "server==1", "server")), False),
-        (Stdio(command="python", args=("-m", "server")), False),
-        (Http(url="https://example.org/mcp"), False),
+        (StdioEndpoint(command="npx", args=("-y", "some-server")), True),
+        (StdioEndpoint(command="/usr/bin/npx", args=("-y", "@scope/server", "--port", "1")), True),
+        (StdioEndpoint(command="npx", args=("-y", "@scope/server@latest")), True),
+        (StdioEndpoint(command="npx", args=("-y", "@scope/server@1.2.3")), False),
+        (StdioEndpoint(command="npx", args=("--package", "server@1.0.0", "run-it")), False),
+        (StdioEndpoint(command="uvx", args=("mcp-server-git",)), True),
+        (StdioEndpoint(command="uvx", args=("mcp-server-git@2026.10.19", "--x")), False),
+        (StdioEndpoint(command="uvx", args=("--from", "mcp-server-git==1.0", "serve")), False),
+        (StdioEndpoint(command="uvx", args=("--python", "3.12", "server")), True),
+        (StdioEndpoint(command="uv", args=("tool", "run", "server")), True),
+        (StdioEndpoint(command="uv", args=("run", "server.py")), False),
+        (StdioEndpoint(command="pipx", args=("run", "--spec", "server==1", "server")), False),
+        (StdioEndpoint(command="python", args=("-m", "server")), False),
+        (HttpEndpoint(url="https://example.org/mcp"), False),
     ],
 )
-def test_case_39_a_package_without_a_version_is_warned_about(endpoint: Stdio | Http, is_loose: bool) -> None:
-    assert (unpinned(endpoint) is not None) == is_loose
+def test_case_39_a_package_without_a_version_is_warned_about(
+    endpoint: StdioEndpoint | HttpEndpoint, is_loose: bool
+) -> None:
+    assert (unpinned_reason(endpoint) is not None) == is_loose
 
 
 def test_case_39_what_is_shown_holds_no_value_of_a_variable() -> None:
-    words = shown(Stdio(command="x", args=("a b", "c"), env={"KEY": "opensesame"}, cwd="/tmp/y"))
+    words = endpoint_description(StdioEndpoint(command="x", args=("a b", "c"), env={"KEY": "opensesame"}, cwd="/tmp/y"))
 
     assert words == "x 'a b' c, in /tmp/y, with the variables KEY"

@@ -28,20 +28,20 @@ from handrail import Context, Conversation, Executor, Policy, Session, Tool, too
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.core.events import CallAmended, CallIntended, CallSettled, Event, TextDelta
 from handrail.core.messages import InvocationMessage, ResultMessage
-from handrail.faces.create import create_llm
-from handrail.faces.llm import LLM
-from handrail.proof.audit import audit
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import Reader
+from handrail.journal.audit import audit
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import JournalReader
 from handrail.run.history import conversation_of
 from handrail.run.runner import Runner
+from handrail.sessions.create import create_llm
+from handrail.sessions.llm import LLM
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from tests.approved import approve
-from tests.cli.scene import command, environment
-from tests.faults import held_tools
-from tests.providers.openai_chat.streams import chunk
-from tests.providers.server import HOLD, Reply, Server, serving, sse, streamed
+from tests.cli.journal_fixtures import command, environment
+from tests.faults import stuck_tools
+from tests.models.openai_chat.streams import chunk
+from tests.models.raw_reply_server import HOLD, RawReplyServer, Reply, serving, sse, streamed
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60
@@ -52,7 +52,7 @@ RUN = Context(run="run-1")
 # ── 21: cancel in flight ─────────────────────────────────────────────────────────────────
 
 
-def served(server: Server) -> LLM:
+def served(server: RawReplyServer) -> LLM:
     return create_llm("openai:m", key="k", base_url=server.url)
 
 
@@ -118,7 +118,7 @@ class Cancelled:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-@pytest.mark.parametrize("made", [held_tools.in_the_loop, held_tools.in_a_process], ids=lambda made: str(made.name))
+@pytest.mark.parametrize("made", [stuck_tools.in_the_loop, stuck_tools.in_a_process], ids=lambda made: str(made.name))
 async def test_21_cancelling_stops_the_tool_and_is_recorded_once_however_often_it_is_asked(
     tmp_path: Path, made: Tool, times: int
 ) -> None:
@@ -239,7 +239,7 @@ def read_all(terminal: int) -> str:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    asked = [sys.executable, "-m", "tests.faults.killed", str(tmp_path_factory.mktemp("killed"))]
+    asked = [sys.executable, "-m", "tests.faults.killed_payment", str(tmp_path_factory.mktemp("killed"))]
     out = subprocess.run(asked, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE)
     return {told["kind"]: told for told in map(json.loads, out.stdout.splitlines())}
 
@@ -403,7 +403,7 @@ def test_24_who_looked_before_another_went_on_does_not_go_on_from_what_it_saw(de
 
 async def test_24_one_executor_at_a_time_has_a_run_and_the_other_is_told(tmp_path: Path) -> None:
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
-        one, two = (Executor([held_tools.in_the_loop], journal=journal, policy=FREE) for _ in range(2))
+        one, two = (Executor([stuck_tools.in_the_loop], journal=journal, policy=FREE) for _ in range(2))
         async with one, two:
             asked = [Runner(ScriptedModel([text("hi")]), each) for each in (one, two)]
             runs = (each.run(Conversation().say("hello"), RUN) for each in asked)
@@ -479,7 +479,7 @@ async def test_25_a_journal_of_another_format_is_refused_in_words_and_not_touche
     with pytest.raises(JournalError, match=way_out):
         await SqliteJournal.open(old)
     with pytest.raises(JournalError, match=way_out):
-        Reader(old)
+        JournalReader(old)
 
     assert list(files(old.parent)) == before
 

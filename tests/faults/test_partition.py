@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from handrail.bus.nats.bus import NatsBus
-from handrail.bus.nats.pace import Pace
 from handrail.core.errors import BusError
-from tests.bus.nats.scene import HOME, BankWorker, NatsServer, begun, effects
+from handrail.node.nats.bus import NatsBus
+from handrail.node.nats.pace import NatsPace
 from tests.network import to_ourselves
+from tests.node.nats.nats_fixtures import HOME, BankWorker, NatsServer, begun, effects
 
 PATIENCE = 90.0
 LONG = 80.0
-SURE = Pace(heartbeat=0.1, grace=60.0, gather=0.05, ttl=1.0)
+SURE = NatsPace(heartbeat=0.1, grace=60.0, gather=0.05, ttl=1.0)
 """Of a caller who waits for the network to come back."""
-SHORT = Pace(heartbeat=0.1, grace=0.6, gather=0.05, ttl=1.0)
+SHORT = NatsPace(heartbeat=0.1, grace=0.6, gather=0.05, ttl=1.0)
 
 
 def _ip(*words: str) -> None:

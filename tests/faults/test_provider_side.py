@@ -12,16 +12,16 @@ from handrail import Conversation, Executor, Limits, Policy, Runner, Session, To
 from handrail.core.errors import LimitExceeded, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
 from handrail.core.events import CallAsked, CallRequested, CallSettled, ReplyGiven
 from handrail.core.messages import InvocationMessage
-from handrail.providers.pace import Paces
-from handrail.providers.profiles import Prices, Profile
-from handrail.providers.retry import RetryPolicy
+from handrail.models.profiles import Prices, Profile
+from handrail.models.rate_limit import ServiceRateLimits
+from handrail.models.retry_policy import RetryPolicy
 from handrail.testing.clock import FixedClock
 from handrail.testing.model import ScriptedModel
 from handrail.testing.model import text as spoken
-from tests.faults.services import (
+from tests.faults.failing_service import (
     DONE,
     KEY,
-    Effects,
+    RecordedEffects,
     SharedClock,
     busy,
     called,
@@ -31,8 +31,8 @@ from tests.faults.services import (
     said,
     scene,
 )
-from tests.providers.openai_chat.streams import call, chunk
-from tests.providers.server import CUT, Reply, serving, sse, streamed, until_closed, whole
+from tests.models.openai_chat.streams import call, chunk
+from tests.models.raw_reply_server import CUT, Reply, serving, sse, streamed, until_closed, whole
 
 LOOK = called(("look", '{"city":"Lisbon"}'))
 PAY = called(("pay", '{"to":"ada","amount":5}'))
@@ -88,7 +88,7 @@ async def test_case_01_the_loop_goes_on_from_the_turn_that_was_limited() -> None
 
 
 async def test_case_01_a_session_that_was_given_up_on_goes_on_later_without_a_call_run_twice() -> None:
-    effects, never = Effects(), RetryPolicy(attempts=1)
+    effects, never = RecordedEffects(), RetryPolicy(attempts=1)
     async with (
         serving(PAY, busy(), said("Paid.")) as server,
         create_llm("compatible:qwen3", base_url=f"{server.url}/v1", retry=never, clock=FixedClock()) as llm,
@@ -120,7 +120,7 @@ async def test_case_01_eight_runs_that_meet_a_limit_do_not_all_come_back_at_once
 
 async def test_case_01_models_of_one_service_share_its_pauses_and_others_do_not() -> None:
     clock, here = FixedClock(), said("Here.")
-    paces = Paces(clock=clock)
+    paces = ServiceRateLimits(clock=clock)
     steady: dict[str, Any] = {"paces": paces, "clock": clock, "chance": lambda: 0.0}
     async with (
         serving(busy(retry_after="7"), here, here) as server,
@@ -184,7 +184,7 @@ async def test_case_02_the_attempts_are_bounded_and_each_is_on_record() -> None:
 
 
 async def test_case_02_a_service_that_is_not_there_is_asked_again_and_then_told() -> None:
-    clock, effects = FixedClock(), Effects()
+    clock, effects = FixedClock(), RecordedEffects()
     async with create_llm("compatible:a", base_url=nobody(), clock=clock, chance=lambda: 0.5) as llm:
         with pytest.raises(ModelUnavailable, match="cannot be reached"):
             async with Session(provider=llm, tools=effects.tools) as session:

@@ -20,9 +20,9 @@ from handrail.sandbox.jail import unavailable
 from handrail.sandbox.port import ReplLimits
 from handrail.tools.tool import tool
 from tests.cli.conftest import folder
-from tests.cli.scene import run
-from tests.rlm.rooted import Root, ready, repl
-from tests.sandbox.watching import Watch
+from tests.cli.journal_fixtures import run
+from tests.rlm.root_models import Root, ready, repl
+from tests.sandbox.host_watch import HostWatch
 
 __all__ = ["folder"]
 
@@ -83,7 +83,7 @@ async def test_41_fork_bomb(kind: str) -> None:
 
 @both
 async def test_41_stdout_flood(kind: str) -> None:
-    async with Watch() as host:
+    async with HostWatch() as host:
         root, _ = await attacked(kind, "while True:\n    print('x' * 100_000)")
 
     assert "ended because it printed too much" in root.read(1)

@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from handrail.bus.http.bus import HttpBus
-from handrail.bus.nats.bus import NatsBus
 from handrail.core.errors import BusError
-from tests.app.test_network import CONFIG, lent, opened, served
-from tests.bus.nats.scene import CALM, nats_server
+from handrail.node.http.bus import HttpBus
+from handrail.node.nats.bus import NatsBus
+from tests.app.test_network_node import CONFIG, lent, opened, served
+from tests.node.nats.nats_fixtures import CALM, nats_server
 
 KEY = "sk-modelkey0123456789abcdefABCDEF01234567"
 PAID = """

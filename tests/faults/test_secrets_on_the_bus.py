@@ -25,22 +25,22 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from handrail import tool
-from handrail.app.network import KEY, NetworkNode
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.http.bus import HttpBus
-from handrail.bus.nats.bus import NatsBus
-from handrail.bus.port import Bus
-from handrail.bus.request import NOBODY, RouteRequest
-from handrail.bus.tokens.identity import Identity, to_base64
-from handrail.bus.tokens.token import parse
+from handrail.app.network_node import KEY, NetworkNode
 from handrail.core.errors import BusError, ToolError
 from handrail.core.redact import Secret
-from handrail.faces.bus import CapabilityBus
-from handrail.telemetry.otel import OtelTracer
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.interfaces import Bus
+from handrail.node.bus.request import NOBODY, RouteRequest
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.http.bus import HttpBus
+from handrail.node.nats.bus import NatsBus
+from handrail.node.tokens.identity import Identity, to_base64
+from handrail.node.tokens.token import parse_token
+from handrail.telemetry import OtelTracer
 from handrail.testing.journal import MemoryJournal
-from tests.app.test_network import CONFIG, lent, opened, served
-from tests.bus.nats.scene import CALM, nats_server
-from tests.cli.scene import run
+from tests.app.test_network_node import CONFIG, lent, opened, served
+from tests.cli.journal_fixtures import run
+from tests.node.nats.nats_fixtures import CALM, nats_server
 
 WORD = "opensesame7canary"
 """A password: it looks like nothing."""
@@ -308,6 +308,8 @@ async def test_case_42_the_token_of_a_caller_is_not_heard_by_those_who_listen_on
         await spy.flush()
         await spy.close()
 
-    assert answer["output"]["id"] == f"{kitchens}#{parse(token).id}", "it is the kitchen's caller, not the kitchen"
+    assert answer["output"]["id"] == f"{kitchens}#{parse_token(token).id}", (
+        "it is the kitchen's caller, not the kitchen"
+    )
     assert any(b"doors.who" in each and b"hntoken" in each for each in heard), "a token that only the kitchen can use"
     assert not [each for each in heard if token.rpartition(".")[2].encode() in each]

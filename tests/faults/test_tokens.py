@@ -13,25 +13,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.request import NOBODY, OWN, Caller, RouteRequest
-from handrail.bus.tokens.patterns import is_inside
-from handrail.bus.tokens.scope import Scope
-from handrail.bus.tokens.signatures import Authenticator, sign_call
-from handrail.bus.tokens.token import Token, issue
-from handrail.bus.versions import split_name
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
-from handrail.faces.bus import CapabilityBus
-from handrail.services.auth import AuthService
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import NOBODY, OWN, Caller, RouteRequest
+from handrail.node.bus.versions import split_name
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.services.auth import AuthService
+from handrail.node.tokens.patterns import is_inside
+from handrail.node.tokens.scope import Scope
+from handrail.node.tokens.signatures import Authenticator, sign_call
+from handrail.node.tokens.token import CapabilityToken, issue
 from handrail.testing.clock import FixedClock
-from tests.bus.tokens.people import ADA, BOB, EVE, HOME, Home, signed_by
-from tests.bus.tokens.test_token import HEADER, made
+from tests.node.tokens.signing_nodes import ADA, BOB, EVE, HOME, TokenIssuingNode, signed_by
+from tests.node.tokens.test_token import HEADER, made
 
 # 33: a caller with few rights, and a tool with many.
 
 
-class Office(Home):
+class Office(TokenIssuingNode):
     """A clerk that does what it is asked, by way of a vault that it can open and its callers perhaps cannot."""
 
     def __init__(self) -> None:
@@ -277,7 +277,7 @@ def test_case_35_no_way_of_passing_a_token_on_enlarges_what_it_allows(
     first: Scope, wanted: list[Scope], lives: list[int]
 ) -> None:
     """Whatever is asked for, refused or not; each child is made of the last token that was given."""
-    home = Home()
+    home = TokenIssuingNode()
     token = _issued(home, first, lives[0], None)
     assert token is not None
     root, rights = token, allowed(token.scope)
@@ -291,7 +291,7 @@ def test_case_35_no_way_of_passing_a_token_on_enlarges_what_it_allows(
             rights = allowed(token.scope)
 
 
-def _issued(home: Home, scope: Scope, ttl: int, parent: Token | None) -> Token | None:
+def _issued(home: TokenIssuingNode, scope: Scope, ttl: int, parent: CapabilityToken | None) -> CapabilityToken | None:
     try:
         return issue(HOME, home.store, scope, ttl=ttl, parent=parent, audience="home", clock=home.clock)[0]
     except BusError as error:
@@ -299,7 +299,7 @@ def _issued(home: Home, scope: Scope, ttl: int, parent: Token | None) -> Token |
         return None
 
 
-def _narrowed(home: Home, scope: Scope, ttl: int, parent: Token) -> Token | None:
+def _narrowed(home: TokenIssuingNode, scope: Scope, ttl: int, parent: CapabilityToken) -> CapabilityToken | None:
     """The same wish put to the other door: what is not within is left out."""
     capabilities = [each for each in scope.capabilities if is_inside(each, parent.scope.capabilities)]
     try:

@@ -29,13 +29,13 @@ from handrail.core.calls import ToolResult
 from handrail.core.errors import InvalidDefinition, InvalidSchema, UsageError
 from handrail.core.events import CallAmended, Event
 from handrail.core.messages import ResultMessage
-from handrail.execute.isolation.limits import ProcessLimits
+from handrail.execute.isolation.worker_limits import ProcessLimits
 from handrail.execute.spill import read_output_tool
-from handrail.proof.journal import SqliteJournal
-from handrail.store.spill import DirectorySpill
+from handrail.journal.journal import SqliteJournal
+from handrail.sessions.store.spill import DirectorySpill
 from handrail.testing.model import ScriptedModel, call, text
 from tests.execute.isolation import process_tools
-from tests.execute.isolation.test_process import Pipe, Watched
+from tests.execute.isolation.test_process_pool import Pipe, Watched
 
 ENDINGS = ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "CancelledError")
 """What ends a program, or a task, when it is not caught."""

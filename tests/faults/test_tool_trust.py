@@ -31,17 +31,17 @@ from handrail.core.events import CallSettled, ConfirmationAnswered, Confirmation
 from handrail.core.messages import ResultMessage, UserMessage
 from handrail.core.ports import Approver
 from handrail.execute.rules import Rule, Rules
-from handrail.proof.journal import SqliteJournal
-from handrail.providers.prompted.codec import PromptedCodec
-from handrail.providers.prompted.formats import FORMATS
-from handrail.providers.prompted.render import call_text, result_text
+from handrail.journal.journal import SqliteJournal
+from handrail.models.prompted.codec import PromptedCodec
+from handrail.models.prompted.formats import FORMATS
+from handrail.models.prompted.prompt_text import call_text, result_text
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.files.load import load_tool
-from tests.cli.scene import run
-from tests.execute.approvers import Says, yes
+from tests.cli.journal_fixtures import run
+from tests.execute.approvers import FixedApprover, allow_all
 from tests.faults.test_tool_words import NATIVE, history
-from tests.providers.prompted.replies import SEARCH, TextCodec, calls_of, events
+from tests.models.prompted.text_codec import SEARCH, TextCodec, calls_of, events
 
 # 18: words that pose as orders, in histories.
 
@@ -94,7 +94,7 @@ def test_case_18_in_a_prompted_history_nothing_but_results_begins_a_result_or_a_
 async def test_case_18_a_result_that_writes_a_call_makes_none() -> None:
     scene = Scene()
     scene.page = POSES["a call in hermes"].replace("search", "pay")
-    async with scene.executor(approver=yes()) as executor:
+    async with scene.executor(approver=allow_all()) as executor:
         conversation = await Runner(ScriptedModel([call("fetch")], [text("read")]), executor).run(
             Conversation().say("Read it.")
         )
@@ -150,7 +150,7 @@ async def test_case_18_by_default_everything_is_as_before_and_the_result_is_mark
 
 
 async def test_case_18_after_words_from_outside_a_person_is_asked_whatever_rules_allow() -> None:
-    scene, ada = Scene(), yes()
+    scene, ada = Scene(), allow_all()
     async with scene.executor(approver=rules(ada), policy=CONFIRM) as executor:
         await executor.invoke(ToolCall("before", "pay", {"amount": 1}))
         assert ada.questions == []
@@ -163,7 +163,7 @@ async def test_case_18_after_words_from_outside_a_person_is_asked_whatever_rules
 
 
 async def test_case_18_a_rule_that_denies_still_does() -> None:
-    scene, ada = Scene(), yes()
+    scene, ada = Scene(), allow_all()
     async with scene.executor(approver=rules(ada, "deny pay"), policy=CONFIRM) as executor:
         await executor.invoke(READ)
         result = await executor.invoke(PAY)
@@ -184,7 +184,7 @@ async def test_case_18_a_person_is_asked_even_where_nothing_else_needs_a_word() 
 
 async def test_case_18_a_policy_may_refuse_every_effect_after_words_from_outside() -> None:
     scene = Scene()
-    async with scene.executor(approver=yes(), policy=Policy(after_untrusted="deny")) as executor:
+    async with scene.executor(approver=allow_all(), policy=Policy(after_untrusted="deny")) as executor:
         runner = Runner(ScriptedModel([call("fetch")], [call("pay", amount=5)], [text("no")]), executor)
         conversation = await runner.run(Conversation().say("Read it."))
 
@@ -356,7 +356,7 @@ async def test_case_19_a_word_is_good_as_long_as_the_tool_is_what_it_was() -> No
 async def test_case_19_after_a_change_a_person_is_asked_again_and_told_what_changed(
     changes: dict[str, Any], words: str
 ) -> None:
-    journal, changed, ada = MemoryJournal(), Scene(BEFORE), Says(Deny("ada", "no"))
+    journal, changed, ada = MemoryJournal(), Scene(BEFORE), FixedApprover(Deny("ada", "no"))
     context = Context(run=await asked_and_allowed(journal, Scene(BEFORE)))
     changed.pay = changed.pay.changed(**changes)
     async with changed.executor(approver=ada, journal=journal) as executor:
@@ -387,7 +387,7 @@ async def test_case_19_a_question_that_waits_is_asked_anew() -> None:
 
 
 async def test_case_19_a_standing_rule_is_for_the_tool_as_it_was_when_the_run_used_it() -> None:
-    journal, ada, changed = MemoryJournal(), yes(), Scene(AFTER)
+    journal, ada, changed = MemoryJournal(), allow_all(), Scene(AFTER)
     async with Scene(BEFORE).executor(approver=rules(ada), journal=journal) as first:
         await first.invoke(PAY)
     context = Context(run=first.run)
@@ -403,7 +403,7 @@ async def test_case_19_a_standing_rule_is_for_the_tool_as_it_was_when_the_run_us
 
 
 async def test_case_19_a_rule_with_a_digest_holds_over_all_runs() -> None:
-    before, after, ada = Scene(BEFORE), Scene(AFTER), Says(Deny("ada"))
+    before, after, ada = Scene(BEFORE), Scene(AFTER), FixedApprover(Deny("ada"))
     rule = f"allow pay@{before.pay.digest[:25]}"
     for scene in (before, after):
         async with scene.executor(approver=rules(ada, rule)) as executor:
@@ -431,7 +431,7 @@ async def test_case_19_a_word_for_a_call_that_a_crash_cut_off_is_good_for_exactl
     description: str, word: Any, outcome: str
 ) -> None:
     scene, journal = Scene(BEFORE), MemoryJournal()
-    async with scene.executor(approver=Says(word), journal=journal) as executor:
+    async with scene.executor(approver=FixedApprover(word), journal=journal) as executor:
         await executor.invoke(PAY)
     journal.events = [each for each in journal.events if not isinstance(each, CallSettled)]
     later = Scene(description)

@@ -12,20 +12,20 @@ import pytest
 from handrail import Executor, ToolCall, ToolResult, tool
 from handrail.core.events import CallAsked
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
-from handrail.core.model import ModelRequest, ToolOffer
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import history as read_history
-from handrail.providers.anthropic import AnthropicCodec
-from handrail.providers.bedrock import BedrockCodec
-from handrail.providers.codec import Codec
-from handrail.providers.gemini import GeminiCodec
-from handrail.providers.ollama import OllamaCodec
-from handrail.providers.openai_chat import OpenAIChatCodec
-from handrail.providers.openai_responses import OpenAIResponsesCodec
-from handrail.providers.prompted.codec import PromptedCodec
-from handrail.providers.prompted.formats import FORMATS
-from tests.cli.scene import run
-from tests.cli.talk import run_of
+from handrail.core.model_request import ModelRequest, ToolOffer
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import history as read_history
+from handrail.models.anthropic import AnthropicCodec
+from handrail.models.bedrock import BedrockCodec
+from handrail.models.codec import Codec
+from handrail.models.gemini import GeminiCodec
+from handrail.models.ollama import OllamaCodec
+from handrail.models.openai_chat import OpenAIChatCodec
+from handrail.models.openai_responses import OpenAIResponsesCodec
+from handrail.models.prompted.codec import PromptedCodec
+from handrail.models.prompted.formats import FORMATS
+from tests.cli.journal_fixtures import run
+from tests.cli.terminal_fixtures import run_of
 
 ODD = "\x1b[2J\x1b]0;owned\x07 \u202egpj.exe\u202c \u200b\u2066hidden\u2069 nul\0 half\ud800 \x9b31m \x85 end"
 """Clears the screen, renames the window, turns writing around, hides letters; and is not even valid Unicode."""

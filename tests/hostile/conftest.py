@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from handrail.providers.bedrock.transport import BedrockTransport
-from handrail.providers.model import CodecModel
-from handrail.providers.retry import NO_RETRIES
-from handrail.providers.transport import Endpoint, HttpTransport
-from tests.hostile.corpus import Stream
-from tests.hostile.play import MODELS, codec_of
-from tests.providers.server import Server, serving
+from handrail.models.bedrock.transport import BedrockTransport
+from handrail.models.codec_model import CodecModel
+from handrail.models.retry_policy import NO_RETRIES
+from handrail.models.transport import Endpoint, HttpTransport
+from tests.hostile.reply_corpus import CorpusStream
+from tests.hostile.reply_outcomes import MODELS, codec_of
+from tests.models.raw_reply_server import RawReplyServer, serving
 
 NOBODY = {
     "AWS_ACCESS_KEY_ID": "nobody",
@@ -28,12 +28,12 @@ NOBODY = {
 class Line:
     """A service that says what it is told to, and models that ask it."""
 
-    def __init__(self, server: Server, http: HttpTransport, converse: BedrockTransport) -> None:
+    def __init__(self, server: RawReplyServer, http: HttpTransport, converse: BedrockTransport) -> None:
         self.server = server
         self._http = http
         self._converse = converse
 
-    def model(self, stream: Stream) -> CodecModel:
+    def model(self, stream: CorpusStream) -> CodecModel:
         transport = self._converse if stream.wire == "bedrock" else self._http
         endpoint = Endpoint(self.server.url)
         return CodecModel(codec_of(stream), transport, endpoint, MODELS[stream.wire], retry=NO_RETRIES)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from handrail.core.errors import ModelError
 from handrail.core.events import ModelEvent
-from handrail.providers.bedrock.transport import BedrockTransport
-from handrail.providers.model import CodecModel
-from handrail.providers.retry import NO_RETRIES
-from handrail.providers.transport import Endpoint
-from tests.hostile.corpus import Stream, of_wires, streams
-from tests.hostile.play import ASKED, MODELS, Outcome, codec_of, cut, decoded, judge
-from tests.providers.bedrock.judge import operation
+from handrail.models.bedrock.transport import BedrockTransport
+from handrail.models.codec_model import CodecModel
+from handrail.models.retry_policy import NO_RETRIES
+from handrail.models.transport import Endpoint
+from tests.hostile.reply_corpus import CorpusStream, of_wires, streams
+from tests.hostile.reply_outcomes import ASKED, MODELS, Outcome, codec_of, cut, decoded, judge
+from tests.models.bedrock.botocore_checks import operation
 
 HTTP = of_wires("openai_chat", "openai_responses", "anthropic", "gemini", "ollama")
 CONVERSE = of_wires("bedrock")
@@ -55,7 +55,7 @@ class _Client:
         """There is no connection."""
 
 
-async def conversed(stream: Stream, chunks: Iterable[bytes]) -> Outcome:
+async def conversed(stream: CorpusStream, chunks: Iterable[bytes]) -> Outcome:
     """Through botocore's reader of frames, in exactly these chunks."""
     transport = BedrockTransport(lambda endpoint: _Client(chunks))
     model = CodecModel(codec_of(stream), transport, Endpoint("http://localhost"), MODELS["bedrock"], retry=NO_RETRIES)
@@ -69,7 +69,7 @@ async def conversed(stream: Stream, chunks: Iterable[bytes]) -> Outcome:
     return Outcome(tuple(events))
 
 
-def read(stream: Stream, chunks: Iterable[bytes]) -> Outcome:
+def read(stream: CorpusStream, chunks: Iterable[bytes]) -> Outcome:
     return asyncio.run(conversed(stream, chunks)) if stream.wire == "bedrock" else decoded(stream, chunks)
 
 
@@ -78,7 +78,7 @@ def bytewise(data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("stream", streams(), ids=lambda stream: stream.id)
-def test_a_stream_gives_the_same_at_once_and_byte_by_byte(stream: Stream) -> None:
+def test_a_stream_gives_the_same_at_once_and_byte_by_byte(stream: CorpusStream) -> None:
     at_once = read(stream, [stream.data])
     judge(stream, at_once)
     assert read(stream, bytewise(stream.data)).same == at_once.same
@@ -86,18 +86,20 @@ def test_a_stream_gives_the_same_at_once_and_byte_by_byte(stream: Stream) -> Non
 
 @settings(max_examples=400)
 @given(st.sampled_from(HTTP), st.lists(st.integers(0, 4000), max_size=40))
-def test_any_chunking_gives_the_same_events_or_the_same_error(stream: Stream, places: list[int]) -> None:
+def test_any_chunking_gives_the_same_events_or_the_same_error(stream: CorpusStream, places: list[int]) -> None:
     assert read(stream, cut(stream.data, places)).same == read(stream, [stream.data]).same
 
 
 @settings(max_examples=50)
 @given(st.sampled_from(CONVERSE), st.lists(st.integers(0, 2000), max_size=20))
-def test_any_chunking_of_frames_gives_the_same_events_or_the_same_error(stream: Stream, places: list[int]) -> None:
+def test_any_chunking_of_frames_gives_the_same_events_or_the_same_error(
+    stream: CorpusStream, places: list[int]
+) -> None:
     assert read(stream, cut(stream.data, places)).same == read(stream, [stream.data]).same
 
 
 @pytest.mark.parametrize("stream", HTTP, ids=lambda stream: stream.id)
-def test_a_stream_cut_anywhere_gives_only_calls_that_the_whole_stream_gives(stream: Stream) -> None:
+def test_a_stream_cut_anywhere_gives_only_calls_that_the_whole_stream_gives(stream: CorpusStream) -> None:
     whole = [(call.name, call.arguments) for call in read(stream, [stream.data]).calls]
     for part in range(CUTS):
         outcome = read(stream, [stream.data[: part * len(stream.data) // CUTS]])

@@ -16,19 +16,19 @@ from handrail.core.confirmation import Confirmation, Decision, Deny
 from handrail.core.errors import UsageError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import ResultMessage, Usage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.core.redact import Secret
 from handrail.execute.policy import Policy
 from handrail.rlm import RLM, RLMLogger
 from handrail.rlm.record.trajectory import read
-from handrail.rlm.repl.parse import read_reply
+from handrail.rlm.repl.reply_parser import read_reply
 from handrail.rlm.report import from_trajectory, render
 from handrail.sandbox.jail import unavailable
 from handrail.sandbox.port import ReplLimits
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import Tool, tool
-from tests.rlm.rooted import Echo, Root, ready, repl
-from tests.sandbox.watching import Watch
+from tests.rlm.root_models import Echo, Root, ready, repl
+from tests.sandbox.host_watch import HostWatch
 
 KINDS = [
     "monty",
@@ -352,7 +352,7 @@ FORGERIES = {
 @pytest.mark.parametrize("kind", [KINDS[0], KINDS[2]])
 async def test_the_host_stays_small_and_awake(kind: str, pile: str) -> None:
     code = FORGERIES[kind] if pile == "forged" else pile
-    async with Watch() as host:
+    async with HostWatch() as host:
         await shown(kind, code, limits=ReplLimits(host_calls=1_000))
 
     assert host.grown < 300 * 2**20

@@ -15,21 +15,21 @@ from handrail.core.errors import ModelError
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import InvocationMessage, ResultMessage
 from tests.hostile.conftest import Line
-from tests.hostile.corpus import Call, Stream, WireName, kind_of, streams
-from tests.hostile.play import numbered
-from tests.providers.anthropic import judge as anthropic_judge
-from tests.providers.bedrock import judge as bedrock_judge
-from tests.providers.gemini import judge as gemini_judge
-from tests.providers.openai_chat.judge import check_chat, check_responses
-from tests.providers.server import Asked, streamed
-from tests.wires.server import frame
-from tests.wires.speech import Asked as Request
-from tests.wires.speech import Heard, Said, Wire
-from tests.wires.table import WIRES
+from tests.hostile.reply_corpus import CorpusStream, ExpectedCall, WireName, kind_of, streams
+from tests.hostile.reply_outcomes import numbered
+from tests.models.anthropic import sdk_checks as anthropic_judge
+from tests.models.bedrock import botocore_checks as bedrock_judge
+from tests.models.gemini import sdk_checks as gemini_judge
+from tests.models.openai_chat.sdk_checks import check_chat, check_responses
+from tests.models.raw_reply_server import ReceivedRequest, streamed
+from tests.wires.scripted_service import frame
+from tests.wires.wire_dialogue import ScriptedReply, TestedWire, UnderstoodRequest
+from tests.wires.wire_dialogue import WireHttpRequest as Request
+from tests.wires.wire_table import WIRES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SPOKEN: Mapping[WireName, Wire] = {
+SPOKEN: Mapping[WireName, TestedWire] = {
     "openai_chat": WIRES["openai"],
     "openai_responses": WIRES["openai-responses"],
     "anthropic": WIRES["anthropic"],
@@ -85,7 +85,7 @@ class Hands:
         return [weather, clock, send]
 
 
-def may_run(call: Call) -> bool:
+def may_run(call: ExpectedCall) -> bool:
     """Whether a call names a tool that exists and has arguments that it takes."""
     if call.name not in ("weather", "clock", "send"):
         return False
@@ -99,10 +99,10 @@ def may_run(call: Call) -> bool:
 
 def last_word(wire: WireName) -> bytes:
     spoken = SPOKEN[wire]
-    return b"".join(frame(spoken.framing, event) for event in spoken.write(Said("Done."), True))
+    return b"".join(frame(spoken.framing, event) for event in spoken.write(ScriptedReply("Done."), True))
 
 
-async def run(line: Line, stream: Stream, hands: Hands, times: int = 1) -> Conversation:
+async def run(line: Line, stream: CorpusStream, hands: Hands, times: int = 1) -> Conversation:
     """The stream, as often as that, and then a last word."""
     final = streamed(last_word(stream.wire), kind=kind_of(stream.wire))
     line.server.replies[:] = [streamed(stream.data, kind=stream.kind)] * times + [final]
@@ -113,7 +113,7 @@ async def run(line: Line, stream: Stream, hands: Hands, times: int = 1) -> Conve
         )
 
 
-def heard(stream: Stream, asked: Asked) -> Heard:
+def heard(stream: CorpusStream, asked: ReceivedRequest) -> UnderstoodRequest:
     """A request as its service understands it; it must be one that the service takes."""
     body = msgspec.json.decode(asked.body)
     JUDGES[stream.wire](body)
@@ -133,7 +133,7 @@ def check_results(conversation: Conversation) -> None:
     "stream", [each for each in streams() if each.written.answer and not each.written.tools], ids=lambda each: each.id
 )
 async def test_after_a_hostile_stream_every_call_has_one_result_and_the_next_request_is_sound(
-    line: Line, stream: Stream
+    line: Line, stream: CorpusStream
 ) -> None:
     assert stream.written.answer is not None
     hands, calls = Hands(), stream.written.answer.calls
@@ -158,7 +158,7 @@ async def test_after_a_hostile_stream_every_call_has_one_result_and_the_next_req
 
 @pytest.mark.parametrize("stream", [each for each in streams() if each.written.error], ids=lambda each: each.id)
 async def test_a_reply_that_fails_runs_nothing_that_has_an_effect_and_leaves_a_sound_history(
-    line: Line, stream: Stream
+    line: Line, stream: CorpusStream
 ) -> None:
     hands = Hands()
     with pytest.raises(ModelError) as caught:
@@ -168,7 +168,9 @@ async def test_a_reply_that_fails_runs_nothing_that_has_an_effect_and_leaves_a_s
 
 
 @pytest.mark.parametrize("stream", [each for each in streams() if each.id in AGAIN], ids=lambda each: each.id)
-async def test_ids_that_are_used_again_in_the_next_turn_are_calls_of_their_own(line: Line, stream: Stream) -> None:
+async def test_ids_that_are_used_again_in_the_next_turn_are_calls_of_their_own(
+    line: Line, stream: CorpusStream
+) -> None:
     assert stream.written.answer is not None
     hands, calls = Hands(), stream.written.answer.calls
     conversation = await run(line, stream, hands, times=2)

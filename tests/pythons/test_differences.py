@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
-from handrail.core.groups import unwrapped
+from handrail.core.exception_groups import unwrap_exception_group
 from handrail.core.redact import MASK, redact_text
-from handrail.core.timeouts import reliable, time_limit, time_limit_at
-from handrail.providers.prompted.lenient import rewritten
-from handrail.rlm.report.python import marked
+from handrail.core.timeouts import reliable_timeout, time_limit, time_limit_at
+from handrail.models.prompted.lenient_json import strict_json
+from handrail.rlm.report.python_highlighting import marked
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "handrail").rglob("*.py"))
@@ -45,7 +45,7 @@ def test_a_private_key_is_masked_from_its_beginning_to_its_end(inside: str) -> N
 def test_a_long_string_ends_at_the_first_three_quotes_that_no_backslash_escapes(inside: str) -> None:
     body = re.sub(r'\\.|"|\\$', "", inside, flags=re.DOTALL)
 
-    assert rewritten(f'"""{body}"quoted"  """').startswith('"')
+    assert strict_json(f'"""{body}"quoted"  """').startswith('"')
 
 
 def test_code_is_highlighted_up_to_the_end_of_an_open_string() -> None:
@@ -68,7 +68,7 @@ async def time_out_in_cleanup(waiting: asyncio.Event, limit: Callable[[], Scope]
 
 @pytest.mark.parametrize(
     "limit",
-    [lambda: time_limit(0), lambda: time_limit_at(0), lambda: reliable(asyncio.timeout(0))],
+    [lambda: time_limit(0), lambda: time_limit_at(0), lambda: reliable_timeout(asyncio.timeout(0))],
     ids=["time_limit", "time_limit_at", "reliable"],
 )
 async def test_a_time_limit_holds_while_a_cancelled_task_puts_its_things_away(limit: Callable[[], Scope]) -> None:
@@ -84,7 +84,7 @@ async def test_whoever_cancels_a_task_within_a_time_limit_cancels_it() -> None:
     waiting = asyncio.Event()
 
     async def work() -> None:
-        async with reliable(asyncio.timeout(60)):
+        async with reliable_timeout(asyncio.timeout(60)):
             waiting.set()
             await asyncio.Event().wait()
 
@@ -105,20 +105,20 @@ async def test_what_several_tasks_raise_reaches_the_caller_as_one_of_them() -> N
             async with asyncio.TaskGroup() as group:
                 group.create_task(fail())
         except BaseExceptionGroup as failed:
-            raise unwrapped(failed, LookupError) from None
+            raise unwrap_exception_group(failed, LookupError) from None
 
 
 def test_a_group_that_holds_something_else_too_stays_a_group() -> None:
     group = ExceptionGroup("two", [LookupError(), ValueError()])
 
-    assert unwrapped(group, LookupError) is group
+    assert unwrap_exception_group(group, LookupError) is group
 
 
 @pytest.mark.parametrize(
     ("what", "instead"),
     [
         (re.compile(r"asyncio\.timeout(_at)?\("), "time_limit of handrail.core.timeouts"),
-        (re.compile(r"^\s*except\*", re.MULTILINE), "unwrapped of handrail.core.groups"),
+        (re.compile(r"^\s*except\*", re.MULTILINE), "unwrapped of handrail.core.exception_groups"),
         (_POSSESSIVE_GROUP, "(?>(?:…)*), for up to 3.11.4 a group that fails midway leaves the place where it did"),
     ],
     ids=["timeout", "except*", "possessive group"],

@@ -11,7 +11,7 @@ import pytest
 from handrail.core.errors import ModelError
 from handrail.core.events import ModelEvent, ReplyFinished
 from handrail.core.messages import ResultMessage, UserMessage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.query.sentinel import answer_of
 from handrail.testing.model import call, text

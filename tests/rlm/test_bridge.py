@@ -13,11 +13,11 @@ from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.events import ModelEvent, ReplyFinished
 from handrail.core.messages import ResultMessage, UserMessage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.execute.policy import Policy
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.tool import tool
-from tests.rlm.scene import CELL, RUN, scene
+from tests.rlm.cell_fixtures import CELL, RUN, scene
 from tests.rlm.test_queries import COUNT, STATS, Echo, results
 
 pytestmark = pytest.mark.parametrize("kind", ["process", "monty"])

@@ -9,9 +9,9 @@ import pytest
 
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import Usage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.rlm import RLM
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 DRAFT = repl('answer["content"] = "so far"')
 WHILE = (0.5, 2.0, 8.0, 32.0)

@@ -16,11 +16,11 @@ from handrail.core.events import CallSettled
 from handrail.execute.policy import Policy
 from handrail.rlm import RLM
 from handrail.rlm.progress import CellRunning
-from handrail.rlm.run import Run
+from handrail.rlm.run import RlmRun
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import tool
 from tests.processes import children, is_running
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 PATIENCE = 60
 """Seconds after which what does not end is taken not to."""
@@ -103,4 +103,4 @@ async def test_a_run_whose_interpreter_was_killed_is_let_go_of(kind: str) -> Non
 def runs() -> set[int]:
     """Those that are in memory, also of other tests."""
     gc.collect()
-    return {id(each) for each in gc.get_objects() if isinstance(each, Run)}
+    return {id(each) for each in gc.get_objects() if isinstance(each, RlmRun)}

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from handrail.core.errors import LimitExceeded, UsageError
 from handrail.core.messages import Usage
-from handrail.faces.llm import LLM
 from handrail.rlm import Queries, Spending, llm_query, llm_query_batched
 from handrail.rlm.query import sentinel
 from handrail.rlm.values import RLMChatCompletion, UsageSummary
+from handrail.sessions.llm import LLM
 from handrail.testing.clock import FixedClock
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text

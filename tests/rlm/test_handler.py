@@ -17,11 +17,11 @@ import pytest
 from handrail.core.errors import ModelUnavailable, RateLimited, UsageError
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import Usage, UserMessage
-from handrail.core.model import ModelRequest, NamedTool
-from handrail.http.room import Room
+from handrail.core.model_request import ModelRequest, NamedTool
+from handrail.http.request_memory import RequestMemory
 from handrail.rlm.query.queries import Queries
+from handrail.rlm.socket.connection import HandlerConnection, HandlerLimits
 from handrail.rlm.socket.handler import LMHandler
-from handrail.rlm.socket.peer import HandlerLimits, Peer
 from handrail.rlm.socket.socket_model import events_of
 from handrail.rlm.socket.wire import Address, ask, response_of, send_lm_request, send_lm_request_batched
 from handrail.rlm.values import LMRequest, LMResponse
@@ -445,7 +445,7 @@ async def test_a_client_that_does_not_take_its_answer_is_not_waited_for() -> Non
     taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def arrived(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = Peer(reader, writer, HandlerLimits(departure_seconds=0.1), Room(1_000).place())
+        peer = HandlerConnection(reader, writer, HandlerLimits(departure_seconds=0.1), RequestMemory(1_000).place())
         taken.set_result(await peer.send(LMResponse(error="y" * 30_000_000)))
         peer.abort()
 

@@ -11,11 +11,11 @@ import pytest
 from handrail import RLM, Executor, Tool, tool
 from handrail.core.events import ModelEvent
 from handrail.core.messages import UserMessage
-from handrail.core.model import ModelRequest
-from handrail.proof.journal import SqliteJournal
-from handrail.proof.read import Reader
+from handrail.core.model_request import ModelRequest
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import JournalReader
 from handrail.rlm.values import RLMChatCompletion
-from tests.rlm.rooted import Echo, Root, repl
+from tests.rlm.root_models import Echo, Root, repl
 
 RUN = "run-1"
 PAYS = (repl('said = "nobody"\nsaid = pay(to="ada")'), repl("FINAL(said)"))
@@ -59,7 +59,7 @@ class Each:
 
 async def allow(folder: Path) -> None:
     """Say yes to what waits, as another program would."""
-    with Reader(folder / "journal.db") as reader:
+    with JournalReader(folder / "journal.db") as reader:
         (asked,) = reader.pending()
     async with await SqliteJournal.open(folder / "journal.db") as journal, Executor([], journal=journal) as executor:
         await executor.answer(asked.run, asked.request, allow=True, by="ada")

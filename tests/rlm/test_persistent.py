@@ -10,11 +10,11 @@ import pytest
 from handrail.core.errors import UsageError
 from handrail.core.events import ModelEvent, RunFinished, TextDelta
 from handrail.core.messages import Usage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.rlm import RLM
 from handrail.rlm.values import UsageSummary
 from handrail.testing.journal import MemoryJournal
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 
 @pytest.mark.parametrize("kind", ("process", "monty"))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.code.functions import python_name, signature
-from handrail.code.notebook import overwritten
 from handrail.core.errors import UsageError
 from handrail.rlm.repl.prelude import RESERVED, functions, prelude
+from handrail.run.code.functions import function_signature, python_name
+from handrail.run.code.notebook import overwritten
 from handrail.tools.definition import NAME, ToolDefinition
 from handrail.tools.tool import Tool, tool
-from tests.rlm.scene import scene
+from tests.rlm.cell_fixtures import scene
 from tests.rlm.test_queries import Echo
 
 NAMES = st.from_regex(NAME, fullmatch=True)
@@ -80,7 +80,7 @@ def test_a_signature_has_what_is_needed_first() -> None:
     def search(words: list[str], *, deep: bool = False, where: str) -> None:
         raise NotImplementedError
 
-    assert signature(search) == "search(words: list[str], where: str, deep: bool = False)"
+    assert function_signature(search) == "search(words: list[str], where: str, deep: bool = False)"
 
 
 def test_it_says_what_it_binds_and_what_became_of_it() -> None:

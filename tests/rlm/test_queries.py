@@ -23,7 +23,7 @@ from handrail.core.messages import (
     Usage,
     UserMessage,
 )
-from handrail.core.model import ModelRequest, NamedTool
+from handrail.core.model_request import ModelRequest, NamedTool
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.query.sentinel import answer_of
 from handrail.rlm.query.spending import Spending

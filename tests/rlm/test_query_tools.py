@@ -14,9 +14,9 @@ from handrail.core.invocation import Invocation
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.rlm.query.queries import Queries
-from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.channel import Channel, Channels, settle
-from handrail.rlm.repl.tools import completions_of, query_tools
+from handrail.rlm.repl.bridge import ReplBridge
+from handrail.rlm.repl.handler_channel import Channels, HandlerChannel, settle_handler_call
+from handrail.rlm.repl.query_tools import completions_of, query_tools
 from tests.rlm.test_queries import STATS, Echo
 
 
@@ -58,7 +58,7 @@ def called(id: str, run: str = "") -> Invocation:
 
 
 async def test_a_call_that_was_given_up_is_put_to_nobody() -> None:
-    channel = Channel()
+    channel = HandlerChannel()
     gone = asyncio.create_task(channel.elsewhere(called("a")))
     there = asyncio.create_task(channel.elsewhere(called("b")))
     await asyncio.sleep(0)
@@ -66,8 +66,8 @@ async def test_a_call_that_was_given_up_is_put_to_nobody() -> None:
     await asyncio.wait({gone})
 
     waiting = await channel.next()
-    settle(waiting, {"value": "found"})
-    settle(waiting, {"value": "too late"})
+    settle_handler_call(waiting, {"value": "found"})
+    settle_handler_call(waiting, {"value": "too late"})
 
     assert waiting.ticket == "b" and await there == "found"
 
@@ -96,7 +96,7 @@ class Slow:
 
 async def test_a_bridge_that_is_cancelled_as_it_closes_leaves_nothing_running() -> None:
     caller, channels = Slow(), Channels()
-    bridge = Bridge(caller, "c", ("llm_query",), channels)
+    bridge = ReplBridge(caller, "c", ("llm_query",), channels)
     asked = asyncio.create_task(bridge("llm_query", {"prompt": "?", "tools": [STATS]}))
     await caller.begun.wait()
     asked.cancel()
@@ -111,12 +111,12 @@ async def test_a_bridge_that_is_cancelled_as_it_closes_leaves_nothing_running() 
 
 @pytest.mark.parametrize("posted", [{"error": "no"}, {"error": ""}, {}, None])
 async def test_whatever_code_posts_is_an_answer(posted: Any) -> None:
-    channel = Channel()
+    channel = HandlerChannel()
     channel.of_batch("r.c")
     asked = asyncio.create_task(channel.elsewhere(called("a", "r.c.7")))
 
     waiting = await channel.next()
-    settle(waiting, posted)
+    settle_handler_call(waiting, posted)
 
     assert (waiting.index, waiting.ticket) == (7, "7.a")
     with pytest.raises(ToolError):

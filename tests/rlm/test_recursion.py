@@ -8,11 +8,11 @@ import pytest
 
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Usage, UserMessage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.rlm import RLM
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import tool
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 
 class ByTask:

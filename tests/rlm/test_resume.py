@@ -23,7 +23,7 @@ from handrail.core.events import CallIntended, CallSettled, ConversationChanged
 from handrail.execute.policy import Policy
 from handrail.rlm import RLM
 from handrail.rlm.iterations import OnIteration
-from handrail.rlm.progress import Rebuilt
+from handrail.rlm.progress import ReplRebuilt
 from handrail.rlm.values import RLMChatCompletion
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.port import Sandbox
@@ -31,7 +31,7 @@ from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.tool import Tool, tool
 from tests.processes import children
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 ALLOW = Policy(confirm_side_effects=False)
 REPLIES = (
@@ -163,7 +163,7 @@ async def test_with_a_dump_no_code_runs_again(kind: str, rebuilt: list[int], tmp
 
     assert found.response == ANSWER
     assert len(kept) == (2 if kind == "monty" else 0)
-    assert [event.calls for event in seen if isinstance(event, Rebuilt)] == rebuilt
+    assert [event.calls for event in seen if isinstance(event, ReplRebuilt)] == rebuilt
     assert dumps_in(tmp_path) == []
 
 
@@ -183,7 +183,7 @@ async def test_a_dump_that_was_changed_is_passed_over(tmp_path: Path) -> None:
         found = await run(sandbox, journal, world, resume=True, state=tmp_path, on_event=seen.append)
 
     assert found.response == ANSWER
-    assert [event.calls for event in seen if isinstance(event, Rebuilt)] == [2]
+    assert [event.calls for event in seen if isinstance(event, ReplRebuilt)] == [2]
     assert world.sent == ["one", "two"]
 
 
@@ -255,7 +255,7 @@ async def test_an_interpreter_that_is_killed_in_mid_cell_runs_it_again_and_does_
 
     assert found.response == '["sent once", 1]'
     assert world.sent == ["once"]
-    assert [event.calls for event in seen if isinstance(event, Rebuilt)] == [1]
+    assert [event.calls for event in seen if isinstance(event, ReplRebuilt)] == [1]
 
 
 async def test_what_handlers_changed_is_said_to_be_missing() -> None:

@@ -18,14 +18,14 @@ from handrail.core.installation import install_command
 from handrail.core.messages import SupervisorMessage
 from handrail.execute.policy import Policy
 from handrail.rlm import RLM
-from handrail.rlm.progress import CellRan, CellRunning, IterationStarted, Progress, QueriesInFlight, Spent
+from handrail.rlm.progress import CellRan, CellRunning, IterationStarted, Progress, QueriesInFlight, RunSpent
 from handrail.rlm.record.trajectory import RLMLogger, read
 from handrail.rlm.values import LMRequest, LMResponse, RLMIteration
 from handrail.sandbox.jail import unavailable
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import tool
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 KINDS = ("process", "monty")
 
@@ -228,7 +228,7 @@ async def test_queries_are_told_and_watched_and_a_listener_that_fails_breaks_not
     kinds = [type(event) for event in seen if isinstance(event, Progress)]
     assert kinds.count(IterationStarted) == 2 and kinds.count(CellRunning) == kinds.count(CellRan) == 2
     assert max(event.in_flight for event in seen if isinstance(event, QueriesInFlight)) >= 1
-    assert any(isinstance(event, Spent) for event in seen)
+    assert any(isinstance(event, RunSpent) for event in seen)
     assert sum(isinstance(event, ReplyGiven) for event in seen) == 3
     assert sum(isinstance(event, CallSettled) and event.tool == "repl" for event in seen) == 3
 
@@ -250,7 +250,7 @@ async def test_a_reply_is_on_record_before_its_code_runs_however_slow_the_listen
 
 
 @pytest.mark.parametrize("is_async", (False, True))
-@pytest.mark.parametrize("kind", (CallIntended, CallSettled, ReplyGiven, CellRan, Spent))
+@pytest.mark.parametrize("kind", (CallIntended, CallSettled, ReplyGiven, CellRan, RunSpent))
 async def test_what_a_watcher_raises_ends_the_run_before_its_next_turn_and_fails_no_call(
     kind: type, is_async: bool
 ) -> None:

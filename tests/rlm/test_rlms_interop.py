@@ -21,12 +21,12 @@ from handrail import RLM, Conversation, Executor, Runner, tool
 from handrail.core.errors import RateLimited
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import Usage, UserMessage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.record.trajectory import read
 from handrail.rlm.report import from_trajectory, render
+from handrail.rlm.socket.connection import HandlerLimits
 from handrail.rlm.socket.handler import LMHandler
-from handrail.rlm.socket.peer import HandlerLimits
 from handrail.rlm.socket.socket_model import SocketModel
 from handrail.rlm.socket.wire import ask, send_lm_request, send_lm_request_batched
 from handrail.rlm.values import LMRequest

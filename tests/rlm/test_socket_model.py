@@ -13,12 +13,12 @@ import pytest
 from handrail import Conversation, Executor, Runner, tool
 from handrail.core.errors import BrokenChoice, ModelError, ModelUnavailable, ProtocolError, RateLimited
 from handrail.core.events import AttemptFailed, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
-from handrail.core.frames import Frames
+from handrail.core.framing import FrameSplitter
 from handrail.core.messages import InvocationMessage, SupervisorMessage, Text, Usage, UserMessage
-from handrail.core.model import ModelRequest, ToolOffer
+from handrail.core.model_request import ModelRequest, ToolOffer
 from handrail.rlm.query.queries import Queries
+from handrail.rlm.socket.connection import framed_response
 from handrail.rlm.socket.handler import LMHandler
-from handrail.rlm.socket.peer import framed_response
 from handrail.rlm.socket.socket_model import SocketModel
 from handrail.rlm.socket.wire import request_of
 from handrail.rlm.values import LMRequest, LMResponse, RLMChatCompletion
@@ -45,7 +45,7 @@ async def old_handler(*responses: dict[str, Any]) -> AsyncIterator[tuple[tuple[s
     left, asked = list(responses), list[LMRequest]()
 
     async def arrived(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        frames = Frames()
+        frames = FrameSplitter()
         while not (bodies := list(frames.feed(await reader.read(65_536)))):
             pass
         asked.append(request_of(bodies[0]))

@@ -18,8 +18,8 @@ from rlm.logger import RLMLogger as UpstreamLogger
 
 from handrail.core.errors import UsageError
 from handrail.core.redact import Secret
-from handrail.rlm.record.trajectory import RLMLogger, parsed, read
-from handrail.rlm.record.writable import LINE_BYTES, line_of
+from handrail.rlm.record.json_lines import LINE_BYTES, line_of
+from handrail.rlm.record.trajectory import RLMLogger, parse_trajectory, read
 from handrail.rlm.values import (
     CodeBlock,
     ModelUsage,
@@ -107,7 +107,7 @@ def test_a_final_answer_of_an_old_file_is_read(tmp_path: Path) -> None:
     logger = RLMLogger(tmp_path)
     logger.log(ours())
     old = {**lines(logger)[0], "final_answer": ["FINAL_VAR", "42"]}
-    found = parsed([json.dumps(old).encode()])
+    found = parse_trajectory([json.dumps(old).encode()])
     assert (found.notes, found.iterations[0].iteration.final_answer) == ((), "42")
 
 
@@ -279,7 +279,9 @@ def test_whatever_was_asked_and_said_is_a_line_that_can_be_read(prompt: Any, res
     found = logger.get_trajectory() or {}
     kept = [{"type": "metadata", "timestamp": "", **found["run_metadata"]}, *found["iterations"]]
 
-    read_back = parsed([json.dumps(each, ensure_ascii=False, allow_nan=False).encode() + b"\n" for each in kept])
+    read_back = parse_trajectory(
+        [json.dumps(each, ensure_ascii=False, allow_nan=False).encode() + b"\n" for each in kept]
+    )
 
     assert read_back.notes == ()
     assert read_back.metadata is not None and len(read_back.iterations) == 1

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RequestRefused, UsageError
-from handrail.core.frames import FrameError, Frames, frame
+from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
 from handrail.rlm.socket.wire import ask, request_of, response_of, send_lm_request, send_lm_request_batched
 from handrail.rlm.values import LMRequest, LMResponse, RLMChatCompletion
 
@@ -66,7 +66,7 @@ def blocking_peer(*pieces: bytes) -> Iterator[tuple[str, int]]:
         connection, _ = listener.accept()
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            frames = Frames()
+            frames = FrameSplitter()
             while not list(frames.feed(connection.recv(65_536))):
                 pass
             for piece in pieces:
@@ -229,9 +229,9 @@ PROMPT = TEXT | st.lists(st.fixed_dictionaries({"role": TEXT, "content": TEXT}),
     st.lists(st.integers(0, 400), max_size=6),
 )
 def test_a_request_is_read_back_however_its_bytes_are_cut(request: LMRequest, places: list[int]) -> None:
-    data = frame(request.to_dict())
+    data = length_prefixed(request.to_dict())
     at = sorted({0, len(data), *(min(place, len(data)) for place in places)})
-    frames = Frames()
+    frames = FrameSplitter()
     found = [body for start, end in pairwise(at) for body in frames.feed(data[start:end])]
 
     assert [request_of(body) for body in found] == [request]
@@ -244,4 +244,4 @@ def test_any_bytes_are_a_request_or_an_error_with_words(body: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         assert isinstance(response_of(body), LMResponse)
     with pytest.raises(FrameError):
-        list(Frames(10).feed(b"\xff" + b"x" * 3 + body))
+        list(FrameSplitter(10).feed(b"\xff" + b"x" * 3 + body))

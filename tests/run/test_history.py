@@ -18,7 +18,7 @@ from handrail.core.events import (
 )
 from handrail.core.messages import Message, ResultMessage
 from handrail.core.redact import MASK
-from handrail.run.history import conversation_of, replay, unanswered
+from handrail.run.history import conversation_of, replay, unanswered_calls
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.tool import Tool
@@ -93,9 +93,12 @@ async def test_a_run_cut_off_at_any_entry_is_taken_up_and_ends_the_same_without_
 async def test_calls_without_a_result_are_found_at_the_end_only() -> None:
     conversation = await finished(MemoryJournal(), [])
 
-    assert unanswered(conversation) == ()
-    assert [message.call.arguments for message in unanswered(conversation.upto(4))] == [{"amount": 1}, {"amount": 2}]
-    assert [message.call.arguments for message in unanswered(conversation.upto(5))] == [{"amount": 2}]
+    assert unanswered_calls(conversation) == ()
+    assert [message.call.arguments for message in unanswered_calls(conversation.upto(4))] == [
+        {"amount": 1},
+        {"amount": 2},
+    ]
+    assert [message.call.arguments for message in unanswered_calls(conversation.upto(5))] == [{"amount": 2}]
 
 
 async def test_a_replay_tells_the_same_events_without_model_or_tools() -> None:

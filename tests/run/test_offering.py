@@ -20,14 +20,14 @@ from handrail.core.messages import (
     Text,
     UserMessage,
 )
-from handrail.core.model import NamedTool
+from handrail.core.model_request import NamedTool
 from handrail.core.ports import Model
-from handrail.run.offering import Offering, Offers
+from handrail.run.offering import OfferableTools, Offering
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.finder import FIND_TOOLS
-from tests.tools import catalogue
+from tests.tools import tool_samples
 
 RUN = Context(run="run_1")
 
@@ -39,7 +39,7 @@ async def answer(**arguments: Any) -> str:
 def tools(*tags: tuple[str, str]) -> list[Tool]:
     """The catalogue with handlers; some of them tagged."""
     tagged = dict(tags)
-    found = [Tool(definition, answer, style="arguments") for definition in catalogue.tools()]
+    found = [Tool(definition, answer, style="arguments") for definition in tool_samples.tools()]
     return [each.changed(tags=(tagged[each.name],)) if each.name in tagged else each for each in found]
 
 
@@ -273,8 +273,8 @@ def test_an_offering_of_nothing_is_refused(wrong: dict[str, int]) -> None:
 
 # ── properties ──
 
-NAMES = tuple(each.name for each in catalogue.tools())
-SAID = tuple(said for said, _ in catalogue.queries())
+NAMES = tuple(each.name for each in tool_samples.tools())
+SAID = tuple(said for said, _ in tool_samples.queries())
 
 
 def found(names: list[str]) -> ResultMessage:
@@ -293,10 +293,10 @@ messages = st.one_of(
 )
 
 
-def offers(model: Model, offering: Offering) -> Offers:
+def offers(model: Model, offering: Offering) -> OfferableTools:
     holder = executor()
     offering.equip(holder)
-    return Offers(offering, holder.tools, model)
+    return OfferableTools(offering, holder.tools, model)
 
 
 LOCAL = offers(ScriptedModel(), Offering(most=40, found=5))

@@ -29,7 +29,7 @@ from handrail.core.messages import (
     SupervisorMessage,
     Usage,
 )
-from handrail.core.model import ModelRequest, NamedTool
+from handrail.core.model_request import ModelRequest, NamedTool
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 

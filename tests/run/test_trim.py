@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from handrail import Conversation, ToolCall, ToolResult
 from handrail.core.errors import Outcome
 from handrail.core.messages import AssistantMessage, InvocationMessage, ResultMessage
-from handrail.run.trim import SUPERSEDED, Repeated, Rule, SamePlace, Settled, WiderListing, trimmed
+from handrail.run.trim import SUPERSEDED, HistoryCall, Repeated, Rule, SamePlace, WiderListing, trimmed
 
 
 def history(*calls: tuple[str, dict[str, Any]], outcomes: dict[int, Outcome] | None = None) -> Conversation:
@@ -143,7 +143,7 @@ def test_arguments_written_as_text_are_read_and_broken_ones_are_left_alone() -> 
 
 
 def test_a_rule_of_ones_own_is_a_function() -> None:
-    def newest_weather_only(newer: Settled, older: Settled) -> bool:
+    def newest_weather_only(newer: HistoryCall, older: HistoryCall) -> bool:
         return newer.name == older.name == "get_weather"
 
     rules: list[Rule] = [newest_weather_only]

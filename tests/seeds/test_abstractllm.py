@@ -13,16 +13,16 @@ import pytest
 import handrail
 from handrail import ToolDefinition
 from handrail.core.errors import ToolError
-from handrail.faces import create
-from handrail.faces.conversion import convert_to_openai_tools
-from handrail.faces.llm import LLM
-from handrail.faces.requests import RequestedCall as ToolCall
-from handrail.faces.requests import ToolCallRequest, execute_tools
-from handrail.faces.session import Session
+from handrail.sessions import create
+from handrail.sessions.conversion import convert_to_openai_tools
+from handrail.sessions.llm import LLM
+from handrail.sessions.session import Session
+from handrail.sessions.tool_requests import RequestedCall as ToolCall
+from handrail.sessions.tool_requests import ToolCallRequest, execute_tools
 from handrail.sync import execute_tool_securely
 from handrail.testing.model import ScriptedModel, call, text
-from tests.faces.wires import CALLS, OneReply
 from tests.holding import output_of
+from tests.sessions.wire_replies import CALLS, OneReply
 
 REPLIES = {"openai": "chat", "anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama"}
 

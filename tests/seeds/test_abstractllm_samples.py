@@ -18,10 +18,10 @@ import pytest
 
 from handrail.compat import abstractllm
 from handrail.compat.abstractllm import ToolCall, ToolCallRequest, ToolDefinition
-from handrail.faces.llm import LLM
+from handrail.sessions.llm import LLM
 from handrail.testing.model import ScriptedModel, call, text
-from tests.faces.wires import CALLS, OneReply
-from tests.seeds.documents import Coverage, names_of, not_offered, run
+from tests.seeds.document_samples import Coverage, names_of, not_offered, run
+from tests.sessions.wire_replies import CALLS, OneReply
 
 DOCUMENT = Coverage("abstractllm", listed={})
 TYPING = {name: getattr(typing, name) for name in ("Any", "Callable", "Dict", "List", "Optional", "Union")}

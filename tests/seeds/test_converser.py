@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from handrail import Conversation, Ensemble, ToolError, ToolResult
+from handrail.compat.converser.mcp_servers import MCPClient, create_invoker_from_mcp_tool
+from handrail.compat.converser.processor import Context, InvocationsProcessor
 from handrail.core.messages import AssistantMessage, InvocationMessage, ResultMessage, UserMessage
-from handrail.core.model import ModelRequest
-from handrail.faces.mcp import MCPClient, create_invoker_from_mcp_tool
-from handrail.faces.processor import Context, InvocationsProcessor
-from handrail.store.conversations import ConversationStore
+from handrail.core.model_request import ModelRequest
+from handrail.sessions.store.conversations import ConversationStore
 from handrail.testing.model import ScriptedModel, text
 
 

@@ -41,7 +41,7 @@ from handrail.compat.converser import (
 from handrail.compat.converser.invokers import INVOCABLES
 from handrail.core.errors import UsageError
 from handrail.testing.model import ScriptedModel, call, text
-from tests.seeds.documents import Coverage, names_of, not_offered, run, values_in
+from tests.seeds.document_samples import Coverage, names_of, not_offered, run, values_in
 from tests.seeds.test_converser import WEATHER_SERVER
 
 DOCUMENT = Coverage(

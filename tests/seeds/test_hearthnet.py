@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from handrail import CapabilityBus, ToolCall, ToolDefinition, ToolError, ToolExecutor, ToolResult
-from handrail.bus.descriptor import CapabilityDescriptor
-from handrail.bus.request import RouteRequest
-from handrail.services.llm import LlmService
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import RouteRequest
+from handrail.node.services.llm import LlmService
 from handrail.testing.model import ScriptedModel, call, text
 
 CHUNKS = [{"rank": 1, "text": "Regenwasser wird in der Zisterne gesammelt."}]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from handrail.bus.descriptor import CapabilityDescriptor
 from handrail.compat import hearthnet
 from handrail.compat.hearthnet import (
     CapabilityBus,
@@ -24,8 +23,9 @@ from handrail.compat.hearthnet import (
     ToolResult,
 )
 from handrail.core.errors import BusError
+from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.testing.model import ScriptedModel, call, text
-from tests.seeds.documents import Coverage, names_of, not_offered, run
+from tests.seeds.document_samples import Coverage, names_of, not_offered, run
 
 DOCUMENT = Coverage(
     "hearthnet",

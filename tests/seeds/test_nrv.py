@@ -9,10 +9,10 @@ import pytest
 
 from handrail import Invocation as ToolInvocation
 from handrail import ToolDefinition, ToolRegistry
+from handrail.compat import nrv_client
 from handrail.core.errors import DuplicateTool
-from handrail.faces import nrv
-from handrail.proof.audit import audit
-from handrail.proof.journal import SqliteJournal
+from handrail.journal.audit import audit
+from handrail.journal.journal import SqliteJournal
 from handrail.testing.model import ScriptedModel, call, text
 
 DESCRIPTOR = {
@@ -43,7 +43,7 @@ async def test_a_tool_call_of_the_stream_is_validated_executed_and_answered_and_
     # 2. client({ tools }) registers the tool set and validates schemas.
     model = ScriptedModel([call("word-count", "inv_1", text="one two"), call("word-count", text=2)], [text("Two.")])
     sink = await SqliteJournal.open(tmp_path / "proof.db")
-    client = nrv.client(tools=tools, model=model, proof_sink=sink)
+    client = nrv_client.client(tools=tools, model=model, proof_sink=sink)
 
     # 3. When the orchestrator streams a ToolCall event, the runtime validates, executes, emits ToolResult.
     events = [event async for event in client.stream("How many words are in 'one two'?")]
@@ -51,7 +51,9 @@ async def test_a_tool_call_of_the_stream_is_validated_executed_and_answered_and_
     kinds = [type(event).__name__ for event in events]
     assert (kinds[0], kinds[-1]) == ("Started", "Completed")
     assert kinds.count("ToolCall") == kinds.count("ToolResult") == 2
-    assert {json.loads(each.payload_json).get("output") for each in events if isinstance(each, nrv.ToolResult)} == {
+    assert {
+        json.loads(each.payload_json).get("output") for each in events if isinstance(each, nrv_client.ToolResult)
+    } == {
         2,
         None,
     }

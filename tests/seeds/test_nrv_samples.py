@@ -26,7 +26,7 @@ from handrail.compat.nrv import (
 from handrail.core.context import Context
 from handrail.core.errors import InvalidDefinition
 from handrail.testing.model import ScriptedModel, call, text
-from tests.seeds.documents import FOLDER
+from tests.seeds.document_samples import FOLDER
 
 SPANS = re.findall(r"^`(.+)`$", (FOLDER / "nrv.md").read_text(), re.MULTILINE)
 OFFERED = {

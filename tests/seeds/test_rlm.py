@@ -14,12 +14,12 @@ import pytest
 
 from handrail import RLM
 from handrail.core.messages import ResultMessage
-from handrail.core.model import NamedTool
+from handrail.core.model_request import NamedTool
 from handrail.core.ports import Model
 from handrail.rlm import LMHandler, LMRequest, LMResponse, Queries, RLMIteration, llm_query
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.tool import tool
-from tests.rlm.rooted import Echo, Root, repl
+from tests.rlm.root_models import Echo, Root, repl
 
 KINDS = ("monty", "os")
 """What code sees of `process` is what it sees of `os`."""

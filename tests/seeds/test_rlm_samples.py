@@ -20,8 +20,8 @@ from handrail.core.messages import ResultMessage
 from handrail.core.ports import Model
 from handrail.rlm.repl.prelude import SOURCE
 from handrail.testing.model import ScriptedModel, call, text
-from tests.rlm.rooted import Echo, Root, repl
-from tests.seeds.documents import Coverage, run
+from tests.rlm.root_models import Echo, Root, repl
+from tests.seeds.document_samples import Coverage, run
 
 DOCUMENT = Coverage(
     "rlm",

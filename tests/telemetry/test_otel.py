@@ -22,19 +22,19 @@ from handrail.core.errors import ModelUnavailable, RequestRefused, ToolError
 from handrail.core.events import ReplyFinished
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation, Text, Usage, UserMessage
-from handrail.core.model import ModelRequest
-from handrail.core.trace import trace_id, traceparent
+from handrail.core.model_request import ModelRequest
+from handrail.core.trace_context import trace_id, traceparent
 from handrail.execute.executor import Executor
-from handrail.faces.create import SERVICES, create_llm, with_fallback
 from handrail.mcp.client.ensemble import McpEnsemble
-from handrail.mcp.values import Stdio
-from handrail.providers.codec import WireRequest
-from handrail.providers.events import WireEvent
-from handrail.providers.transport import Endpoint
+from handrail.mcp.values import StdioEndpoint
+from handrail.models.codec import WireRequest
+from handrail.models.transport import Endpoint
+from handrail.models.wire_events import WireEvent
 from handrail.run.runner import Runner
-from handrail.telemetry.otel import OtelTracer
+from handrail.sessions.create import SERVICES, create_llm, with_fallback
+from handrail.telemetry import OtelTracer
 from handrail.testing.model import ScriptedModel, call, text
-from handrail.tools.lives import alive
+from handrail.tools.preparation import prepared_tools
 from handrail.tools.tool import Tool, tool
 
 ROOT = Path(__file__).parents[2]
@@ -219,8 +219,10 @@ async def test_a_call_made_by_a_tool_is_inside_its_span() -> None:
 
 async def test_a_trace_goes_on_in_an_mcp_server() -> None:
     seen = Seen()
-    server = McpEnsemble("far", Stdio(command=sys.executable, args=("-m", "tests.telemetry.program"), cwd=str(ROOT)))
-    async with alive([server]) as tools, Executor(tools, tracer=seen.tracer) as executor:
+    server = McpEnsemble(
+        "far", StdioEndpoint(command=sys.executable, args=("-m", "tests.telemetry.traced_mcp_server"), cwd=str(ROOT))
+    )
+    async with prepared_tools([server]) as tools, Executor(tools, tracer=seen.tracer) as executor:
         result = await executor.invoke(ToolCall("c1", "trace", {}), Context(trace=PARENT))
 
     assert trace_id(traceparent(result.content)) == trace_id(PARENT)

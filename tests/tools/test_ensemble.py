@@ -9,7 +9,7 @@ import pytest
 
 from handrail.core.errors import DuplicateTool, UsageError
 from handrail.tools.definition import ToolDefinition
-from handrail.tools.ensemble import Defaults, Ensemble
+from handrail.tools.ensemble import Ensemble, ToolDefaults
 from handrail.tools.registry import registered
 from handrail.tools.tool import Retry, Tool, tool
 
@@ -47,7 +47,7 @@ class Hooks:
 
 @pytest.mark.requirement("converser.ensemble")
 def test_defaults_fill_in_where_a_tool_says_nothing() -> None:
-    defaults = Defaults(timeout=5.0, max_retries=2, deduplicator="exact", max_output=500)
+    defaults = ToolDefaults(timeout=5.0, max_retries=2, deduplicator="exact", max_output=500)
     ensemble = Ensemble("io", [named("silent")], defaults=defaults)
     own = named("own", retry=Retry(7), deduplicator="window", max_output=300).changed(timeout=1.0)
     ensemble.register(own)
@@ -60,7 +60,7 @@ def test_defaults_fill_in_where_a_tool_says_nothing() -> None:
 
 
 def test_no_retries_means_one_attempt_whatever_the_policy_says() -> None:
-    ensemble = Ensemble("io", [named("read")], defaults=Defaults(max_retries=0))
+    ensemble = Ensemble("io", [named("read")], defaults=ToolDefaults(max_retries=0))
 
     assert [made.retry for made in ensemble.tools] == [Retry(attempts=1)]
 

@@ -14,7 +14,7 @@ from handrail.core.context import Context
 from handrail.core.errors import InvalidDefinition
 from handrail.core.invocation import Invocation
 from handrail.tools.definition import ToolDefinition
-from handrail.tools.handlers import Style, is_async, style_of
+from handrail.tools.handlers import Style, handler_style, is_async
 from handrail.tools.tool import Tool
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -157,8 +157,8 @@ def test_the_required_parameter_decides_not_the_first_one() -> None:
 
     def other(*, invocation: str, city: str) -> None: ...
 
-    assert style_of(handler, "weather") == "invocation"
-    assert style_of(other, "weather") == "arguments"
+    assert handler_style(handler, "weather") == "invocation"
+    assert handler_style(other, "weather") == "arguments"
 
 
 def test_a_style_can_be_given_where_names_mislead() -> None:
@@ -172,11 +172,11 @@ def test_a_style_can_be_given_where_names_mislead() -> None:
 
 
 def test_a_callable_without_a_readable_signature_gets_its_arguments_by_name() -> None:
-    assert style_of(dict.fromkeys, "weather") == "arguments"
-    assert style_of(max, "weather") == "arguments"
+    assert handler_style(dict.fromkeys, "weather") == "arguments"
+    assert handler_style(max, "weather") == "arguments"
 
 
 def test_what_cannot_be_called_is_refused() -> None:
     not_callable: Any = "weather"
     with pytest.raises(InvalidDefinition, match="not callable"):
-        style_of(not_callable, "weather")
+        handler_style(not_callable, "weather")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handrail.core.errors import InvalidArguments, InvalidSchema
-from handrail.tools.schema.validator import Budget, Validator
+from handrail.tools.schema.validator import SchemaBudget, Validator
 
 WEATHER: dict[str, Any] = {
     "type": "object",
@@ -35,7 +35,7 @@ TREE: dict[str, Any] = {
 }
 
 
-def why(schema: Any, budget: Budget = Budget()) -> str:
+def why(schema: Any, budget: SchemaBudget = SchemaBudget()) -> str:
     with pytest.raises(InvalidSchema) as caught:
         Validator(schema, "tool 'x'", budget=budget)
     assert caught.value.where == "tool 'x'"
@@ -305,9 +305,9 @@ def test_a_schema_over_its_budget_is_refused(schema: dict[str, Any], reason: str
 
 
 def test_the_budget_can_be_set() -> None:
-    assert "at most 10 are allowed" in why(WEATHER, Budget(bytes=10))
-    assert "more than 3 subschemas" in why(WEATHER, Budget(subschemas=3))
-    assert Validator(fan_out(16, "allOf"), "x", budget=Budget(expansion=1_000_000)).problems("a") == []
+    assert "at most 10 are allowed" in why(WEATHER, SchemaBudget(bytes=10))
+    assert "more than 3 subschemas" in why(WEATHER, SchemaBudget(subschemas=3))
+    assert Validator(fan_out(16, "allOf"), "x", budget=SchemaBudget(expansion=1_000_000)).problems("a") == []
 
 
 def test_a_loop_that_goes_into_the_value_is_fine() -> None:

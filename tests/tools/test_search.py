@@ -12,8 +12,8 @@ from handrail import Ensemble, Tool, tool
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.registry import registered
 from handrail.tools.search import ToolIndex
-from handrail.tools.words import parts, root, words
-from tests.tools.catalogue import queries, tools
+from handrail.tools.word_forms import comparable_words, name_parts, word_root
+from tests.tools.tool_samples import queries, tools
 
 
 @cache
@@ -146,15 +146,15 @@ def test_forms_of_a_word_meet() -> None:
         "meeting": "meetings",
     }
 
-    assert {word: {root(each) for each in others.split()} for word, others in forms.items()} == {
-        word: {root(word)} for word in forms
+    assert {word: {word_root(each) for each in others.split()} for word, others in forms.items()} == {
+        word: {word_root(word)} for word in forms
     }
-    assert len({root(each) for each in ("status", "state", "address", "add", "is", "news")}) == 6
+    assert len({word_root(each) for each in ("status", "state", "address", "add", "is", "news")}) == 6
 
 
 def test_names_come_apart_where_their_parts_meet() -> None:
-    assert parts("getHTTPServer_v2.list-all") == ["get", "http", "server", "v", "2", "list", "all"]
-    assert words("What IS the weather?") == ["weather"]
+    assert name_parts("getHTTPServer_v2.list-all") == ["get", "http", "server", "v", "2", "list", "all"]
+    assert comparable_words("What IS the weather?") == ["weather"]
 
 
 @given(st.text(max_size=200), st.integers(0, 12))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.redact import MASK
-from handrail.core.secret_places import has_mask_at, mask_places
+from handrail.core.secret_pointers import has_mask_at, mask_pointers
 from handrail.tools.schema.validator import Validator
 
 SECRET = {"type": "string", "writeOnly": True}
@@ -46,7 +46,7 @@ def test_a_secret_is_a_place_that_the_schema_declares_and_nothing_else(
 ) -> None:
     found = Validator(schema, "a test").secret_places(value)
 
-    masked = mask_places(value, found)
+    masked = mask_pointers(value, found)
 
     assert list(found) == places
     assert str(masked).count(MASK) == len(places)
@@ -64,9 +64,9 @@ def test_nothing_in_a_free_object_is_ever_masked(free: dict[str, Any]) -> None:
     schema = {"properties": {"password": SECRET, "free": {"type": "object"}}}
     value = {"password": "s", "free": free}
 
-    assert mask_places(value, Validator(schema, "a test").secret_places(value)) == {"password": MASK, "free": free}
+    assert mask_pointers(value, Validator(schema, "a test").secret_places(value)) == {"password": MASK, "free": free}
 
 
 def test_names_that_an_earlier_version_wrote_are_masked_at_any_depth() -> None:
-    assert mask_places({"a": {"key": "s"}}, ("key",)) == {"a": {"key": MASK}}
+    assert mask_pointers({"a": {"key": "s"}}, ("key",)) == {"a": {"key": MASK}}
     assert has_mask_at({"a": {"key": MASK}}, ("key",))

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.wires.server", "tests.wires.writers")
+pytest.register_assert_rewrite("tests.wires.scripted_service", "tests.wires.writers")

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from handrail.providers.bedrock.transport import BedrockTransport
-from tests.wires.client import References
-from tests.wires.server import Service, serving
+from handrail.models.bedrock.transport import BedrockTransport
+from tests.wires.scripted_service import ScriptedService, serving
+from tests.wires.wire_client import ReferenceRuns
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def service() -> AsyncIterator[Service]:
+async def service() -> AsyncIterator[ScriptedService]:
     async with serving() as service:
         yield service
 
@@ -30,5 +30,5 @@ async def converse() -> AsyncIterator[BedrockTransport]:
 
 
 @pytest.fixture(scope="module")
-def references() -> References:
-    return References()
+def references() -> ReferenceRuns:
+    return ReferenceRuns()

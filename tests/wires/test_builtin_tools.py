@@ -14,20 +14,20 @@ from handrail.config.load import load_config
 from handrail.core.errors import UsageError
 from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
 from handrail.core.messages import AssistantMessage
-from handrail.core.model import ModelRequest, ToolOffer
-from handrail.providers.codec import Codec
-from handrail.providers.gemini import GeminiCodec
-from handrail.providers.ollama import OllamaCodec
-from handrail.providers.openai_chat import OpenAIChatCodec
-from handrail.providers.prompted.codec import PromptedCodec
-from tests.providers.anthropic.judge import accepts as anthropic_accepts
-from tests.providers.bedrock.judge import accepts as bedrock_accepts
-from tests.providers.gemini.judge import accepts as gemini_accepts
-from tests.providers.openai_chat.judge import check_responses
-from tests.providers.rounds import WEATHER, asked
-from tests.providers.server import serving, streamed
-from tests.wires.recorded import CODECS
-from tests.wires.replay import FOLDER
+from handrail.core.model_request import ModelRequest, ToolOffer
+from handrail.models.codec import Codec
+from handrail.models.gemini import GeminiCodec
+from handrail.models.ollama import OllamaCodec
+from handrail.models.openai_chat import OpenAIChatCodec
+from handrail.models.prompted.codec import PromptedCodec
+from tests.models.anthropic.sdk_checks import accepts as anthropic_accepts
+from tests.models.bedrock.botocore_checks import accepts as bedrock_accepts
+from tests.models.gemini.sdk_checks import accepts as gemini_accepts
+from tests.models.openai_chat.sdk_checks import check_responses
+from tests.models.raw_reply_server import serving, streamed
+from tests.models.reply_rounds import WEATHER, asked
+from tests.wires.recorded_replies import CODECS
+from tests.wires.recording_player import FOLDER
 
 BUILTIN: dict[str, dict[str, Any]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},

@@ -9,10 +9,10 @@ import pytest
 from handrail import Conversation, Executor, Policy, Runner, tool
 from handrail.core.context import Context
 from handrail.core.messages import ResultMessage
-from handrail.faces.create import create_llm
+from handrail.sessions.create import create_llm
 from handrail.tools.registry import registered
-from tests.providers.server import serving, streamed
-from tests.wires.replay import FOLDER
+from tests.models.raw_reply_server import serving, streamed
+from tests.wires.recording_player import FOLDER
 
 
 @tool

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handrail.providers.events import END, WireEvent
-from tests.wires.replay import FOLDER, Recording, play, recordings
+from handrail.models.wire_events import END, WireEvent
+from tests.wires.recording_player import FOLDER, Recording, play, recordings
 
 ALL = recordings()
 ANSWERED = [each for each in ALL if "error" not in each.expected]

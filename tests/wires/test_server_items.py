@@ -14,16 +14,16 @@ from msgspec.structs import replace
 from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
 from handrail.core.messages import AssistantMessage, Message, ServiceCall, UserMessage
 from handrail.core.messages import Text as Said
-from handrail.core.model import Scratch
-from handrail.providers.openai_responses import OpenAIResponsesCodec
-from handrail.providers.openai_responses.replay import sendable
-from handrail.providers.profiles import profile_for
-from tests.providers.anthropic.judge import accepts as anthropic_accepts
-from tests.providers.bedrock.judge import accepts as bedrock_accepts
-from tests.providers.gemini.judge import accepts as gemini_accepts
-from tests.providers.openai_chat.judge import check_responses
-from tests.providers.rounds import asked, decoded, end_of, notices_of
-from tests.wires.recorded import CODECS, message_of, replied, wire_data
+from handrail.core.model_request import ModelScratch
+from handrail.models.openai_responses import OpenAIResponsesCodec
+from handrail.models.openai_responses.replay import items_to_send
+from handrail.models.profiles import profile_for
+from tests.models.anthropic.sdk_checks import accepts as anthropic_accepts
+from tests.models.bedrock.botocore_checks import accepts as bedrock_accepts
+from tests.models.gemini.sdk_checks import accepts as gemini_accepts
+from tests.models.openai_chat.sdk_checks import check_responses
+from tests.models.reply_rounds import asked, decoded, end_of, notices_of
+from tests.wires.recorded_replies import CODECS, message_of, replied, wire_data
 
 RECORDED = {
     "anthropic": ("citations", "code-execution", "compacted", "mcp", "web-search"),
@@ -282,7 +282,7 @@ ITEMS: dict[str, dict[str, Any]] = {
 @given(st.lists(st.sampled_from(sorted(ITEMS)), max_size=8))
 def test_a_thought_never_goes_back_without_the_item_that_it_led_to(kinds: list[str]) -> None:
     items = [{**ITEMS[kind], "at": at} for at, kind in enumerate(kinds)]
-    back = sendable(items, ("tool_search_call",), [])
+    back = items_to_send(items, ("tool_search_call",), [])
     for at, item in enumerate(back):
         if item.get("type") == "reasoning":
             after = next(each for each in items[item["at"] + 1 :] if each.get("type") != "reasoning")
@@ -351,7 +351,7 @@ def test_a_picture_alone_is_worth_sending_back() -> None:
 @pytest.mark.parametrize("wire", sorted(CODECS))
 def test_a_long_run_sends_and_notices_the_same_as_a_request_without_memory(wire: str) -> None:
     codec, model = CODECS[wire]
-    scratch = Scratch()
+    scratch = ModelScratch()
     messages: tuple[Message, ...] = ()
     for turn in range(3):
         for name in NAMES:

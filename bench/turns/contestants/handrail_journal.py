@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.turns.contestants import handrail as without
 from bench.turns.work import Once, Work
-from handrail.proof.journal import SqliteJournal
+from handrail.journal.journal import SqliteJournal
 
 
 @asynccontextmanager

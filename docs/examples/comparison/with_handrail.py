@@ -15,7 +15,7 @@ from service import MODEL
 
 from handrail import Context, Executor, Limits, Policy, Runner, Session, Tool, ToolDefinition, create_llm, tool
 from handrail.core.confirmation import Allow
-from handrail.proof.journal import SqliteJournal
+from handrail.journal.journal import SqliteJournal
 from handrail.run.history import conversation_of
 
 logging.getLogger("handrail").addHandler(logging.NullHandler())  # a scene raises on purpose; its traceback is no news

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from handrail.app.app import Adjust, AllowAll, App, AppAdditions, Ask, open_app
 from handrail.app.models import SCRIPTED, model_names, open_model, settings_of
-from handrail.app.opened import Adjust, AllowAll, App, Ask, Wanted, open_app
 from handrail.app.person import Person
 
 __all__ = [
@@ -11,9 +11,9 @@ __all__ = [
     "Adjust",
     "AllowAll",
     "App",
+    "AppAdditions",
     "Ask",
     "Person",
-    "Wanted",
     "model_names",
     "open_app",
     "open_model",

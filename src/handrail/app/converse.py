@@ -14,8 +14,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from handrail.app.owned import mark, owns_conversation
-from handrail.config.nodes import Converse
+from handrail.app.ownership import owner_prefix, owns_conversation
+from handrail.config.mcp_settings import ConverseSettings
 from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.context import Context, Principal
 from handrail.core.errors import HandrailError, ToolError, UsageError
@@ -30,18 +30,18 @@ from handrail.core.events import (
 from handrail.core.ids import NewId, new_id
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation
-from handrail.execute.whole import to_the_end
-from handrail.mcp.server.asker import ClientApprover
-from handrail.mcp.server.asks import KEY, ClientAsk
-from handrail.mcp.server.questions import FORM, meant, words
-from handrail.store.conversations import ConversationStore
+from handrail.execute.run_to_completion import run_to_completion
+from handrail.mcp.server.client_approver import ClientApprover
+from handrail.mcp.server.client_questions import KEY, ClientAsk
+from handrail.mcp.server.confirmation_text import FORM, decision_from_form, question_text
+from handrail.sessions.store.conversations import ConversationStore
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from handrail.app.opened import App
-    from handrail.faces.llm import LLM
+    from handrail.app.app import App
+    from handrail.sessions.llm import LLM
 
 logger = logging.getLogger(__name__)
 
@@ -75,10 +75,10 @@ _OUTPUT = {
 }
 
 
-class Converser:
+class ConverseTool:
     """Makes the tool for the tools that there are, and does its work."""
 
-    def __init__(self, settings: Converse, asker: ClientApprover, new_id: NewId = new_id) -> None:
+    def __init__(self, settings: ConverseSettings, asker: ClientApprover, new_id: NewId = new_id) -> None:
         self._settings = settings
         self._asker = asker
         self._new_id = new_id
@@ -133,7 +133,7 @@ class Converser:
             raise ToolError("NOT_READY", "the node is still starting; try again")
         store = ConversationStore(app.journal.path.parent)
         principal = invocation.context.principal.id
-        id = invocation.arguments.get("conversation") or f"{mark(principal)}{self._new_id('conversation')}"
+        id = invocation.arguments.get("conversation") or f"{owner_prefix(principal)}{self._new_id('conversation')}"
         if not owns_conversation(principal, id):
             raise _unknown(id)
         if id in self._busy:
@@ -151,8 +151,8 @@ class Converser:
         conversation = conversation.say(invocation.arguments["message"], at=app.executor.now())
         above, run = invocation.context, self._new_id("run")
         client = invocation.auxdata.get(KEY)
-        through = _Through(client if isinstance(client, ClientAsk) else None, above.principal.id)
-        telling = _Telling(invocation)
+        through = _ClientApprover(client if isinstance(client, ClientAsk) else None, above.principal.id)
+        telling = _ProgressTeller(invocation)
 
         def follow(now: Conversation) -> None:
             nonlocal conversation
@@ -167,7 +167,7 @@ class Converser:
             raise ToolError("MODEL_FAILED", words) from error
         finally:
             # Also what failed or was cancelled: a model that does not know what it has done would do it again.
-            await to_the_end(_ended(app, store, id, conversation, run))
+            await run_to_completion(_ended(app, store, id, conversation, run))
         waiting = {"waiting": list(telling.waiting.values())} if telling.waiting else {}
         return {"text": conversation.text, "conversation": id, "run": run, **waiting}
 
@@ -211,7 +211,7 @@ async def _ended(app: App, store: ConversationStore, id: str, conversation: Conv
         await app.executor.finish(run)
 
 
-class _Through:
+class _ClientApprover:
     """Asks the person behind the client in the middle of the call, in either era."""
 
     def __init__(self, client: ClientAsk | None, by: str) -> None:
@@ -221,14 +221,14 @@ class _Through:
     async def decide(self, question: Confirmation) -> Decision:
         if self._client is None or not self._client.can("elicitation") or question.form is not None:
             return Defer()
-        message = words(question)
+        message = question_text(question)
         if message is None:
             return Defer()
         answer = await self._client.elicit(message, FORM, key=f"confirm-{question.request}")
-        return meant(answer.action, answer.values, question, f"{self._by} by an MCP client")
+        return decision_from_form(answer.action, answer.values, question, f"{self._by} by an MCP client")
 
 
-class _Telling:
+class _ProgressTeller:
     """Tells the caller how far the conversation is, step by step."""
 
     def __init__(self, invocation: Invocation) -> None:

@@ -11,7 +11,7 @@ from handrail.config.values import LOCAL, Config, ModelSettings
 from handrail.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from handrail.faces.llm import LLM
+    from handrail.sessions.llm import LLM
 
 SCRIPTED = "scripted"
 """The provider whose model is a file of replies, for demonstrations and tests."""
@@ -30,10 +30,10 @@ def open_model(config: Config, name: str | None = None, fallback: Sequence[str] 
     others = tuple(fallback) or settings_of(config, name).fallback
     if not others:
         return _one(config, name)
-    from handrail.faces.create import with_fallback
-    from handrail.providers.pace import Paces
+    from handrail.models.rate_limit import ServiceRateLimits
+    from handrail.sessions.create import with_fallback
 
-    paces = Paces()
+    paces = ServiceRateLimits()
     models = [_one(config, each, paces=paces) for each in (name, *others)]
     llm = with_fallback(models[0], models[1:])
     # Whoever of them answers, it calls nothing that is not valid for it.
@@ -51,7 +51,7 @@ def _one(config: Config, name: str, **shared: Any) -> LLM:
 def _made(config: Config, settings: ModelSettings, **shared: Any) -> LLM:
     if settings.provider == SCRIPTED:
         return _scripted(config, settings)
-    from handrail.faces.create import SERVICES, create_llm
+    from handrail.sessions.create import SERVICES, create_llm
 
     return create_llm(
         settings.provider,
@@ -73,7 +73,7 @@ def settings_of(config: Config, name: str) -> ModelSettings:
         return config.models[name]
     provider, _, model = name.partition(":")
     if provider != SCRIPTED:
-        from handrail.faces.create import service_names
+        from handrail.sessions.create import service_names
 
         if provider not in service_names():
             known = (*config.models, *service_names())
@@ -104,7 +104,7 @@ def _only(config: Config) -> str:
 
 
 def _scripted(config: Config, settings: ModelSettings) -> LLM:
-    from handrail.faces.llm import LLM
+    from handrail.sessions.llm import LLM
     from handrail.testing.script import ScriptFile
 
     if not settings.model:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from handrail.config.approvals import Approvals, deciding
+from handrail.config.approvals import Approvals, deciding_variables
 from handrail.core.redact import redact_text
-from handrail.mcp.values import Endpoint, Http, Stdio
+from handrail.mcp.values import Endpoint, HttpEndpoint, StdioEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +33,16 @@ class Person:
         return self.approvals.path.parent / "oauth"
 
 
-def shown(endpoint: Endpoint) -> str:
+def endpoint_description(endpoint: Endpoint) -> str:
     """Exactly what would be run or spoken to, as it is written. Values are shown of variables that decide what runs."""
     match endpoint:
-        case Stdio(command=command, args=args, env=env, cwd=cwd):
+        case StdioEndpoint(command=command, args=args, env=env, cwd=cwd):
             folder = f", in {cwd}" if cwd else ""
-            values = deciding(endpoint)
+            values = deciding_variables(endpoint)
             named = (f"{name}={values[name]}" if name in values else name for name in sorted(env))
             variables = f", with the variables {redact_text(', '.join(named))}" if env else ""
             return f"{redact_text(shlex.join((command, *args)))}{folder}{variables}"
-        case Http(url=url, headers=headers):
+        case HttpEndpoint(url=url, headers=headers):
             sent = ", ".join(f"{name}: {value}" for name, value in sorted(headers.items()))
             return redact_text(f"{url}, with the headers {sent}" if sent else url)
 
@@ -60,9 +60,9 @@ _RUNNERS = {
 _WITH_VALUE = frozenset({"--package", "-p", "--from", "--with", "--python", "--spec", "-c", "--call", "--index-url"})
 
 
-def unpinned(endpoint: Endpoint) -> str | None:
+def unpinned_reason(endpoint: Endpoint) -> str | None:
     """Why nobody knows which code a command will run: it fetches a package without a version; None if it does not."""
-    if not isinstance(endpoint, Stdio):
+    if not isinstance(endpoint, StdioEndpoint):
         return None
     before = _RUNNERS.get(Path(endpoint.command).name)
     args = list(endpoint.args)

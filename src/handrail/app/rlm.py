@@ -7,27 +7,27 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from handrail.app.app import AppAdditions, Ask, open_app
 from handrail.app.models import model_names, open_model, settings_of
-from handrail.app.opened import Ask, Wanted, open_app
 from handrail.app.person import Person
 from handrail.config.rlm import RlmSettings
 from handrail.config.values import LOCAL, Config
 from handrail.core.context import Context
 from handrail.execute.confirm import DeferAll
-from handrail.faces.llm import LLM
-from handrail.providers.profiles import profile_for
-from handrail.rlm.backends import made
-from handrail.rlm.plan import NAME, Plan
+from handrail.models.profiles import profile_for
+from handrail.rlm.backends import make_backend
 from handrail.rlm.progress import Watch
 from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.rlm import RLM
-from handrail.telemetry.otel import tracer_of_program
+from handrail.rlm.scripted_root import NAME, LineSearchRoot
+from handrail.sessions.llm import LLM
+from handrail.telemetry import tracer_of_program
 
 _SENTENCE = 48
 """Tokens of what a small model says of a passage that the plan found: only its first line is used."""
 
 
-def root_of(config: Config, model: str | None = None) -> str:
+def root_model_name(config: Config, model: str | None = None) -> str:
     """Who writes the code: the model that is asked for, or configured; where that is too small for it, the plan."""
     name = model or config.rlm.model or model_names(config)[0]
     return NAME if name == NAME or _is_small(config, name) else name
@@ -47,7 +47,7 @@ async def open_rlm(
     model: str | None = None,
     sub_models: Sequence[str] = (),
     settings: RlmSettings | None = None,
-    wanted: Wanted = Wanted(),
+    wanted: AppAdditions = AppAdditions(),
     ask: Ask = lambda tools: DeferAll(),
     person: Person | None = None,
     log: Path | None = None,
@@ -105,9 +105,9 @@ async def open_rlm(
 
 async def _models(
     config: Config, model: str | None, named: tuple[str, ...], stack: AsyncExitStack
-) -> tuple[Plan | LLM, list[LLM]]:
+) -> tuple[LineSearchRoot | LLM, list[LLM]]:
     """Who writes the code, and whom it asks."""
-    if (root := root_of(config, model)) != NAME:
+    if (root := root_model_name(config, model)) != NAME:
         backend = await stack.enter_async_context(open_model(config, root))
         return backend, [await stack.enter_async_context(open_model(config, name)) for name in named]
     names = [LOCAL if name == NAME else name for name in named or (model or model_names(config)[0],)]
@@ -115,4 +115,4 @@ async def _models(
     for name, each in zip(names, others, strict=True):
         if _is_small(config, name):
             each.settings.setdefault("max_tokens", _SENTENCE)
-    return Plan(reads=made(others[0]).reads, is_bound=_is_small(config, names[0])), others
+    return LineSearchRoot(reads=make_backend(others[0]).reads, is_bound=_is_small(config, names[0])), others

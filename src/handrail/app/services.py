@@ -9,37 +9,37 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from handrail.app.keeping import end
+from handrail.app.config_reloading import cancel_and_wait
 from handrail.app.models import model_names, open_model, settings_of
-from handrail.bus.tokens.identity import Identity
-from handrail.bus.tokens.store import TokenStore
-from handrail.config.text import secret_variable
 from handrail.config.values import Config
+from handrail.config.variables import secret_variable
 from handrail.core.errors import HandrailError, MissingExtra, UsageError
 from handrail.core.ports import Embedder, Model
 from handrail.core.redact import Secret
-from handrail.faces.bus import CapabilityBus, Service
-from handrail.services.apertium import ApertiumBackend
-from handrail.services.auth import AuthService
-from handrail.services.blobs import BlobService, BlobStore
-from handrail.services.chat import ChatService
-from handrail.services.img.service import ImgService
-from handrail.services.llm.service import LlmService
-from handrail.services.log import EventLog
-from handrail.services.market import MarketService
-from handrail.services.peers import PeersService
-from handrail.services.rag.index import Index
-from handrail.services.rag.service import RagService
-from handrail.services.stt.remote import RemoteRecogniser
-from handrail.services.stt.service import SttService
-from handrail.services.trans import ModelBackend, TransService
-from handrail.tools.files.table import Place
+from handrail.node.capability_bus import CapabilityBus, CapabilityService
+from handrail.node.services.apertium import ApertiumBackend
+from handrail.node.services.auth import AuthService
+from handrail.node.services.blobs import BlobService, BlobStore
+from handrail.node.services.chat import ChatService
+from handrail.node.services.event_log import EventLog
+from handrail.node.services.img.service import ImgService
+from handrail.node.services.llm.service import LlmService
+from handrail.node.services.market import MarketService
+from handrail.node.services.peers import PeersService
+from handrail.node.services.rag.index import DocumentIndex
+from handrail.node.services.rag.service import RagService
+from handrail.node.services.stt.remote import RemoteRecogniser
+from handrail.node.services.stt.service import SttService
+from handrail.node.services.translation import ModelBackend, TransService
+from handrail.node.tokens.identity import Identity
+from handrail.node.tokens.token_store import TokenStore
+from handrail.tools.files.toml_table import TomlKeyPath
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from handrail.faces.llm import LLM
+    from handrail.sessions.llm import LLM
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _RESEND = 30.0
 """Seconds between two tries at messages that wait for their recipient."""
 
 
-class OpenModels:
+class LentModels:
     """The models that others may ask, each opened when it is first asked."""
 
     def __init__(self, config: Config) -> None:
@@ -78,7 +78,7 @@ class OpenModels:
             await self._open.popitem()[1].aclose()
 
 
-class Makers:
+class ServiceMaker:
     """Makes what a configuration asks for; whatever must be closed goes onto the stack."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Makers:
         bus: CapabilityBus,
         *,
         folder: Path,
-        models: OpenModels,
+        models: LentModels,
         stack: AsyncExitStack,
         environ: Mapping[str, str] | os._Environ[str],
     ) -> None:
@@ -99,7 +99,7 @@ class Makers:
         self._stack = stack
         self._environ = environ
 
-    def all(self, identity: Identity, store: TokenStore) -> Iterator[Service]:
+    def all(self, identity: Identity, store: TokenStore) -> Iterator[CapabilityService]:
         node, has = self._config.node, self._settings.has
         yield AuthService(identity, store, community=node.community)
         yield PeersService(self._bus, {identity.node_id: node.name})
@@ -111,7 +111,7 @@ class Makers:
         if has("blobs"):
             yield BlobService(blobs)
         if has("rag"):
-            index = Index(self._folder / "rag.db", _embedder())
+            index = DocumentIndex(self._folder / "rag.db", _embedder())
             self._stack.callback(index.close)
             yield RagService(index, blobs=blobs)
         if has("trans"):
@@ -123,7 +123,7 @@ class Makers:
                 yield MarketService(log, node_id=identity.node_id)
             if has("chat"):
                 chat = ChatService(log, node_id=identity.node_id, bus=self._bus)
-                self._stack.push_async_callback(end, asyncio.create_task(_keep_sending(chat)))
+                self._stack.push_async_callback(cancel_and_wait, asyncio.create_task(_keep_sending(chat)))
                 yield chat
         if has("img"):
             yield ImgService(blobs, model=self._lent(self._settings.describer))
@@ -140,7 +140,7 @@ class Makers:
         url, key = self._settings.transcriber, self._settings.transcriber_key
         if url is None:
             return SttService(blobs)
-        place = Place("services.stt.key")
+        place = TomlKeyPath("services.stt.key")
         secret = None if key is None else Secret(secret_variable(key.removeprefix("env:"), place, self._environ))
         service = RemoteRecogniser(url, key=secret)
         self._stack.push_async_callback(service.aclose)
@@ -178,7 +178,7 @@ async def _keep_sending(chat: ChatService) -> None:
 
 def _embedder() -> Embedder | None:
     """Without one, documents are found by their words alone, and the answers say so."""
-    from handrail.store.embedding import WordLlamaEmbedder
+    from handrail.sessions.store.embedding import WordLlamaEmbedder
 
     try:
         return WordLlamaEmbedder()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from handrail.cli.groups import examples
-from handrail.cli.reply_extras import files_option
-from handrail.cli.setup import Chosen, Setup, choosing
-from handrail.cli.working import work
+from handrail.cli.lazy_groups import examples
+from handrail.cli.output.reply_extras import files_option
+from handrail.cli.run_driver import drive_run
+from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
 from handrail.core.errors import UsageError
 from handrail.core.ids import new_id
 from handrail.core.messages import Conversation, DocumentMessage
@@ -28,8 +28,10 @@ from handrail.core.messages import Conversation, DocumentMessage
 @click.argument("question", nargs=-1)
 @click.option("--system", metavar="TEXT", help="What the model is told before the question.")
 @files_option
-@choosing
-def command(setup: Setup, chosen: Chosen, question: tuple[str, ...], system: str | None, files: Path | None) -> None:
+@with_run_options
+def command(
+    setup: CliSetup, chosen: RunOptions, question: tuple[str, ...], system: str | None, files: Path | None
+) -> None:
     """Ask a model a question, with tools.
 
     The answer goes to stdout, and below it the sources that it cites; calls, questions and the id of the run go to
@@ -37,7 +39,7 @@ def command(setup: Setup, chosen: Chosen, question: tuple[str, ...], system: str
     to allow it. What is piped in is given to the model beside the QUESTION. Everything is in the journal, and a run
     that is cut off can be taken up.
     """
-    work(setup, chosen, new_id("run"), _conversation(" ".join(question), system), files=files)
+    drive_run(setup, chosen, new_id("run"), _conversation(" ".join(question), system), files=files)
 
 
 def _conversation(question: str, system: str | None) -> Conversation:

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from handrail.cli.ids import above
-from handrail.cli.place import configured_journal, find_journal
+from handrail.cli.journal_location import configured_journal, find_journal
 from handrail.core.errors import HandrailError
-from handrail.proof.read import Reader
+from handrail.journal.reader import JournalReader
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -25,11 +25,11 @@ def requests(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     return _beginning(ctx, incomplete, lambda reader: (each.request for each in reader.pending()))
 
 
-def _beginning(ctx: click.Context, incomplete: str, ids: Callable[[Reader], Iterable[str]]) -> list[str]:
+def _beginning(ctx: click.Context, incomplete: str, ids: Callable[[JournalReader], Iterable[str]]) -> list[str]:
     above, here = ctx.find_root().params, Path.cwd()
     try:
         named = ctx.params.get("journal") or above.get("journal") or configured_journal(above.get("config"), here)
-        with Reader(find_journal(named, here)) as reader:
+        with JournalReader(find_journal(named, here)) as reader:
             found = dict.fromkeys(ids(reader))
     except HandrailError:
         return []

@@ -11,7 +11,7 @@ _SHORTEST = 12
 _SHOWN = 8
 
 
-def resolve(given: str, known: Iterable[str], what: str) -> str:
+def resolve_id(given: str, known: Iterable[str], what: str) -> str:
     """The id that is meant: this one, or the only one that begins so.
 
     Raises:
@@ -35,7 +35,7 @@ def above(ids: Iterable[str]) -> list[str]:
     return [each for each in known if not any(each[:at] in there for at, letter in enumerate(each) if letter == ".")]
 
 
-def shorten(ids: Iterable[str]) -> dict[str, str]:
+def shorten_ids(ids: Iterable[str]) -> dict[str, str]:
     """Each id with its shortest beginning that no other of them shares, but some letters at least."""
     ordered = sorted(set(ids))
     cut: dict[str, str] = {}

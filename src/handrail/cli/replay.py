@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from handrail.cli import complete, text
-from handrail.cli.groups import examples
-from handrail.cli.live import Live
-from handrail.cli.reply_extras import files_option
-from handrail.cli.resume import recorded
-from handrail.cli.view import View, common, tell
+from handrail.cli.lazy_groups import examples
+from handrail.cli.output.live_run import LiveRunPrinter
+from handrail.cli.output.reply_extras import files_option
+from handrail.cli.output.view import CommandView, tell, with_common_options
+from handrail.cli.resume import read_run_record
 from handrail.core.events import ConversationChanged, Event
 from handrail.core.messages import UserMessage
 from handrail.run.history import replay
@@ -28,21 +28,21 @@ from handrail.run.history import replay
 )
 @click.argument("run", shell_complete=complete.runs)
 @files_option
-@common
-def command(view: View, run: str, files: Path | None) -> None:
+@with_common_options
+def command(view: CommandView, run: str, files: Path | None) -> None:
     """Tell a run again from its record, without model or tools.
 
     The events are those of the run, in their order; nothing is asked and nothing runs.
     """
-    _, events = recorded(view, run)
-    live = Live(as_json=view.as_json, files=files)
+    _, events = read_run_record(view, run)
+    live = LiveRunPrinter(as_json=view.as_json, files=files)
 
     async def show(event: Event) -> None:
         if not view.as_json and isinstance(event, ConversationChanged):
             live.end_line()
             for message in event.messages or ():
                 if isinstance(message, UserMessage):
-                    tell(f"> {text.block(message.text)}")
+                    tell(f"> {text.printable_lines(message.text)}")
         await live(event)
 
     asyncio.run(replay(events, show))

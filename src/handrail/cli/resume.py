@@ -7,12 +7,12 @@ import sys
 import click
 
 from handrail.cli import complete, text
-from handrail.cli.groups import examples
-from handrail.cli.ids import resolve
-from handrail.cli.rlm_runs import explores
-from handrail.cli.setup import Chosen, Setup, choosing
-from handrail.cli.view import View, answer, tell
-from handrail.cli.working import is_answered, work
+from handrail.cli.ids import resolve_id
+from handrail.cli.lazy_groups import examples
+from handrail.cli.output.view import CommandView, answer, tell
+from handrail.cli.rlm.run_kind import is_rlm_run
+from handrail.cli.run_driver import drive_run, is_answered
+from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
 from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallAmended,
@@ -34,8 +34,8 @@ from handrail.run.history import conversation_of
     ),
 )
 @click.argument("run", shell_complete=complete.runs)
-@choosing
-def command(setup: Setup, chosen: Chosen, run: str) -> None:
+@with_run_options
+def command(setup: CliSetup, chosen: RunOptions, run: str) -> None:
     """Take up a run that was cut off, or that waited for a person.
 
     No call that was answered runs again. A side effect that was under way when the program ended is in doubt: the
@@ -43,8 +43,8 @@ def command(setup: Setup, chosen: Chosen, run: str) -> None:
     Give the same model and tools as before. A call that has been allowed in the meantime runs now; what the model said
     while it waited is taken back.
     """
-    run, events = recorded(setup.view, run)
-    if explores(run, events):
+    run, events = read_run_record(setup.view, run)
+    if is_rlm_run(run, events):
         raise UsageError(f"run {run!r} is one of handrail rlm; take it up with: handrail rlm resume {run} --context …")
     conversation = conversation_of(events)
     if not conversation:
@@ -56,20 +56,20 @@ def command(setup: Setup, chosen: Chosen, run: str) -> None:
     if at is not None:
         conversation = conversation.upto(at)
     elif isinstance(events[-1], RunFinished):
-        tell(f"Run {text.visible(run)} has ended ({text.visible(events[-1].reason)}); this was its answer:")
-        answer(text.block(conversation.text))
+        tell(f"Run {text.printable(run)} has ended ({text.printable(events[-1].reason)}); this was its answer:")
+        answer(text.printable_lines(conversation.text))
         return
     elif waiting := _unanswered(events):
         raise UsageError(f"run {run!r} waits for a person's word; give it with: handrail confirm allow {waiting[0]}")
-    work(setup, chosen, run, conversation, before=events)
+    drive_run(setup, chosen, run, conversation, before=events)
     if is_answered(conversation):  # it was cut off between its answer and its end
-        answer(text.block(conversation.text))
+        answer(text.printable_lines(conversation.text))
 
 
-def recorded(view: View, run: str) -> tuple[str, list[Recorded]]:
+def read_run_record(view: CommandView, run: str) -> tuple[str, list[Recorded]]:
     """The run that is meant, and what the record has of it."""
     with view.reader() as reader:
-        run = resolve(run, (each.run for each in reader.runs()), "run")
+        run = resolve_id(run, (each.run for each in reader.runs()), "run")
         return run, list(reader.events(run))
 
 

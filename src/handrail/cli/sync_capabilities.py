@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from handrail.cli import text
-from handrail.cli.groups import examples
-from handrail.cli.setup import Setup, configured, with_tools
-from handrail.cli.view import Column, answer_json, table, tell
+from handrail.cli.lazy_groups import examples
+from handrail.cli.output.view import TableColumn, answer_json, table, tell
+from handrail.cli.run_options import CliSetup, configured, with_tools
 from handrail.config.values import Config
 from handrail.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from handrail.snapshots.catalogue import Catalogue, CatalogueModel
-    from handrail.snapshots.write import Language
     from handrail.tools.registry import RegisteredTools
+    from handrail.tools.snapshots.catalogue import CatalogueModel, NodeCatalogue
+    from handrail.tools.snapshots.snapshot_files import Language
 
-_COLUMNS = (Column("language"), Column("state"), Column("file"))
+_COLUMNS = (TableColumn("language"), TableColumn("state"), TableColumn("file"))
 _STYLES = {"same": "green", "written": "green", "missing": "red", "differs": "red"}
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -46,7 +46,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @with_tools
 @configured
 def command(
-    setup: Setup,
+    setup: CliSetup,
     source: str | None,
     out: Path | None,
     python: Path | None,
@@ -60,7 +60,7 @@ def command(
     Programs that are compiled against them find a wrong name of a tool before they run. The same tools and models give
     the same bytes. If anything of the node cannot be read, nothing is written.
     """
-    from handrail.snapshots.write import check_snapshots, write_snapshots
+    from handrail.tools.snapshots.snapshot_files import check_snapshots, write_snapshots
 
     files = _files(out, {"python": python, "typescript": typescript, "rust": rust})
     catalogue = asyncio.run(_catalogue(setup.config, source, tools))
@@ -69,15 +69,15 @@ def command(
         for each in done:
             answer_json({"language": each.language, "file": str(each.path), "state": each.state})
     else:
-        table(_COLUMNS, [(each.language, each.state, text.visible(str(each.path))) for each in done], _STYLES)
+        table(_COLUMNS, [(each.language, each.state, text.printable(str(each.path))) for each in done], _STYLES)
     stale = [str(each.path) for each in done if each.state in ("missing", "differs")]
     if stale:
-        tell(f"Not up to date: {text.visible(', '.join(stale))}. Write them with the same command, without --check.")
+        tell(f"Not up to date: {text.printable(', '.join(stale))}. Write them with the same command, without --check.")
         raise click.exceptions.Exit(1)
 
 
 def _files(out: Path | None, named: dict[Language, Path | None]) -> dict[Language, Path]:
-    from handrail.snapshots.write import WRITERS
+    from handrail.tools.snapshots.snapshot_files import WRITERS
 
     found: dict[Language, Path] = {}
     for language, path in named.items():
@@ -92,14 +92,14 @@ def _files(out: Path | None, named: dict[Language, Path | None]) -> dict[Languag
     return found
 
 
-async def _catalogue(config: Config, source: str | None, wanted: tuple[str, ...]) -> Catalogue:
+async def _catalogue(config: Config, source: str | None, wanted: tuple[str, ...]) -> NodeCatalogue:
     if source is not None:
         if wanted:
             raise UsageError("--from has its own tools; leave --tools out")
-        from handrail.snapshots.source import read_source
+        from handrail.tools.snapshots.catalogue_source import read_source
 
         return await read_source(source)
-    from handrail.snapshots.catalogue import catalogue_of
+    from handrail.tools.snapshots.catalogue import catalogue_of
 
     tools = await _tools(config, wanted)
     return catalogue_of(tools, _models(config, tools))
@@ -109,26 +109,26 @@ async def _tools(config: Config, wanted: tuple[str, ...]) -> RegisteredTools:
     """Raises:
     UsageError: A server of the node is not there: half of its tools would be a lie.
     """
-    from handrail.app.opened import open_tools
-    from handrail.cli.consent import person_here
+    from handrail.app.app import open_tools
+    from handrail.cli.terminal.person import terminal_person
     from handrail.config.tools import tools_of
     from handrail.tools.registry import registered
 
     if wanted:
         return registered(*tools_of(config, wanted))
-    async with open_tools(config, person_here(), whole=True) as tools:
+    async with open_tools(config, terminal_person(), whole=True) as tools:
         return tools
 
 
 def _models(config: Config, tools: RegisteredTools) -> Iterator[CatalogueModel]:
     from handrail.core.context import Context
-    from handrail.snapshots.catalogue import CatalogueModel
-    from handrail.tools.registry import open_to
+    from handrail.tools.registry import is_open_to_model
+    from handrail.tools.snapshots.catalogue import CatalogueModel
 
     for name, settings in config.models.items():
         scope = Context(within=() if settings.tools is None else (settings.tools,))
         asked = settings.model or settings.provider
-        valid = [tool.name for tool in tools if open_to(tool, asked) and scope.allows(*tool.names)]
+        valid = [tool.name for tool in tools if is_open_to_model(tool, asked) and scope.allows(*tool.names)]
         yield CatalogueModel(
             id=name,
             provider=settings.provider,

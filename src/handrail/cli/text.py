@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from handrail.core.amounts import count as count
-from handrail.core.amounts import duration as duration
-from handrail.core.visible import block as block
-from handrail.core.visible import visible as visible
+from handrail.core.human_numbers import count_text as count_text
+from handrail.core.human_numbers import duration_text as duration_text
+from handrail.core.safe_text import printable as printable
+from handrail.core.safe_text import printable_lines as printable_lines
 
 _WRITABLE = 10**4_000
 """Python writes no integers of more than 4,300 digits as decimals."""
@@ -26,15 +26,15 @@ def short(text: str, most: int = 60) -> str:
 def inline(value: Any, most: int = 60) -> str:
     """A JSON value in one short line; an object by its fields."""
     if isinstance(value, dict):
-        return short(" ".join(f"{visible(key)}={_value(item, most)}" for key, item in value.items()), most)
+        return short(" ".join(f"{printable(key)}={_value(item, most)}" for key, item in value.items()), most)
     return _value(value, most)
 
 
 def spread(value: Any) -> str:
     """A JSON value over several lines, as it is; text as text."""
     if isinstance(value, str):
-        return block(value)
-    return visible(json.dumps(builtins(value), indent=2, ensure_ascii=False), keep="\n")
+        return printable_lines(value)
+    return printable(json.dumps(builtins(value), indent=2, ensure_ascii=False), keep="\n")
 
 
 def to_json(value: Any) -> str:
@@ -75,7 +75,7 @@ def _moment(at: int, utc: bool, spell: Callable[[datetime], str]) -> str:
 def _value(value: Any, most: int) -> str:
     # A long text is cut first: an argument may be a whole file.
     value = short(value, 4 * most) if isinstance(value, str) else value
-    return visible(short(json.dumps(builtins(value), ensure_ascii=False), most))
+    return printable(short(json.dumps(builtins(value), ensure_ascii=False), most))
 
 
 def _finite(value: Any) -> Any:

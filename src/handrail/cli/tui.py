@@ -14,17 +14,25 @@ import click
 
 from handrail.app import Person, settings_of
 from handrail.cli import complete
-from handrail.cli.groups import examples
-from handrail.cli.resume import recorded
-from handrail.cli.setup import Chosen, Setup, configured, with_fallback, with_model, with_most, with_tools
+from handrail.cli.lazy_groups import examples
+from handrail.cli.resume import read_run_record
+from handrail.cli.run_options import (
+    CliSetup,
+    RunOptions,
+    configured,
+    with_fallback,
+    with_model,
+    with_offer_limit,
+    with_tools,
+)
 from handrail.config.values import Config
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.mcp.values import Endpoint
 from handrail.run.history import conversation_of
-from handrail.store.conversations import ConversationStore
+from handrail.sessions.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
-    from handrail.tui.app import Tui
+    from handrail.desk.tui.app import TuiApp
 
 
 @click.command(
@@ -40,12 +48,12 @@ if TYPE_CHECKING:
 @with_model
 @with_fallback
 @with_tools
-@with_most
+@with_offer_limit
 @click.option(
     "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
 )
 @configured
-def command(setup: Setup, run: str | None, system: str | None, **chosen: Any) -> None:
+def command(setup: CliSetup, run: str | None, system: str | None, **chosen: Any) -> None:
     """Talk with a model in a full terminal: tools, proofs, undo.
 
     Every call has a pane with its arguments, progress and result. Before a tool changes something you are asked, and
@@ -56,22 +64,22 @@ def command(setup: Setup, run: str | None, system: str | None, **chosen: Any) ->
         raise UsageError("handrail tui needs a terminal, and this is none; use handrail chat or handrail ask")
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the terminal program", "tui")
-    raise click.exceptions.Exit(asyncio.run(_run(setup, Chosen(**chosen), run, system or "")))
+    raise click.exceptions.Exit(asyncio.run(_run(setup, RunOptions(**chosen), run, system or "")))
 
 
-async def _run(setup: Setup, chosen: Chosen, run: str | None, system: str) -> int:
+async def _run(setup: CliSetup, chosen: RunOptions, run: str | None, system: str) -> int:
     """Until the person leaves; the exit code."""
-    from handrail.desk.opened import open_desk
-    from handrail.tui.app import Tui
+    from handrail.desk.local_desk import open_desk
+    from handrail.desk.tui.app import TuiApp
 
     setup = setup.adjusted(lambda config: _with_choice(config, chosen))
     if setup.config.default_model is not None:
         settings_of(setup.config, setup.config.default_model)  # a name that is none is said here, and not by a turn
     talk = None if run is None else await asyncio.to_thread(_known, setup, run)
-    relay = _Relay(chosen.person())
+    relay = _NoticeRelay(chosen.person())
     opening = open_desk(setup.config, setup.journal, chosen.wanted(setup.config), relay.person, adjust=setup.adjust)
     async with opening as desk:
-        app = Tui(desk, talk or await desk.begin(system=system))
+        app = TuiApp(desk, talk or await desk.begin(system=system))
         relay.app = app
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal is given back, and the record is closed
@@ -81,7 +89,7 @@ async def _run(setup: Setup, chosen: Chosen, run: str | None, system: str) -> in
         return app.return_code or 0
 
 
-def _with_choice(config: Config, chosen: Chosen) -> Config:
+def _with_choice(config: Config, chosen: RunOptions) -> Config:
     """The configuration with the model that is asked for here, who answers in its place, and how much is offered."""
     if chosen.offer_at_most is not None:
         config = replace(config, offering=replace(config.offering, most=chosen.offer_at_most))
@@ -94,7 +102,7 @@ def _with_choice(config: Config, chosen: Chosen) -> Config:
     return replace(config, default_model=name)
 
 
-def _known(setup: Setup, run: str) -> str:
+def _known(setup: CliSetup, run: str) -> str:
     """The conversation that is meant: one that is kept, or one that only the record has, which is kept from now on.
 
     Raises:
@@ -105,16 +113,16 @@ def _known(setup: Setup, run: str) -> str:
     fits = [about.id for about in kept if about.id.startswith(run)]
     if len(fits) == 1 or run in fits:
         return run if run in fits else fits[0]
-    run, events = recorded(setup.view, run)
+    run, events = read_run_record(setup.view, run)
     store.save(run, conversation_of(events))
     return run
 
 
-class _Relay:
+class _NoticeRelay:
     """Tells things at the terminal until the program has it, and then in the program."""
 
     def __init__(self, person: Person) -> None:
-        self.app: Tui | None = None
+        self.app: TuiApp | None = None
         self._before = person
         self.person = replace(person, tell=self._tell, consent=self._consent)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from handrail.core.errors import InvalidArguments
 from handrail.core.errors import ToolError as ToolExecutionError
-from handrail.faces.conversion import (
+from handrail.sessions.conversion import (
     convert_to_anthropic_tools,
     convert_to_bedrock_tools,
     convert_to_gemini_tools,
@@ -18,10 +18,10 @@ from handrail.faces.conversion import (
     convert_to_openai_responses_tools,
     convert_to_openai_tools,
 )
-from handrail.faces.create import create_llm
-from handrail.faces.requests import RequestedCall as ToolCall
-from handrail.faces.requests import ToolCallRequest, execute_tools
-from handrail.faces.session import Session
+from handrail.sessions.create import create_llm
+from handrail.sessions.session import Session
+from handrail.sessions.tool_requests import RequestedCall as ToolCall
+from handrail.sessions.tool_requests import ToolCallRequest, execute_tools
 from handrail.sync import execute_tool_securely
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.schema.validator import Validator

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from handrail.bus.port import Bus
-from handrail.bus.request import RouteRequest
 from handrail.core import calls
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ToolError
-from handrail.faces import tool_executor
-from handrail.faces.bus import CapabilityBus
-from handrail.services import llm
+from handrail.node.bus.interfaces import Bus
+from handrail.node.bus.request import RouteRequest
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.chat import tool_executor
+from handrail.node.services import llm
 from handrail.tools import definition as definitions
 
 __all__ = [

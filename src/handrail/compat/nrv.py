@@ -14,13 +14,13 @@ from typing import Any, Self
 
 import msgspec
 
+from handrail.compat.nrv_client import Client, Completed, Error, Metrics, Started, Token, client
+from handrail.compat.nrv_client import ToolCall as ToolCallStreamEvent
+from handrail.compat.nrv_client import ToolResult as ToolResultStreamEvent
 from handrail.core.calls import Attachment
 from handrail.core.calls import Output as ToolResult
 from handrail.core.errors import DuplicateTool, InvalidSchema, ToolError
 from handrail.core.invocation import Invocation as ToolInvocation
-from handrail.faces.nrv import Client, Completed, Error, Metrics, Started, Token, client
-from handrail.faces.nrv import ToolCall as ToolCallStreamEvent
-from handrail.faces.nrv import ToolResult as ToolResultStreamEvent
 from handrail.tools import registry
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.registry import RegisteredTools

@@ -43,7 +43,7 @@ def tool_handler(name, args):
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class RlmService:
     """What a program of the document leaves to the machine it runs on."""
 
     backends: Mapping[str, Backend] = field(default_factory=dict)
@@ -51,8 +51,8 @@ class Service:
     tool_handler: ToolHandler | None = None
 
 
-_NOTHING = Service()
-_current: ContextVar[Service] = ContextVar("handrail.compat.rlm.service", default=_NOTHING)
+_NOTHING = RlmService()
+_current: ContextVar[RlmService] = ContextVar("handrail.compat.rlm.service", default=_NOTHING)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def service(
     `backends` has the models that service names stand for: `{"openai": "openai:gpt-5"}`. Code may ask the
     `other_backends`. `tool_handler` answers the `tool_handler(name, arguments)` of the REPL.
     """
-    token = _current.set(Service(backends or {}, other_backends, tool_handler))
+    token = _current.set(RlmService(backends or {}, other_backends, tool_handler))
     try:
         yield
     finally:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from handrail.config.approvals_file import ConfigApproval, config_key
 from handrail.config.powers import Powers
-from handrail.config.remembered import ConfigApproval, key_of
-from handrail.config.rules import StandingRules
+from handrail.config.standing_rules import StandingRules
 
 _NAMED = 3
 """Changed files that are named; of more the number is told."""
@@ -21,17 +21,17 @@ class ConfigApprovals(StandingRules):
         """Let a configuration do what it would do now. A change to it or to a file that it names ends the approval."""
         approval = ConfigApproval(binds=powers.binds, files=dict(powers.files), at=self._clock.now(), by=by)
         with self.locked() as book:
-            self.write(replace(book, configs={**book.configs, key_of(config): approval}))
+            self.write(replace(book, configs={**book.configs, config_key(config): approval}))
 
     def config_approval(self, config: Path) -> ConfigApproval | None:
         """The approval of a configuration, whether or not it still holds."""
-        return self.read().configs.get(key_of(config))
+        return self.read().configs.get(config_key(config))
 
     def restore_config(self, config: Path, approval: ConfigApproval | None) -> None:
         """Let this be the approval of a configuration again, or let it have none."""
         with self.locked() as book:
-            others = {key: value for key, value in book.configs.items() if key != key_of(config)}
-            self.write(replace(book, configs=others if approval is None else {**others, key_of(config): approval}))
+            others = {key: value for key, value in book.configs.items() if key != config_key(config)}
+            self.write(replace(book, configs=others if approval is None else {**others, config_key(config): approval}))
 
     def revoke_config(self, config: Path) -> bool:
         """Withdraw the approval of a configuration; whether there was one."""

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Any
 
 from handrail.config import load, mcp, network, rlm, standard
-from handrail.config.kinds import FLAG, Kinds
-from handrail.config.nodes import Converse, ServeSettings
+from handrail.config.mcp_settings import ConverseSettings, ServeSettings
+from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
+from handrail.library.summarization.settings import SummarizationSettings
 from handrail.run.offering import Offering
-from handrail.standard.summarization.settings import SummarizationSettings
 
 ANY = "*"
 
@@ -55,7 +55,7 @@ def _tables() -> Iterable[SettingsTable]:
     made = _defaults(summarization, SummarizationSettings())
     yield SettingsTable(path=("standard", "summarization"), kinds=summarization, defaults=made, where_there=True)
     yield SettingsTable(path=("serve",), kinds=mcp.SERVE, defaults=_defaults(mcp.SERVE, ServeSettings()))
-    made = _defaults(mcp.CONVERSE, Converse())
+    made = _defaults(mcp.CONVERSE, ConverseSettings())
     yield SettingsTable(path=("serve", "converse"), kinds=mcp.CONVERSE, defaults=made, where_there=True)
     yield SettingsTable(path=("node",), kinds=network.NODE, defaults=_defaults(network.NODE, network.NodeSettings()))
     made = dict.fromkeys(network.SERVICES, True)

@@ -10,7 +10,7 @@ from typing import Any
 from handrail.config.python_files import python_files
 from handrail.core.errors import ConfigError
 from handrail.tools.files.headers import FROM_ENVIRONMENT
-from handrail.tools.files.table import read_file
+from handrail.tools.files.toml_table import read_toml_file
 
 
 class EnsemblePowers:
@@ -80,7 +80,7 @@ def _tables(values: Any) -> list[dict[str, Any]]:
 
 def _values(file: Path) -> dict[str, Any]:
     try:
-        return dict(read_file(file).values)
+        return dict(read_toml_file(file).values)
     except ConfigError:
         return {}  # it cannot be loaded either, and then the mistake is told
 

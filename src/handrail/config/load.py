@@ -7,23 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from handrail.config.kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count
 from handrail.config.mcp import read_serve, read_servers, refuse_secrets
+from handrail.config.mcp_settings import McpSettings, ServeSettings
 from handrail.config.network import read_node, read_services
-from handrail.config.nodes import McpSettings, ServeSettings
 from handrail.config.ownership import check_owner
 from handrail.config.rlm import read_rlm
+from handrail.config.setting_kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count
 from handrail.config.standard import read_standard
-from handrail.config.text import KEY, filled
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
+from handrail.config.variables import KEY, fill_variables
 from handrail.core.errors import UsageError
-from handrail.execute.bound import SMALLEST
+from handrail.execute.output_limit import SMALLEST
 from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits, OnLimit
 from handrail.run.offering import Offering
 from handrail.tools.files.build import DEDUPLICATORS
-from handrail.tools.files.table import Table, read_file
+from handrail.tools.files.toml_table import TomlTable, read_toml_file
 from handrail.tools.tool import Retry
 
 NAME = "handrail.toml"
@@ -114,10 +114,10 @@ def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> C
     """
     if path is None:
         return Config()
-    return read_config(read_file(path), path, environ)
+    return read_config(read_toml_file(path), path, environ)
 
 
-def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+def read_config(raw: TomlTable, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """What the table of a file says.
 
     Raises:
@@ -127,7 +127,7 @@ def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ)
     _refuse_keys(raw)
     refuse_secrets(raw)
     # The servers stay as they are written: theirs are filled in when they are started.
-    top = filled(raw.without("mcp"), environ)
+    top = fill_variables(raw.without("mcp"), environ)
     models = _models(top)
     llm, calls, bounds = _treatment(top)
     return Config(
@@ -152,12 +152,12 @@ def read_config(raw: Table, path: Path, environ: Mapping[str, str] = os.environ)
 
 def journal_in(path: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Only which journal a file names, for those who want to look at that and at nothing else."""
-    top = read_file(path)
+    top = read_toml_file(path)
     proof = {key: value for key, value in top.values.items() if key == "proof"}
-    return _journal(filled(Table(proof, top.place, top.origins), environ), path.parent)
+    return _journal(fill_variables(TomlTable(proof, top.place, top.origins), environ), path.parent)
 
 
-def _refuse_keys(top: Table) -> None:
+def _refuse_keys(top: TomlTable) -> None:
     """Before `${NAME}` is filled in: a key never stands in a file, however it got there."""
     for name, facts in _tables(top, "models").items():
         key = facts.text("key")
@@ -169,7 +169,7 @@ def _refuse_keys(top: Table) -> None:
             )
 
 
-def _models(top: Table) -> dict[str, ModelSettings]:
+def _models(top: TomlTable) -> dict[str, ModelSettings]:
     found: dict[str, ModelSettings] = {}
     tables = _tables(top, "models")
     for name, facts in tables.items():
@@ -198,7 +198,7 @@ def _is_model(name: str, models: Mapping[str, ModelSettings]) -> bool:
     return name in models or ":" in name or name == LOCAL
 
 
-def _tables(top: Table, key: str) -> dict[str, Table]:
+def _tables(top: TomlTable, key: str) -> dict[str, TomlTable]:
     outer = top.table(key)
     if outer is None:
         return {}
@@ -206,7 +206,7 @@ def _tables(top: Table, key: str) -> dict[str, Table]:
     return {name: table for name, table in found.items() if table is not None}
 
 
-def _default(top: Table, models: Mapping[str, ModelSettings]) -> str | None:
+def _default(top: TomlTable, models: Mapping[str, ModelSettings]) -> str | None:
     """A name of [models], or `provider:model`; without one, the only model there is."""
     name = top.text("default_model")
     if name is not None and models and not _is_model(name, models):
@@ -214,7 +214,7 @@ def _default(top: Table, models: Mapping[str, ModelSettings]) -> str | None:
     return next(iter(models)) if name is None and len(models) == 1 else name
 
 
-def _treatment(top: Table) -> tuple[dict[str, Any], Policy, Limits]:
+def _treatment(top: TomlTable) -> tuple[dict[str, Any], Policy, Limits]:
     llm = _stated(top, "llm", LLM)
     stated = {"policy": _stated(top, "policy", POLICY), "limits": _stated(top, "limits", LIMITS)}
     for (name, key), same in SAME.items():
@@ -228,7 +228,7 @@ def _treatment(top: Table) -> tuple[dict[str, Any], Policy, Limits]:
     return llm, Policy(**policy, retry=None if retries is None else Retry(attempts=retries + 1)), Limits(**limits)
 
 
-def _stated(top: Table, name: str, known: Kinds) -> dict[str, Any]:
+def _stated(top: TomlTable, name: str, known: Kinds) -> dict[str, Any]:
     table = top.table(name)
     if table is None:
         return {}
@@ -236,7 +236,7 @@ def _stated(top: Table, name: str, known: Kinds) -> dict[str, Any]:
     return {key: known[key](table, key) for key in table.values}
 
 
-def _rules(top: Table) -> tuple[Rule, ...]:
+def _rules(top: TomlTable) -> tuple[Rule, ...]:
     found = []
     for index, text in enumerate(top.texts("rules") or ()):
         try:
@@ -246,7 +246,7 @@ def _rules(top: Table) -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def _ensembles(top: Table, folder: Path) -> tuple[Path, ...]:
+def _ensembles(top: TomlTable, folder: Path) -> tuple[Path, ...]:
     paths = [folder / each for each in top.texts("ensembles") or ()]
     for index, path in enumerate(paths):
         if not os.path.isfile(path):  # that of `Path` raises where a folder may not be entered, or a name is too long
@@ -254,7 +254,7 @@ def _ensembles(top: Table, folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _servers(top: Table, models: Mapping[str, ModelSettings]) -> dict[str, McpSettings]:
+def _servers(top: TomlTable, models: Mapping[str, ModelSettings]) -> dict[str, McpSettings]:
     servers = read_servers(top)
     for name, settings in servers.items():
         if settings.sampling is not None and not _is_model(settings.sampling, models):
@@ -262,7 +262,7 @@ def _servers(top: Table, models: Mapping[str, ModelSettings]) -> dict[str, McpSe
     return servers
 
 
-def _served(top: Table, models: Mapping[str, ModelSettings]) -> ServeSettings:
+def _served(top: TomlTable, models: Mapping[str, ModelSettings]) -> ServeSettings:
     settings = read_serve(top)
     model = None if settings.converse is None else settings.converse.model
     if model is not None and not _is_model(model, models):
@@ -274,7 +274,7 @@ def _no_model(name: str, models: Mapping[str, ModelSettings]) -> str:
     return f"there is no [models.{name}]; there are {', '.join(models) or 'none'}"
 
 
-def _journal(top: Table, folder: Path) -> Path | None:
+def _journal(top: TomlTable, folder: Path) -> Path | None:
     proof = top.table("proof")
     if proof is None:
         return None

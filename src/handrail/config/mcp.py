@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, stated
-from handrail.config.nodes import Converse, McpSettings, NewTools, PromptSettings, ServeSettings, below
-from handrail.config.text import KEY, path_of, refuse_secret
+from handrail.config.mcp_settings import (
+    ConverseSettings,
+    McpSettings,
+    NewTools,
+    PromptSettings,
+    ServeSettings,
+    path_from_file,
+)
+from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, stated
+from handrail.config.variables import KEY, expanded_path, refuse_secret
 from handrail.core.redact import redact_text
-from handrail.mcp.values import Bounds, Endpoint, Era, Http, OAuth, Stdio
-from handrail.tools.ensemble import Defaults
-from handrail.tools.files.table import Place, Table
+from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, OAuth, StdioEndpoint
+from handrail.tools.ensemble import ToolDefaults
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
@@ -49,11 +56,11 @@ def looks_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def refuse_secrets(top: Table) -> None:
+def refuse_secrets(top: TomlTable) -> None:
     """Before `${NAME}` is filled in: what goes by the name of a secret stands in the environment, not in a file."""
     for facts in _entries(top).values():
         for key in ("env", "environment", "headers"):
-            table = facts.table(key) or Table({}, facts.place)
+            table = facts.table(key) or TomlTable({}, facts.place)
             for name in table.values:
                 if _is_secret(name, table.text(name) or ""):
                     raise table.error(name, _elsewhere(name))
@@ -66,7 +73,7 @@ def refuse_secrets(top: Table) -> None:
         raise serve.error("token", _elsewhere("HANDRAIL_TOKEN"))
 
 
-def _refuse_texts(value: Any, place: Place) -> None:
+def _refuse_texts(value: Any, place: TomlKeyPath) -> None:
     match value:
         case str():
             refuse_secret(value, place)
@@ -93,7 +100,7 @@ def _elsewhere(name: str) -> str:
     )
 
 
-def read_servers(top: Table) -> dict[str, McpSettings]:
+def read_servers(top: TomlTable) -> dict[str, McpSettings]:
     """The MCP servers by name.
 
     Raises:
@@ -102,13 +109,13 @@ def read_servers(top: Table) -> dict[str, McpSettings]:
     return {name: _server(name, facts) for name, facts in _entries(top).items()}
 
 
-def _entries(top: Table) -> dict[str, Table]:
+def _entries(top: TomlTable) -> dict[str, TomlTable]:
     outer = top.table("mcp")
     found = {} if outer is None else {name: outer.table(name) for name in outer.values}
     return {name: table for name, table in found.items() if table is not None}
 
 
-def _server(name: str, facts: Table) -> McpSettings:
+def _server(name: str, facts: TomlTable) -> McpSettings:
     if not NAME.fullmatch(name):
         raise facts.place.error("the name of a server has 1 to 64 of A-Z a-z 0-9 _ - and begins with a letter or digit")
     facts.only(_KEYS)
@@ -122,7 +129,7 @@ def _server(name: str, facts: Table) -> McpSettings:
         era=_chosen(facts, "era", Era) or "auto",
         new_tools=_chosen(facts, "new_tools", NewTools) or "hold",
         sampling=facts.text("sampling"),
-        defaults=Defaults(
+        defaults=ToolDefaults(
             timeout=facts.seconds("timeout"),
             max_retries=facts.count("max_retries", 0),
             max_output=facts.count("max_output", 1),
@@ -132,26 +139,26 @@ def _server(name: str, facts: Table) -> McpSettings:
     )
 
 
-def _chosen(facts: Table, key: str, words: Any) -> Any:
+def _chosen(facts: TomlTable, key: str, words: Any) -> Any:
     return facts.choice(key, get_args(words))
 
 
-def _prefix(facts: Table) -> str:
+def _prefix(facts: TomlTable) -> str:
     prefix = facts.text("prefix") or ""
     if not _PREFIX.fullmatch(prefix):
         raise facts.error("prefix", f"must be of A-Z a-z 0-9 _ . - so that names of tools stay names, not {prefix!r}")
     return prefix
 
 
-def _bounds(facts: Table) -> Bounds:
+def _bounds(facts: TomlTable) -> McpBounds:
     stated: dict[str, Any] = {
         "start": facts.seconds("start_timeout"),
         "message": facts.count("max_message", 1024),
     }
-    return Bounds(**{key: value for key, value in stated.items() if value is not None})
+    return McpBounds(**{key: value for key, value in stated.items() if value is not None})
 
 
-def _endpoint(facts: Table) -> Endpoint:
+def _endpoint(facts: TomlTable) -> Endpoint:
     if ("command" in facts) == ("url" in facts):
         why = "has both a command and a url; keep one" if "url" in facts else 'needs command = "…" or url = "https://…"'
         raise facts.place.error(f"a server {why}")
@@ -162,7 +169,7 @@ def _endpoint(facts: Table) -> Endpoint:
     return _address(facts) if "url" in facts else _program(facts)
 
 
-def _program(facts: Table) -> Stdio:
+def _program(facts: TomlTable) -> StdioEndpoint:
     args = facts.texts("args") or ()
     if isinstance(facts.values["command"], list):
         command, *first = facts.texts("command") or ("",)
@@ -174,21 +181,21 @@ def _program(facts: Table) -> Stdio:
     if "env" in facts and "environment" in facts:
         raise facts.error("environment", "is another spelling of 'env', which is given too; keep one")
     key = "environment" if "environment" in facts else "env"
-    return Stdio(command=command, args=args, env=_texts(facts, key), cwd=_folder(facts))
+    return StdioEndpoint(command=command, args=args, env=_texts(facts, key), cwd=_folder(facts))
 
 
-def _folder(facts: Table) -> str | None:
+def _folder(facts: TomlTable) -> str | None:
     """As it is written if it begins with a variable: nobody knows yet whether that is a whole path."""
     cwd = facts.text("cwd")
-    return cwd if cwd is None or cwd.startswith("$") else below(facts.place, cwd)
+    return cwd if cwd is None or cwd.startswith("$") else path_from_file(facts.place, cwd)
 
 
-def _texts(facts: Table, key: str) -> dict[str, str]:
+def _texts(facts: TomlTable, key: str) -> dict[str, str]:
     table = facts.table(key)
     return {} if table is None else {name: table.text(name) or "" for name in table.values}
 
 
-def _address(facts: Table) -> Http:
+def _address(facts: TomlTable) -> HttpEndpoint:
     url = facts.text("url") or ""
     try:
         parts = urlsplit(_FROM_ELSEWHERE.sub("x", url))
@@ -197,10 +204,10 @@ def _address(facts: Table) -> Http:
         usable = False
     if not usable:
         raise facts.error("url", f"must be an address with http:// or https://, not {url!r}")
-    return Http(url=url, headers=_texts(facts, "headers"), oauth=_oauth(facts))
+    return HttpEndpoint(url=url, headers=_texts(facts, "headers"), oauth=_oauth(facts))
 
 
-def _oauth(facts: Table) -> OAuth | None:
+def _oauth(facts: TomlTable) -> OAuth | None:
     if isinstance(facts.values.get("oauth"), bool):
         return OAuth() if facts.flag("oauth") else None
     table = facts.table("oauth")
@@ -218,7 +225,7 @@ def _oauth(facts: Table) -> OAuth | None:
     return OAuth(**{key: value for key, value in stated.items() if value is not None})
 
 
-def read_serve(top: Table) -> ServeSettings:
+def read_serve(top: TomlTable) -> ServeSettings:
     """What is served.
 
     Raises:
@@ -233,20 +240,20 @@ def read_serve(top: Table) -> ServeSettings:
     )
 
 
-def _converse(facts: Table) -> Converse | None:
+def _converse(facts: TomlTable) -> ConverseSettings | None:
     if isinstance(facts.values.get("converse"), bool):
-        return Converse() if facts.flag("converse") else None
+        return ConverseSettings() if facts.flag("converse") else None
     table = facts.table("converse")
     if table is None:
         return None
-    return Converse(**stated(table.only(CONVERSE), CONVERSE))
+    return ConverseSettings(**stated(table.only(CONVERSE), CONVERSE))
 
 
-def _prompts(facts: Table) -> dict[str, PromptSettings]:
-    outer = facts.table("prompts") or Table({}, facts.place)
+def _prompts(facts: TomlTable) -> dict[str, PromptSettings]:
+    outer = facts.table("prompts") or TomlTable({}, facts.place)
     found: dict[str, PromptSettings] = {}
     for name in outer.values:
-        table = outer.table(name) or Table({}, outer.place)
+        table = outer.table(name) or TomlTable({}, outer.place)
         table.only(("text", "description"))
         text = table.text("text")
         if not NAME.fullmatch(name) or not text:
@@ -255,13 +262,13 @@ def _prompts(facts: Table) -> dict[str, PromptSettings]:
     return found
 
 
-def _corpora(facts: Table) -> dict[str, Path]:
-    table = facts.table("corpora") or Table({}, facts.place)
+def _corpora(facts: TomlTable) -> dict[str, Path]:
+    table = facts.table("corpora") or TomlTable({}, facts.place)
     found: dict[str, Path] = {}
     for name in table.values:
         if not NAME.fullmatch(name):
             raise table.error(name, "the name of a corpus has 1 to 64 of A-Z a-z 0-9 _ -")
-        path = (facts.place.folder or Path()) / path_of(table.text(name) or "")
+        path = (facts.place.folder or Path()) / expanded_path(table.text(name) or "")
         if not os.path.isdir(path):
             raise table.error(name, f"there is no folder {str(path)!r}")
         found[name] = path

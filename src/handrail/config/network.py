@@ -18,10 +18,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from handrail.bus.nats.client import split_addresses
-from handrail.config.kinds import FLAG, SECRET, TEXT, TEXTS, Kind, Kinds, stated
-from handrail.config.text import path_of, secret_variable
-from handrail.tools.files.table import Place, Table
+from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, SettingKind, stated
+from handrail.config.variables import expanded_path, secret_variable
+from handrail.node.nats.client_helpers import split_addresses
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _NODE_ID = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")
@@ -46,7 +46,7 @@ class PeerSettings:
         """
         if self.token is None:
             return None
-        return secret_variable(self.token.removeprefix("env:"), Place("node.peers token"), environ)
+        return secret_variable(self.token.removeprefix("env:"), TomlKeyPath("node.peers token"), environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class ServiceSettings:
         return name not in self.off
 
 
-def read_node(top: Table, folder: Path) -> NodeSettings:
+def read_node(top: TomlTable, folder: Path) -> NodeSettings:
     """Raises:
     ConfigError: Something is wrong.
     """
@@ -123,7 +123,7 @@ def read_node(top: Table, folder: Path) -> NodeSettings:
     said = stated(facts, NODE)
     if "nats_key" in said and "nats_cert" not in said:
         raise facts.error("nats_key", "is of no certificate; write nats_cert too")
-    said |= {key: folder / path_of(said[key]) for key in _FILES if key in said}
+    said |= {key: folder / expanded_path(said[key]) for key in _FILES if key in said}
     return NodeSettings(
         **said,
         peers=_each(facts, "peers", _peer),
@@ -132,7 +132,7 @@ def read_node(top: Table, folder: Path) -> NodeSettings:
     )
 
 
-def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> ServiceSettings:
+def read_services(top: TomlTable, folder: Path, is_model: Callable[[str], bool]) -> ServiceSettings:
     """Raises:
     ConfigError: Something is wrong.
     """
@@ -147,7 +147,7 @@ def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> 
         table.only(OPTIONS.get(name, ()))
     return ServiceSettings(
         off=frozenset(name for name in SERVICES if facts.values.get(name) is False),
-        folder=None if kept is None else folder / path_of(kept),
+        folder=None if kept is None else folder / expanded_path(kept),
         models=_models(inner["llm"], is_model),
         translator=model_of["trans"],
         describer=model_of["img"],
@@ -156,21 +156,21 @@ def read_services(top: Table, folder: Path, is_model: Callable[[str], bool]) -> 
     )
 
 
-def _options(facts: Table, name: str) -> Table:
+def _options(facts: TomlTable, name: str) -> TomlTable:
     """What is said of a service; `name = true` and `name = false` say nothing more."""
     if isinstance(facts.values.get(name), bool):
-        return Table({}, facts.at(name))
-    return facts.table(name) or Table({}, facts.at(name))
+        return TomlTable({}, facts.at(name))
+    return facts.table(name) or TomlTable({}, facts.at(name))
 
 
-def _model(table: Table, is_model: Callable[[str], bool]) -> str | None:
+def _model(table: TomlTable, is_model: Callable[[str], bool]) -> str | None:
     name = table.text("model")
     if name is not None and not is_model(name):
         raise table.error("model", f"there is no [models.{name}]")
     return name
 
 
-def _models(table: Table, is_model: Callable[[str], bool]) -> tuple[str, ...] | None:
+def _models(table: TomlTable, is_model: Callable[[str], bool]) -> tuple[str, ...] | None:
     names = table.texts("models")
     for index, name in enumerate(names or ()):
         if not is_model(name):
@@ -178,21 +178,21 @@ def _models(table: Table, is_model: Callable[[str], bool]) -> tuple[str, ...] | 
     return names
 
 
-def _name(facts: Table, key: str) -> str | None:
+def _name(facts: TomlTable, key: str) -> str | None:
     name = facts.text(key)
     if name is not None and not _NAME.fullmatch(name):
         raise facts.error(key, "take 1 to 63 of a-z 0-9 - and begin with a letter or digit")
     return name
 
 
-def _port(facts: Table, key: str) -> int | None:
+def _port(facts: TomlTable, key: str) -> int | None:
     port = facts.count(key, 0)
     if port is not None and port > 65_535:
         raise facts.error(key, f"must be 65535 or less, not {port}")
     return port
 
 
-def _addresses(facts: Table, key: str) -> tuple[str, ...] | None:
+def _addresses(facts: TomlTable, key: str) -> tuple[str, ...] | None:
     """One address, several with commas between them, or a list."""
     if isinstance(facts.values.get(key), list):
         found = facts.texts(key)
@@ -203,18 +203,18 @@ def _addresses(facts: Table, key: str) -> tuple[str, ...] | None:
     return None if text is None else split_addresses(text)
 
 
-_NAMED = Kind("text", _name)
+_NAMED = SettingKind("text", _name)
 NODE: Kinds = {
     "name": _NAMED,
     "community": _NAMED,
     "identity": TEXT,
     "host": TEXT,
-    "port": Kind("count", _port, least=0),
+    "port": SettingKind("count", _port, least=0),
     "hosts": TEXTS,
     "origins": TEXTS,
     "token_required": FLAG,
     "tools": TEXTS,
-    "nats": Kind("text", _addresses),
+    "nats": SettingKind("text", _addresses),
     "nats_cert": TEXT,
     "nats_key": TEXT,
     "nats_ca": TEXT,
@@ -231,13 +231,13 @@ OPTIONS: Mapping[str, Kinds] = {
 """What can be said of a service beside that it is there."""
 
 
-def _each(facts: Table, key: str, read: Callable[[Table], Any]) -> dict[str, Any]:
-    outer = facts.table(key) or Table({}, facts.place)
+def _each(facts: TomlTable, key: str, read: Callable[[TomlTable], Any]) -> dict[str, Any]:
+    outer = facts.table(key) or TomlTable({}, facts.place)
     tables = {name: outer.table(name) for name in outer.values}
     return {name: read(table) for name, table in tables.items() if table is not None}
 
 
-def _peer(facts: Table) -> PeerSettings:
+def _peer(facts: TomlTable) -> PeerSettings:
     facts.only(("url", "token"))
     url = facts.text("url")
     if not url or not re.match(r"https?://", url):
@@ -245,17 +245,17 @@ def _peer(facts: Table) -> PeerSettings:
     return PeerSettings(url=url, token=SECRET(facts, "token"))
 
 
-def _issuer(facts: Table) -> IssuerSettings:
+def _issuer(facts: TomlTable) -> IssuerSettings:
     facts.only(("id", "can"))
     return IssuerSettings(id=_node_id(facts.text("id") or "", facts.at("id")), can=facts.texts("can") or ())
 
 
-def _trust(facts: Table) -> dict[str, str]:
-    table = facts.table("trust") or Table({}, facts.place)
+def _trust(facts: TomlTable) -> dict[str, str]:
+    table = facts.table("trust") or TomlTable({}, facts.place)
     return {_node_id(id, table.at(id)): table.choice(id, _TRUST) or "unknown" for id in table.values}
 
 
-def _node_id(written: str, place: Place) -> str:
+def _node_id(written: str, place: TomlKeyPath) -> str:
     if not _NODE_ID.fullmatch(written):
         raise place.error("a node is named by its id, ed25519:…, which `handrail identity` shows there")
     return written

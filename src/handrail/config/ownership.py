@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from handrail.core.errors import UsageError
-from handrail.core.owners import doubt_about, owner_of
+from handrail.core.file_owners import owner_of, ownership_doubt
 
 
 def check_owner(file: Path, environ: Mapping[str, str] = os.environ) -> None:
@@ -22,7 +22,7 @@ def check_owner(file: Path, environ: Mapping[str, str] = os.environ) -> None:
     """
     named = f"--config {shlex.quote(str(file))}"
     for path, what in ((file, "the file"), (file.parent, "its folder")):
-        match doubt_about(path, environ):
+        match ownership_doubt(path, environ):
             case "owner":
                 raise UsageError(
                     f"{str(file)!r} was found but is not used: {what} belongs to another user ({owner_of(path)}),"

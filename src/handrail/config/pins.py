@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from handrail.config.approvals import Approvals, binding, described_tool
-from handrail.execute.changes import changes
+from handrail.config.approvals import Approvals, approval_binding, described_tool
+from handrail.execute.definition_changes import describe_definition_changes
 from handrail.mcp.values import Endpoint, RemoteTool
 
 
@@ -42,7 +42,7 @@ class FilePins:
                 )
                 return {}
             known = self._approvals.of(self._config, server)  # somebody else was quicker, or took the word back
-        if known is None or known.tools is None or known.binds != binding(endpoint):
+        if known is None or known.tools is None or known.binds != approval_binding(endpoint):
             why = f"the word on the server was taken back, or is for another; handrail mcp approve {server}"
             return dict.fromkeys(tools, why)
         return differences(known.tools, tools, server, allow_new=server in self._allow_new)
@@ -60,5 +60,7 @@ def differences(
             if not allow_new:
                 found[name] = f"new since you approved the server; {how}"
         elif before[name] != now:
-            found[name] = f"changed since you approved it ({'; '.join(changes(before[name], now))}); {how}"
+            found[name] = (
+                f"changed since you approved it ({'; '.join(describe_definition_changes(before[name], now))}); {how}"
+            )
     return found

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from handrail.config.ensemble_powers import EnsemblePowers
+from handrail.config.mcp_settings import McpSettings, ServeSettings
 from handrail.config.network import NodeSettings, ServiceSettings
-from handrail.config.nodes import McpSettings, ServeSettings
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.core.canonical import digest, digest_bytes
 from handrail.core.errors import ConfigError
-from handrail.mcp.values import Http
-from handrail.providers.keys import variables
-from handrail.tools.files.table import read_file
+from handrail.mcp.values import HttpEndpoint
+from handrail.models.api_keys import key_variables
+from handrail.tools.files.toml_table import read_toml_file
 
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _REGION = re.compile(r"[a-z0-9-]+")
@@ -124,7 +124,7 @@ def _of_model(name: str, settings: ModelSettings) -> Iterator[str]:
 
 def _usual(provider: str) -> tuple[str, ...]:
     """The variables that may hold the key of a service, whichever of its wires is spoken."""
-    return (*variables(provider), *variables(provider.removesuffix("-responses")))
+    return (*key_variables(provider), *key_variables(provider.removesuffix("-responses")))
 
 
 def _of_server(name: str, settings: McpSettings) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _of_server(name: str, settings: McpSettings) -> Iterator[str]:
     if settings.sampling is not None:
         yield f"let the MCP server {name!r} ask the model {settings.sampling!r}"
     endpoint = settings.endpoint
-    if isinstance(endpoint, Http) and endpoint.oauth is not None and endpoint.oauth.client_secret is not None:
+    if isinstance(endpoint, HttpEndpoint) and endpoint.oauth is not None and endpoint.oauth.client_secret is not None:
         yield f"sign in to {endpoint.url} with the secret in {endpoint.oauth.client_secret}"
 
 
@@ -218,7 +218,7 @@ def _concealed(line: str, values: Mapping[str, str]) -> str:
 def _variables(file: Path) -> tuple[str, ...]:
     """The variables that a file takes values from, as `${NAME}`. Those of MCP servers are approved with the server."""
     try:
-        values = read_file(file).values
+        values = read_toml_file(file).values
     except ConfigError:
         return ()
     texts = _texts([value for key, value in values.items() if key != "mcp"])

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from handrail.tools.files.static import SOURCE, SUFFIXES, files_of_module
+from handrail.tools.files.static_python import SOURCE, SUFFIXES, files_of_module
 
 MOST = 5_000
 """Files that are looked at. A project that imports more from one folder is bound by these."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import get_args
 
-from handrail.config.kinds import AMOUNT, SECONDS, TEXT, TEXTS, Kind, Kinds, choice, count
+from handrail.config.setting_kinds import AMOUNT, SECONDS, TEXT, TEXTS, Kinds, SettingKind, choice, count
 from handrail.sandbox.port import Kind as Environment
 from handrail.sandbox.port import ReplLimits
-from handrail.tools.files.table import Table
+from handrail.tools.files.toml_table import TomlTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,13 @@ KEYS: Kinds = {
     "max_tokens": count(1),
     "max_errors": count(1),
     "concurrency": count(1),
-    "memory_mb": Kind("count", lambda table, key: (table.count(key, 16) or 0) * MIB, least=16),
+    "memory_mb": SettingKind("count", lambda table, key: (table.count(key, 16) or 0) * MIB, least=16),
     "cell_seconds": SECONDS,
 }
 _OF_THE_REPL = {"memory_mb": "memory_bytes", "cell_seconds": "cell_seconds"}
 
 
-def read_rlm(top: Table, is_model: Callable[[str], bool]) -> RlmSettings:
+def read_rlm(top: TomlTable, is_model: Callable[[str], bool]) -> RlmSettings:
     """What a file says under `[rlm]`.
 
     Raises:

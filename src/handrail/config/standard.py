@@ -13,24 +13,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from handrail.config.kinds import FLAG, JSON, SECONDS, TEXT, TEXTS, Kind, Kinds, count, stated
-from handrail.config.nodes import StandardSettings, Summarization
-from handrail.config.text import path_of
+from handrail.config.mcp_settings import StandardSettings, SummarizeSettings
+from handrail.config.setting_kinds import FLAG, JSON, SECONDS, TEXT, TEXTS, Kinds, SettingKind, count, stated
+from handrail.config.variables import expanded_path
 from handrail.core.errors import UsageError
-from handrail.tools.files.table import Table
+from handrail.tools.files.toml_table import TomlTable
 
 _GROUPS = ("io", "probability", "summarization")
 _NAMED = re.compile(r"(?:^|[ :.`'$])(?P<key>[a-z_]+) of io|`\$\.(?P<path>[a-z_]+)")
 
 
-def _paths(table: Table, key: str) -> dict[str, str]:
+def _paths(table: TomlTable, key: str) -> dict[str, str]:
     if isinstance(table.values.get(key), list | str):
         raise table.error(key, f'each has a name by which tools call it, as in {key} = {{ docs = "path/to/docs" }}')
-    inner = table.table(key) or Table({}, table.place)
-    return {name: str(path_of(inner.text(name) or "")) for name in inner.values}
+    inner = table.table(key) or TomlTable({}, table.place)
+    return {name: str(expanded_path(inner.text(name) or "")) for name in inner.values}
 
 
-_NAMED_PATHS = Kind("table", _paths)
+_NAMED_PATHS = SettingKind("table", _paths)
 ENABLED: Kinds = {"enabled": FLAG}
 IO: Kinds = {
     "roots": _NAMED_PATHS,
@@ -52,7 +52,7 @@ SUMMARIZATION: Kinds = {
 }
 
 
-def read_standard(top: Table, folder: Path, is_model: Callable[[str], bool]) -> StandardSettings:
+def read_standard(top: TomlTable, folder: Path, is_model: Callable[[str], bool]) -> StandardSettings:
     """Raises:
     ConfigError: Something is wrong.
     """
@@ -68,16 +68,16 @@ def read_standard(top: Table, folder: Path, is_model: Callable[[str], bool]) -> 
     )
 
 
-def _wanted(outer: Table, name: str) -> Table | None:
+def _wanted(outer: TomlTable, name: str) -> TomlTable | None:
     """The table of a group, unless it is switched off; `name = true` is an empty one."""
     if isinstance(outer.values.get(name), bool):
-        return Table({}, outer.at(name)) if outer.flag(name) else None
+        return TomlTable({}, outer.at(name)) if outer.flag(name) else None
     table = outer.table(name)
     return None if table is None or table.flag("enabled") is False else table
 
 
-def _io(table: Table, folder: Path) -> Any:
-    from handrail.standard.io.settings import IoSettings
+def _io(table: TomlTable, folder: Path) -> Any:
+    from handrail.library.io.settings import IoSettings
 
     table.only((*IO, *ENABLED))
     said = stated(table, IO)
@@ -90,21 +90,21 @@ def _io(table: Table, folder: Path) -> Any:
         raise _placed(table, error) from error
 
 
-def _placed(table: Table, error: UsageError) -> UsageError:
+def _placed(table: TomlTable, error: UsageError) -> UsageError:
     """A mistake at the key that its words name, or else at the table."""
     found = _NAMED.search(str(error))
     key = str(found["key"] or found["path"]) if found else ""
     return table.error(key, str(error)) if key in table else table.place.error(str(error))
 
 
-def _summarization(table: Table, is_model: Callable[[str], bool]) -> Summarization:
-    from handrail.standard.summarization.settings import SummarizationSettings
+def _summarization(table: TomlTable, is_model: Callable[[str], bool]) -> SummarizeSettings:
+    from handrail.library.summarization.settings import SummarizationSettings
 
     table.only((*MODEL, *SUMMARIZATION, *ENABLED))
     model = table.text("model")
     if model is not None and not is_model(model):
         raise table.error("model", f"there is no [models.{model}]")
     try:
-        return Summarization(model=model, settings=SummarizationSettings(**stated(table, SUMMARIZATION)))
+        return SummarizeSettings(model=model, settings=SummarizationSettings(**stated(table, SUMMARIZATION)))
     except UsageError as error:
         raise table.place.error(str(error)) from error

@@ -14,10 +14,10 @@ from typing import Any
 
 from handrail.config.ensemble_powers import is_python, names_python
 from handrail.config.values import STANDARD_SET, Config
-from handrail.core.errors import UsageError, describe
+from handrail.core.errors import UsageError, describe_exception
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.files.load import load_ensemble, load_tool
-from handrail.tools.files.table import read_file
+from handrail.tools.files.toml_table import read_toml_file
 from handrail.tools.registry import RegisteredTools, ToolRegistry
 from handrail.tools.tool import Tool
 
@@ -33,7 +33,7 @@ def tools_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
     """
     wanted = tuple(wanted)
     items = files_of(config, wanted)
-    return items if wanted else chosen_of(config, items)
+    return items if wanted else default_set_of(config, items)
 
 
 def files_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
@@ -53,11 +53,11 @@ def files_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
     if wanted:
         return tuple(item for each in wanted for item in load_tools(each))
     if config.file is not None and names_python(config.ensembles):
-        importable(config.file.absolute().parent)
+        put_folder_on_path(config.file.absolute().parent)
     return tuple(load_ensemble(path) for path in config.ensembles)
 
 
-def chosen_of(
+def default_set_of(
     config: Config, ensembles: tuple[Ensemble, ...], missing: Callable[[str], None] | None = None
 ) -> tuple[Any, ...]:
     """Of these the default set, or all as long as nobody chose one.
@@ -93,15 +93,15 @@ def load_tools(written: str, folder: Path | None = None) -> tuple[Any, ...]:
     here, path = folder or Path.cwd(), Path(written)
     match path.suffix:
         case ".toml":
-            is_ensemble = "ensemble" in read_file(path)
+            is_ensemble = "ensemble" in read_toml_file(path)
             if names_python((path,)) if is_ensemble else is_python(path):
-                importable(here)
+                put_folder_on_path(here)
             return (load_ensemble(path) if is_ensemble else load_tool(path),)
         case ".py":
             return _tools_in(_module_of(path), written)
     module, _, name = written.partition(":")
     if not _is_found(module.partition(".")[0]):
-        importable(here)
+        put_folder_on_path(here)
     found = _imported(module, written)
     if not name:
         return _tools_in(found, written)
@@ -120,7 +120,7 @@ def _is_found(module: str) -> bool:
         return False
 
 
-def importable(folder: Path) -> None:
+def put_folder_on_path(folder: Path) -> None:
     """Put a folder first on the path, however this program was started."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -133,7 +133,7 @@ def _module_of(path: Path) -> ModuleType:
     path = path.resolve()
     if not path.stem.isidentifier():
         raise UsageError(f"--tools {path.name}: {path.stem!r} is no name for a module; use letters, digits and _")
-    importable(path.parent)
+    put_folder_on_path(path.parent)
     module = _imported(path.stem, str(path))
     if Path(module.__file__ or "").resolve() != path:
         raise UsageError(f"--tools {path.name}: another module is called {path.stem!r}; rename the file")
@@ -145,10 +145,10 @@ def _imported(module: str, written: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0] and error.name != module:
-            raise UsageError(f"--tools {written}: cannot import {module!r}: {describe(error)}") from error
+            raise UsageError(f"--tools {written}: cannot import {module!r}: {describe_exception(error)}") from error
         raise UsageError(f"--tools {written}: there is no module {module!r}; {_HOW}") from error
     except Exception as error:
-        raise UsageError(f"--tools {written}: cannot import {module!r}: {describe(error)}") from error
+        raise UsageError(f"--tools {written}: cannot import {module!r}: {describe_exception(error)}") from error
 
 
 def _tools_in(module: ModuleType, written: str) -> tuple[Any, ...]:

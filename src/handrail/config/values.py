@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from handrail.config.mcp_settings import McpSettings, ServeSettings, StandardSettings
 from handrail.config.network import NodeSettings, ServiceSettings
-from handrail.config.nodes import McpSettings, ServeSettings, StandardSettings
 from handrail.config.rlm import RlmSettings
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from handrail.core.errors import ConfigError
-from handrail.tools.files.table import read_file
+from handrail.tools.files.toml_table import read_toml_file
 
 Stamp = tuple[int, int, int]
 
 
-class Watch:
+class WatchedFiles:
     """A set of files by what the system says of them: the time of the last change, the size, and which file it is."""
 
     def __init__(self, files: Iterable[Path] = ()) -> None:
@@ -49,7 +49,7 @@ def _stamp(path: Path) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def files_of(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, ...]:
+def config_files(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, ...]:
     """Every file that a configuration is made of: itself, its ensembles, and the files that those name."""
     found = [] if config is None else [config]
     for path in ensembles:
@@ -73,7 +73,7 @@ def _beside(file: Path, named: Iterable[Any]) -> tuple[Path, ...]:
 
 def _list_in(path: Path, key: str) -> list[Any]:
     try:
-        found = read_file(path).values.get(key)
+        found = read_toml_file(path).values.get(key)
     except ConfigError:
         return []  # it is told where it is loaded
     return found if isinstance(found, list) else []

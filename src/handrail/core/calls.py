@@ -60,7 +60,7 @@ class Problem(Struct, frozen=True):
     message: str
 
 
-class Spilled(Struct, frozen=True):
+class SpilledOutput(Struct, frozen=True):
     """Where the whole output lies when the model was sent only a part."""
 
     id: str
@@ -78,7 +78,7 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     error: Problem | None = None
     warnings: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
-    spilled: Spilled | None = None
+    spilled: SpilledOutput | None = None
     still_running: bool = False
     """The call was answered, but its work could not be stopped and may yet take effect."""
     reused_from: str | None = None

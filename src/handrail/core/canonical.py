@@ -18,7 +18,7 @@ _LARGEST = 2**53
 _sorted = msgspec.json.Encoder(order="sorted")
 
 
-def canonical(value: Any) -> bytes:
+def canonical_json(value: Any) -> bytes:
     """The one spelling of a JSON value.
 
     Raises:
@@ -34,7 +34,7 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     """`sha256:` and the hex digest of the canonical form."""
-    return digest_bytes(canonical(value))
+    return digest_bytes(canonical_json(value))
 
 
 def digest_bytes(data: bytes) -> str:

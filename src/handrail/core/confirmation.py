@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from handrail.core.canonical import digest
 from handrail.core.location import Locations
-from handrail.core.secret_places import mask_places
+from handrail.core.secret_pointers import mask_pointers
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
         Text is never masked by its form here. What a pattern hides would run unseen.
         """
-        masked: dict[str, Any] = mask_places(self.arguments, self.secrets)
+        masked: dict[str, Any] = mask_pointers(self.arguments, self.secrets)
         return masked
 
 
@@ -68,7 +68,7 @@ class Defer(Struct, frozen=True):
 Decision = Allow | Deny | Edit | Defer
 
 
-class Asked(Struct, frozen=True, omit_defaults=True):
+class ConfirmationSubject(Struct, frozen=True, omit_defaults=True):
     """What a question was about: the part of its entry that can be erased."""
 
     arguments: dict[str, Any]
@@ -84,7 +84,9 @@ class Asked(Struct, frozen=True, omit_defaults=True):
     names of the fields."""
 
 
-def binding(nonce: str, run: str, call_id: str, tool: str, arguments: dict[str, Any], definition: str = "") -> str:
+def grant_binding(
+    nonce: str, run: str, call_id: str, tool: str, arguments: dict[str, Any], definition: str = ""
+) -> str:
     """What a grant is good for: this tool as it is defined, with these arguments, for this call of this run."""
     bound = {"nonce": nonce, "run": run, "call": call_id, "tool": tool, "arguments": arguments}
     return digest({**bound, "definition": definition} if definition else bound)

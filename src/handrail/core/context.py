@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 
-class Live:
+class LiveObject:
     """Base of what `auxdata` may hold beside JSON: an object of this process, which a worker process never gets."""
 
     __slots__ = ()

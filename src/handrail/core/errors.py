@@ -283,7 +283,7 @@ class SignInFailed(McpError):
 
 
 class BusError(HandrailError):
-    """A call on the bus gave no response. The code is one of the closed set in `handrail.bus.codes`."""
+    """A call on the bus gave no response. The code is one of the closed set in `handrail.node.bus.wire_codes`."""
 
     def __init__(
         self,
@@ -349,14 +349,14 @@ class ToolError(Exception):
         self.message = message or code
 
 
-class _Refusal(ToolError):
+class _OutcomeError(ToolError):
     """A `ToolError` whose code is its outcome."""
 
     def __init__(self, message: str) -> None:
         super().__init__(self.outcome, message)
 
 
-class UnknownTool(_Refusal):
+class UnknownTool(_OutcomeError):
     outcome = "unknown_tool"
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
@@ -366,7 +366,7 @@ class UnknownTool(_Refusal):
         self.near = tuple(near)
 
 
-class InvalidArguments(_Refusal):
+class InvalidArguments(_OutcomeError):
     outcome = "invalid_arguments"
 
     def __init__(self, problems: str | Iterable[str]) -> None:
@@ -375,15 +375,15 @@ class InvalidArguments(_Refusal):
         super().__init__("invalid_arguments: " + "; ".join(self.problems))
 
 
-class Forbidden(_Refusal):
+class Forbidden(_OutcomeError):
     outcome = "forbidden"
 
 
-class Denied(_Refusal):
+class Denied(_OutcomeError):
     outcome = "denied"
 
 
-class NeedsConfirmation(_Refusal):
+class NeedsConfirmation(_OutcomeError):
     outcome = "needs_confirmation"
 
     def __init__(self, tool: str, request: str) -> None:
@@ -391,19 +391,19 @@ class NeedsConfirmation(_Refusal):
         self.request = request
 
 
-class TimedOut(_Refusal):
+class TimedOut(_OutcomeError):
     outcome = "timeout"
 
 
-class Cancelled(_Refusal):
+class Cancelled(_OutcomeError):
     outcome = "cancelled"
 
 
-class InDoubt(_Refusal):
+class InDoubt(_OutcomeError):
     outcome = "in_doubt"
 
 
-class LimitReached(_Refusal):
+class LimitReached(_OutcomeError):
     outcome = "limit"
 
 
@@ -418,7 +418,7 @@ class InvalidOutput(ToolError):
         super().__init__(INVALID_OUTPUT, f"the tool ran, but its result cannot be used: {why}")
 
 
-def describe(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """An unexpected exception as one line: its type and its text."""
     try:
         text = str(error)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from handrail.core.calls import ToolCall, ToolResult
-from handrail.core.confirmation import Asked
+from handrail.core.confirmation import ConfirmationSubject
 from handrail.core.errors import ModelError, Outcome
 from handrail.core.messages import Artefact, Citation, Media, Message, ServiceCall, StopReason, Usage
 
@@ -128,7 +128,7 @@ class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", k
     tool: str
     binds: str
     """Hash of tool, its definition, canonical arguments, run, call id and a nonce: what a grant is good for."""
-    asked: Asked | None = None
+    asked: ConfirmationSubject | None = None
     body: ClassVar[str | None] = "asked"
 
     @property
@@ -337,5 +337,5 @@ Event = Recorded | ModelEvent | CallProgress
 Emit = Callable[[Event], Awaitable[None]]
 
 
-async def ignore(event: Event) -> None:
+async def ignore_event(event: Event) -> None:
     """An `Emit` for callers that want only the result."""

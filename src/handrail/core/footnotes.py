@@ -34,7 +34,7 @@ _UNBROKEN = re.compile(
 """Inside of these no number can stand: code, links, addresses."""
 
 
-class Source(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class FootnoteSource(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One source in the list below a reply."""
 
     number: int
@@ -46,7 +46,7 @@ class Source(Struct, frozen=True, omit_defaults=True, kw_only=True):
     quote: str = ""
 
 
-class Mark(Struct, frozen=True):
+class FootnoteMark(Struct, frozen=True):
     """A number in the text."""
 
     at: int
@@ -55,19 +55,19 @@ class Mark(Struct, frozen=True):
 
 
 class Footnotes(Struct, frozen=True):
-    sources: tuple[Source, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    sources: tuple[FootnoteSource, ...] = ()
+    marks: tuple[FootnoteMark, ...] = ()
     """In the order of their places."""
     left_out: int = 0
     """Sources beyond the most that are listed."""
 
 
-class SourceList:
+class FootnoteSourceList:
     """Numbers sources as they are named; the same one has the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
-        self._sources: list[Source] = []
+        self._sources: list[FootnoteSource] = []
 
     def add(self, citation: Citation) -> int | None:
         """The number of the source that a citation names; None if there are too many."""
@@ -77,12 +77,12 @@ class SourceList:
             if number <= MOST_SOURCES:
                 host = host_of(citation.url)
                 quote, title, url = citation.quote, citation.title, citation.url
-                self._sources.append(Source(number=number, title=title, url=url, host=host, quote=quote))
+                self._sources.append(FootnoteSource(number=number, title=title, url=url, host=host, quote=quote))
         number = self._numbers[key]
         return number if number <= MOST_SOURCES else None
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[FootnoteSource, ...]:
         return tuple(self._sources)
 
     @property
@@ -94,18 +94,18 @@ def footnotes(text: str, citations: Sequence[Citation]) -> Footnotes:
     """What a reader of this text is shown of its citations. Numbers follow the order in which the sources came."""
     if not citations:
         return Footnotes()
-    listed = SourceList()
+    listed = FootnoteSourceList()
     ends: set[tuple[int, int]] = set()
     for citation in citations:
         number = listed.add(citation)
         if number is not None and citation.end is not None and len(ends) < MOST_MARKS:
             ends.add((citation.end, number))
-    places = _Places(text)
+    places = _FootnotePositions(text)
     marks = {(at, number) for end, number in ends if (at := places.near(end)) is not None}
-    return Footnotes(listed.sources, tuple(Mark(at, number) for at, number in sorted(marks)), listed.left_out)
+    return Footnotes(listed.sources, tuple(FootnoteMark(at, number) for at, number in sorted(marks)), listed.left_out)
 
 
-def with_marks(text: str, marks: Iterable[Mark], written: Callable[[int], str]) -> str:
+def with_marks(text: str, marks: Iterable[FootnoteMark], written: Callable[[int], str]) -> str:
     """The text with its numbers, each written by this function."""
     pieces: list[str] = []
     before = 0
@@ -131,7 +131,7 @@ def _is_plain(url: str) -> bool:
     return not any(letter.isspace() or letter == "\\" or not letter.isprintable() for letter in url)
 
 
-class _Places:
+class _FootnotePositions:
     """The places of a text where a number may stand."""
 
     def __init__(self, text: str) -> None:
@@ -139,7 +139,7 @@ class _Places:
         self._starts: list[int] = []
         self._usable: list[int] = []
         """For each line, the last line up to it that can carry a number; -1 is none."""
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, _TextLine] = {}
         """Those that were looked at: a line may be long, and carry many numbers."""
         fence = ""
         start = 0
@@ -169,14 +169,14 @@ class _Places:
             found, end = self._line(usable), len(self._text)
         return self._outside(found, min(end, found.last))
 
-    def _line(self, number: int) -> _Line:
+    def _line(self, number: int) -> _TextLine:
         if number not in self._lines:
             start = self._starts[number]
             stop = self._starts[number + 1] - 1 if number + 1 < len(self._starts) else len(self._text)
-            self._lines[number] = _Line.of(self._text[start:stop], start)
+            self._lines[number] = _TextLine.of(self._text[start:stop], start)
         return self._lines[number]
 
-    def _outside(self, line: _Line, at: int) -> int:
+    def _outside(self, line: _TextLine, at: int) -> int:
         before = bisect_left(line.unbroken, at, key=itemgetter(0)) - 1
         if before >= 0 and at < line.unbroken[before][1]:
             at = line.unbroken[before][1]
@@ -187,7 +187,7 @@ class _Places:
         return at
 
 
-class _Line(NamedTuple):
+class _TextLine(NamedTuple):
     start: int
     first: int
     """Where its words begin, after marks such as that of an item."""

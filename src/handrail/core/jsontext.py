@@ -133,7 +133,7 @@ def kind_of(value: Any) -> str:
     return type(value).__name__
 
 
-def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
+def why_not_json(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
     """Why a Python value has no JSON form that we take, or None if it has one. Tuples count as arrays."""
     kind = type(value)
     if kind is str:
@@ -155,13 +155,13 @@ def oddity(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
     return f"{type(value).__name__} is not a JSON type"
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """A copy of a JSON value that shares nothing with it that can be changed: a quarter of what `deepcopy` takes."""
     kind = type(value)
     if kind is dict:
-        return {key: item if type(item) in _UNCHANGING else copied(item) for key, item in value.items()}
+        return {key: item if type(item) in _UNCHANGING else copy_json(item) for key, item in value.items()}
     if kind is list:
-        return [item if type(item) in _UNCHANGING else copied(item) for item in value]
+        return [item if type(item) in _UNCHANGING else copy_json(item) for item in value]
     return value if kind in _UNCHANGING else copy.deepcopy(value)
 
 
@@ -178,14 +178,14 @@ def _odd_object(value: dict[Any, Any], max_depth: int) -> str | None:
         kind = type(item)
         if (item.isascii() if kind is str else kind is int and item.bit_length() < _BITS) or item is None:
             continue
-        if (why := oddity(item, max_depth - 1)) is not None:
+        if (why := why_not_json(item, max_depth - 1)) is not None:
             return why
     return None
 
 
 def _odd_items(value: list[Any] | tuple[Any, ...], max_depth: int) -> str | None:
     for item in value:
-        if (why := oddity(item, max_depth - 1)) is not None:
+        if (why := why_not_json(item, max_depth - 1)) is not None:
             return why
     return None
 

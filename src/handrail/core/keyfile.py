@@ -6,14 +6,14 @@ import os
 import stat
 from pathlib import Path
 
-from handrail.core.owners import is_owned, owner_of
-from handrail.core.tracked import is_tracked
+from handrail.core.file_owners import is_owned, owner_of
+from handrail.core.git_index import is_tracked
 
 _LONGEST = 4096
 _AWAY = "move it away, and a new key is made"
 
 
-class CarelessFile(Exception):
+class UnsafeKeyFile(Exception):
     """It is no file, others can read it, or it may be somebody else's. The words say what to do."""
 
 
@@ -30,17 +30,17 @@ def read_key(path: Path) -> str:
         about = os.fstat(handle)
         mode = about.st_mode
         if not stat.S_ISREG(mode):
-            raise CarelessFile(f"{str(path)!r} is not a file; give the path of a key file")
+            raise UnsafeKeyFile(f"{str(path)!r} is not a file; give the path of a key file")
         if not is_owned(about):
-            raise CarelessFile(f"the key in {str(path)!r} is not used: the file belongs to another user; {_AWAY}")
+            raise UnsafeKeyFile(f"the key in {str(path)!r} is not used: the file belongs to another user; {_AWAY}")
         if is_tracked(path):
-            raise CarelessFile(
+            raise UnsafeKeyFile(
                 f"the key in {str(path)!r} is not used: git tracks the file, so everybody who has the repository has"
                 f" the key; take it out (git rm --cached) and {_AWAY}"
             )
         if mode & 0o077:
             shown = f"{str(path)!r} (mode {stat.S_IMODE(mode):04o})"
-            raise CarelessFile(
+            raise UnsafeKeyFile(
                 f"others can use the key in {shown}; if you made it on this machine, run: chmod 600 {path};"
                 f" if it came with the files of others, {_AWAY}"
             )
@@ -58,12 +58,12 @@ def check_state_folder(folder: Path, *, alone: bool = True) -> None:
     if not os.path.lexists(folder):
         return
     if not is_owned(os.lstat(folder)) or not is_owned(os.stat(folder)):
-        raise CarelessFile(
+        raise UnsafeKeyFile(
             f"the folder {str(folder)!r} is not used: it belongs to another user ({owner_of(folder)}), and so may the"
             " keys and the record in it; move it away, or name another place with --journal PATH"
         )
     if alone and is_tracked(folder):
-        raise CarelessFile(
+        raise UnsafeKeyFile(
             f"the folder {str(folder)!r} is not used: git tracks it, so its keys, tokens and record are whatever the"
             f" repository brought; take it out (git rm -r --cached {folder.name}) and move it away, and a new one is"
             " made; or name another place with --journal PATH"

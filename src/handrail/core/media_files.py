@@ -13,7 +13,7 @@ _ENDINGS = {"image/jpeg": ".jpg", "text/plain": ".txt", "image/webp": ".webp"}
 """Where the usual one is not the one that the platform knows first, or it may know none."""
 
 
-def file_name(name: str, media_type: str, fallback: str = "file") -> str:
+def safe_media_name(name: str, media_type: str, fallback: str = "file") -> str:
     """The last part of a name without anything that a file system or a shell could misread."""
     last = re.split(r"[/\\]", name)[-1]
     base = " ".join(_UNFIT.sub("_", last).split()).strip(". -")

@@ -10,8 +10,8 @@ Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
-`SearchesTools`, `Provided`, `WritesCode`, `TakesTools`, `CountsTokens` and `CompletesText` are what a `Model` may be
-besides, and `SharedAnswers` what a `Journal` may be.
+`SearchesTools`, `NamesProvider`, `WritesCode`, `TakesTools`, `CountsTokens` and `CompletesText` are what a `Model` may
+be besides, and `SharedAnswers` what a `Journal` may be.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Protocol, runtime_checkable
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.context import Context
-from handrail.core.events import ConfirmationAnswered, Emit, ModelEvent, Recorded, ignore
+from handrail.core.events import ConfirmationAnswered, Emit, ModelEvent, Recorded, ignore_event
 from handrail.core.messages import AssistantMessage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 
 
 class Model(Protocol):
@@ -52,7 +52,7 @@ class SearchesTools(Protocol):
 
 
 @runtime_checkable
-class Provided(Protocol):
+class NamesProvider(Protocol):
     """What a model may be beside a `Model`: one that says whose service answers."""
 
     @property
@@ -61,7 +61,7 @@ class Provided(Protocol):
 
 def provider_of(model: Model) -> str | None:
     """Its name; None if it says none, or means something else by the word."""
-    provider: object = model.provider if isinstance(model, Provided) else None
+    provider: object = model.provider if isinstance(model, NamesProvider) else None
     return provider if isinstance(provider, str) else None
 
 
@@ -129,7 +129,7 @@ def text_model_of(model: Model) -> Model | None:
 
 
 class Invoker(Protocol):
-    async def invoke(self, call: ToolCall, context: Context = ..., emit: Emit = ignore) -> ToolResult:
+    async def invoke(self, call: ToolCall, context: Context = ..., emit: Emit = ignore_event) -> ToolResult:
         """Settle one call. What a tool or a model does wrong is in the result, never raised."""
         ...
 

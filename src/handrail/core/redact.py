@@ -116,7 +116,7 @@ def mask_fields(value: Any, names: frozenset[str]) -> Any:
     return value
 
 
-def unsaid(text: str, value: Any, names: frozenset[str]) -> str:
+def mask_field_values(text: str, value: Any, names: frozenset[str]) -> str:
     """The text without what the fields of these names hold: whoever failed may speak of what it was given."""
     for secret in sorted(_held(value, names), key=len, reverse=True):
         text = text.replace(secret, MASK)

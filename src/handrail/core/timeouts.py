@@ -22,7 +22,7 @@ def time_limit(delay: float | None) -> AbstractAsyncContextManager[asyncio.Timeo
         TimeoutError: On leaving the block, if it took longer than so many seconds.
     """
     scope = asyncio.timeout(delay)
-    return scope if _RELIABLE else reliable(scope)
+    return scope if _RELIABLE else reliable_timeout(scope)
 
 
 def time_limit_at(when: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
@@ -32,11 +32,11 @@ def time_limit_at(when: float | None) -> AbstractAsyncContextManager[asyncio.Tim
         TimeoutError: On leaving the block, if it was left later than that.
     """
     scope = asyncio.timeout_at(when)
-    return scope if _RELIABLE else reliable(scope)
+    return scope if _RELIABLE else reliable_timeout(scope)
 
 
 @asynccontextmanager
-async def reliable(scope: asyncio.Timeout) -> AsyncIterator[asyncio.Timeout]:
+async def reliable_timeout(scope: asyncio.Timeout) -> AsyncIterator[asyncio.Timeout]:
     """The same timeout: if it expired, and nobody cancelled the task meanwhile, it raises `TimeoutError`."""
     task = asyncio.current_task()
     cancelled_before = task.cancelling() if task is not None else 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from handrail.core.errors import UsageError
-from handrail.core.exact import exact
+from handrail.core.json_display import exact_json
 from handrail.core.redact import MASK
 
 
-def unmasked(edited: Any, shown: Any, before: Any) -> Any:
+def restore_masked(edited: Any, shown: Any, before: Any) -> Any:
     """The edited value with every mask replaced by the secret that it stood for when it was shown.
 
     A mask is replaced only where it still stands in the place where it was shown. In a list
@@ -28,13 +28,13 @@ def unmasked(edited: Any, shown: Any, before: Any) -> Any:
         case dict(), dict(), dict():
             both = shown.keys() & before.keys()
             return {
-                key: unmasked(value, shown[key], before[key]) if key in both else _without_mask(value, key)
+                key: restore_masked(value, shown[key], before[key]) if key in both else _without_mask(value, key)
                 for key, value in edited.items()
             }
         case list(), list() | tuple(), list() | tuple() if len(edited) == len(shown):
             several = sum(map(holds_mask, shown)) > 1
             each = zip(edited, shown, before, strict=True)
-            return [_unmasked_item(*item) if several else unmasked(*item) for item in each]
+            return [_unmasked_item(*item) if several else restore_masked(*item) for item in each]
     return before if type(edited) is type(shown) and edited == shown else _without_mask(edited)
 
 
@@ -51,7 +51,7 @@ def holds_mask(value: Any) -> bool:
 
 
 def _unmasked_item(edited: Any, shown: Any, before: Any) -> Any:
-    return before if exact(edited) == exact(shown) else _without_mask(edited)
+    return before if exact_json(edited) == exact_json(shown) else _without_mask(edited)
 
 
 def _without_mask(value: Any, key: str = "") -> Any:

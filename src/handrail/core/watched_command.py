@@ -36,12 +36,12 @@ _TAIL = 60
 """How many of the last lines are kept, to say why a command failed."""
 
 
-class CommandGivenUp(Exception):
+class CommandSilent(Exception):
     """The command was ended because it said nothing for too long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CommandExit:
     """How a command ended, and its last lines."""
 
     code: int
@@ -63,7 +63,7 @@ def run_watched(
     local_after: str = "",
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-) -> Finished:
+) -> CommandExit:
     """Run a command until it ends. `what` names what it fetches, for the message; `show` gets each line it says.
 
     From the line on that contains `local_after`, it only works on this machine, and may be silent: unpacking and
@@ -97,9 +97,9 @@ def run_watched(
         if rest.strip():
             lines.append(rest.strip())
             show(rest.strip())
-        return Finished(process.wait(), tuple(lines))
+        return CommandExit(process.wait(), tuple(lines))
     except queue.Empty:
-        raise CommandGivenUp(
+        raise CommandSilent(
             f"gave up fetching {what}: nothing came for {silence:g} s; check that this machine reaches its package "
             "registry, and try again"
         ) from None
@@ -114,7 +114,7 @@ def run_pip(
     silence: float = SILENCE,
     show: Callable[[str], None] = lambda line: None,
     cwd: Path | None = None,
-) -> Finished:
+) -> CommandExit:
     """Run `pip <arguments>` of this interpreter as `run_watched` does.
 
     Raises:

@@ -7,12 +7,12 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from handrail.core.errors import HandrailError, LimitExceeded, ModelError, UsageError, describe
+from handrail.core.errors import HandrailError, LimitExceeded, ModelError, UsageError, describe_exception
 from handrail.core.events import CallSettled
 from handrail.core.messages import Conversation
 from handrail.core.redact import redact_text
-from handrail.desk.shown import tellable_text
-from handrail.desk.turns import turns, words_from
+from handrail.desk.message_view import browser_safe_text
+from handrail.desk.turns import first_words_from, turn_starts
 from handrail.desk.values import Alert
 
 logger = logging.getLogger(__name__)
@@ -30,15 +30,15 @@ class Alerts:
 
     def of(self, kind: Kind, message: str, said: Conversation, *, id: str, at: int) -> Alert:
         """About the last turn of what was said."""
-        upto = max(turns(said.messages), default=0)
+        upto = max(turn_starts(said.messages), default=0)
         return Alert(
             id=id,
             conversation=self._conversation,
             at=at,
             kind=kind,
-            message=tellable_text(redact_text(message)[:_LONGEST]),
+            message=browser_safe_text(redact_text(message)[:_LONGEST]),
             upto=upto,
-            words=tellable_text(words_from(said.messages, upto)),
+            words=browser_safe_text(first_words_from(said.messages, upto)),
         )
 
     def of_call(self, event: CallSettled, said: Conversation, *, id: str, at: int) -> Alert:
@@ -62,6 +62,6 @@ class Alerts:
                 pass
             case _:
                 logger.error("a turn of %s failed", self._conversation, exc_info=error)
-        message = str(error) if isinstance(error, HandrailError) else describe(error)
+        message = str(error) if isinstance(error, HandrailError) else describe_exception(error)
         alert = self.of(kind, message, said, id=id, at=at)
         return replace(alert, code=error.code) if isinstance(error, ModelError) else alert

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from handrail.app.app import App
 from handrail.app.models import model_names, settings_of
-from handrail.app.opened import App
 from handrail.config.values import Config
 from handrail.core.errors import UsageError
 from handrail.desk.values import EnsembleChoice, ModelChoice
-from handrail.desk.views.tools import sources
+from handrail.desk.views.tools import ensemble_sources
 from handrail.tools.registry import RegisteredTools
 
 _WILD = "*?["
@@ -31,7 +31,7 @@ def default_model(config: Config) -> str:
 def ensembles(app: App) -> tuple[EnsembleChoice, ...]:
     """By name; those that have no tools now are there with what is wrong."""
     counted = Counter(tool.ensemble or "" for tool in app.tools)
-    known = sources(app)
+    known = ensemble_sources(app)
     problems = {name: server.ensemble.problem or "" for name, server in app.servers.items()}
     return tuple(
         EnsembleChoice(name=name, source=known.get(name, ""), tools=counted[name], problem=problems.get(name, ""))
@@ -57,7 +57,7 @@ def check_ensembles(app: App, chosen: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def patterns(chosen: tuple[str, ...] | None, tools: RegisteredTools) -> tuple[tuple[str, ...], ...]:
+def tool_patterns(chosen: tuple[str, ...] | None, tools: RegisteredTools) -> tuple[tuple[str, ...], ...]:
     """What a run may call: the tools of these ensembles, and those that are in none by their names."""
     if chosen is None:
         return ()

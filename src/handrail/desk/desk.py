@@ -11,27 +11,36 @@ from contextlib import aclosing
 from types import EllipsisType
 from typing import Any, Self
 
-from handrail.app.opened import App
-from handrail.core.about import VERSION
+from handrail.app.app import App
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
-from handrail.core.media_files import file_name
+from handrail.core.media_files import safe_media_name
 from handrail.core.messages import Conversation, Media
 from handrail.core.ports import Clock, SystemClock
-from handrail.desk.asking import Asking, Decision
+from handrail.core.version import VERSION
 from handrail.desk.choices import check_ensembles, check_model, ensembles, models
-from handrail.desk.feed import News
-from handrail.desk.given import said
-from handrail.desk.models import Models
-from handrail.desk.said import Around
-from handrail.desk.share import shared_file, taken
-from handrail.desk.shown import media_of
-from handrail.desk.talks import OpenTalks
-from handrail.desk.trials import Trials
-from handrail.desk.turns import whole
-from handrail.desk.values import About, Attached, File, Item, Question, Snapshot, TalkSummary, Told
-from handrail.store.conversations import ConversationStore
-from handrail.store.metadata import Chosen
+from handrail.desk.conversation_file import read_shared_file, write_shared_file
+from handrail.desk.conversation_state import DeskContext
+from handrail.desk.feed import DeskNews
+from handrail.desk.input_messages import messages_from_input
+from handrail.desk.message_view import media_of
+from handrail.desk.model_pool import DeskModels
+from handrail.desk.open_conversations import OpenConversations
+from handrail.desk.questions import Decision, PendingQuestions
+from handrail.desk.trials import ToolTrials
+from handrail.desk.turns import answered_prefix_length
+from handrail.desk.values import (
+    AttachedFile,
+    ConversationEvent,
+    ConversationItem,
+    ConversationSnapshot,
+    ConversationSummary,
+    DeskInfo,
+    DeskQuestion,
+    FileDownload,
+)
+from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.store.metadata import ConversationChoices
 
 __all__ = ["Decision", "Desk"]
 
@@ -44,7 +53,7 @@ class Desk:
     def __init__(
         self,
         app: App,
-        asking: Asking,
+        asking: PendingQuestions,
         *,
         by: str = "local",
         settings_writable: bool = False,
@@ -57,11 +66,11 @@ class Desk:
         self.by = by
         self.settings_writable = settings_writable
         self.node_id = node_id
-        self.news = News()
-        self.trials = Trials(app, asking, self.news, new_id)
+        self.news = DeskNews()
+        self.trials = ToolTrials(app, asking, self.news, new_id)
         self._store = ConversationStore(app.journal.path.parent, clock=clock, new_id=new_id)
-        self._models = Models()
-        self._talks = OpenTalks(Around(app, asking, self._store, self._models, self.news, clock, new_id))
+        self._models = DeskModels()
+        self._talks = OpenConversations(DeskContext(app, asking, self._store, self._models, self.news, clock, new_id))
         self._new_id = new_id
 
     async def __aenter__(self) -> Self:
@@ -79,9 +88,9 @@ class Desk:
             self.news.close()
             await self._models.aclose()
 
-    def about(self) -> About:
+    def about(self) -> DeskInfo:
         config = self.app.config
-        return About(
+        return DeskInfo(
             name=config.node.name,
             version=VERSION,
             node_id=self.node_id,
@@ -94,7 +103,7 @@ class Desk:
 
     # ── conversations ────────────────────────────────────────────────────────────────
 
-    async def talks(self, search: str = "") -> tuple[TalkSummary, ...]:
+    async def talks(self, search: str = "") -> tuple[ConversationSummary, ...]:
         """All of them, the last used first; or those in which these words occur. One in which nobody has spoken yet
         is not listed."""
         words = search.strip()
@@ -122,13 +131,15 @@ class Desk:
         """
         if model:
             check_model(self.app.config, model)
-        chosen = Chosen(
+        chosen = ConversationChoices(
             model=model or "", ensembles=None if ensembles is None else check_ensembles(self.app, ensembles)
         )
         begun = Conversation().supervised(system, self.app.executor.now()) if system else Conversation()
         return await self._talks.begin(begun, chosen)
 
-    async def follow(self, id: str, after: int | None = None) -> AsyncGenerator[Snapshot | Told, None]:
+    async def follow(
+        self, id: str, after: int | None = None
+    ) -> AsyncGenerator[ConversationSnapshot | ConversationEvent, None]:
         """First a snapshot, then what happens. With `after`, what happened since then, if that is still known; else a
         snapshot again. Any number may follow one conversation; whoever falls far behind is told a snapshot again.
         It ends when the conversation is deleted, or the desk closes."""
@@ -137,7 +148,7 @@ class Desk:
             async for each in told:
                 yield each
 
-    async def items(self, id: str, before: int, limit: int = 40) -> tuple[Item, ...]:
+    async def items(self, id: str, before: int, limit: int = 40) -> tuple[ConversationItem, ...]:
         """Older messages."""
         talk = await self._talks.of(id)
         messages = talk.conversation.messages
@@ -149,7 +160,7 @@ class Desk:
         talk = await self._talks.of(id)
         return talk.shown.whole(_at(talk.conversation, index))
 
-    async def attachment(self, id: str, index: int, part: int) -> File:
+    async def attachment(self, id: str, index: int, part: int) -> FileDownload:
         media = media_of(_at((await self._talks.of(id)).conversation, index))
         if not 0 <= part < len(media):
             raise UsageError(f"message {index} has no file {part}")
@@ -157,10 +168,18 @@ class Desk:
         if found.data is None:
             where = found.url if isinstance(found, Media) else ""
             raise UsageError(f"this file is not here but at {where}")
-        return File(name=file_name(found.name, found.media_type), media_type=found.media_type, data=found.data)
+        return FileDownload(
+            name=safe_media_name(found.name, found.media_type), media_type=found.media_type, data=found.data
+        )
 
     async def say(
-        self, id: str, text: str, attached: Sequence[Attached] = (), *, upto: int | None = None, once: str | None = None
+        self,
+        id: str,
+        text: str,
+        attached: Sequence[AttachedFile] = (),
+        *,
+        upto: int | None = None,
+        once: str | None = None,
     ) -> int:
         """Say something and let the model answer; returns the index of the message, and does not wait for the answer.
         With `upto`, everything from that message on is taken back first: edit and go on. `once` is an id of the
@@ -170,7 +189,7 @@ class Desk:
             UsageError: A turn is under way, here or in another program; there is no such conversation, or nothing is
                 said.
         """
-        messages = said(text, attached, self.app.executor.now())
+        messages = messages_from_input(text, attached, self.app.executor.now())
         return await (await self._talks.of(id)).say(messages, upto, once)
 
     async def again(self, id: str) -> None:
@@ -210,9 +229,9 @@ class Desk:
         without its result. Its run is its own."""
         talk = await self._talks.of(id)
         messages = talk.conversation.messages
-        begun = talk.conversation.upto(whole(messages, len(messages) if upto is None else upto))
+        begun = talk.conversation.upto(answered_prefix_length(messages, len(messages) if upto is None else upto))
         kept = Conversation(talk.shown.kept(begun.messages))
-        chosen = Chosen(model=talk.chosen.model, ensembles=talk.chosen.ensembles)
+        chosen = ConversationChoices(model=talk.chosen.model, ensembles=talk.chosen.ensembles)
         return await self._talks.begin(kept, chosen, talk.kept.about.title or None, id)
 
     async def rename(self, id: str, title: str) -> None:
@@ -224,10 +243,10 @@ class Desk:
         """Ends a turn under way first. What is on record of it stays."""
         await self._talks.delete(id)
 
-    async def share(self, id: str) -> File:
+    async def share(self, id: str) -> FileDownload:
         """As a file, that `take` reads here or elsewhere; attachments included."""
         talk = await self._talks.of(id)
-        return await asyncio.to_thread(shared_file, talk.kept.about.title, talk.conversation, talk.shown)
+        return await asyncio.to_thread(write_shared_file, talk.kept.about.title, talk.conversation, talk.shown)
 
     async def take(self, data: bytes) -> str:
         """A conversation from a file. Nothing in it is run or believed: it is words.
@@ -235,13 +254,13 @@ class Desk:
         Raises:
             UsageError: It is no such file.
         """
-        title, conversation = await asyncio.to_thread(taken, data, self._new_id)
-        return await self._talks.begin(conversation, Chosen(), title)
+        title, conversation = await asyncio.to_thread(read_shared_file, data, self._new_id)
+        return await self._talks.begin(conversation, ConversationChoices(), title)
 
     # ── questions ────────────────────────────────────────────────────────────────────
 
     @property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> tuple[DeskQuestion, ...]:
         """What waits for a word now, in all conversations and tools that are tried."""
         return self.asking.questions
 

@@ -12,26 +12,26 @@ from collections.abc import AsyncGenerator, Callable
 from itertools import islice
 from typing import Any
 
-from handrail.desk.values import Snapshot, Told
+from handrail.desk.values import ConversationEvent, ConversationSnapshot
 
 _REMEMBERED = 2048
 _PIECES = frozenset({"text", "reasoning"})
 
 
-class Feed:
+class ConversationFeed:
     """The events of one conversation. Numbers begin at the time, so that those of an earlier feed are not taken for
     numbers of this one."""
 
     def __init__(self, now: int, remembered: int = _REMEMBERED) -> None:
         self.cursor = now * 1000
         self.followers = 0
-        self._told: deque[Told] = deque(maxlen=remembered)
+        self._told: deque[ConversationEvent] = deque(maxlen=remembered)
         self._news = asyncio.Event()
         self._over = False
 
     def tell(self, type: str, data: Any = None) -> None:
         self.cursor += 1
-        self._told.append(Told(n=self.cursor, type=type, data={} if data is None else data))
+        self._told.append(ConversationEvent(n=self.cursor, type=type, data={} if data is None else data))
         self._wake()
 
     def close(self) -> None:
@@ -44,20 +44,22 @@ class Feed:
         first = self._told[0].n if self._told else self.cursor + 1
         return first - 1 <= after <= self.cursor
 
-    def since(self, after: int) -> list[Told]:
+    def since(self, after: int) -> list[ConversationEvent]:
         """What was told after that number; pieces of text that follow each other as one."""
-        found: list[Told] = []
+        found: list[ConversationEvent] = []
         for told in reversed(list(islice(reversed(self._told), self.cursor - after))):
             last = found[-1] if found else None
             if last is not None and told.type == last.type and told.type in _PIECES:
-                found[-1] = Told(n=told.n, type=told.type, data={"text": last.data["text"] + told.data["text"]})
+                found[-1] = ConversationEvent(
+                    n=told.n, type=told.type, data={"text": last.data["text"] + told.data["text"]}
+                )
             else:
                 found.append(told)
         return found
 
     async def follow(
-        self, snapshot: Callable[[], Snapshot], after: int | None = None
-    ) -> AsyncGenerator[Snapshot | Told, None]:
+        self, snapshot: Callable[[], ConversationSnapshot], after: int | None = None
+    ) -> AsyncGenerator[ConversationSnapshot | ConversationEvent, None]:
         """From that number on, or from how things are now, until it is closed."""
         self.followers += 1
         try:
@@ -84,11 +86,11 @@ class Feed:
         self._news = asyncio.Event()
 
 
-class News:
+class DeskNews:
     """Of all conversations, to any number of watchers."""
 
     def __init__(self) -> None:
-        self._watchers: list[_Watcher] = []
+        self._watchers: list[_NewsWatcher] = []
         self._over = False
 
     def tell(self, event: str, key: str, data: Any) -> None:
@@ -98,7 +100,7 @@ class News:
 
     async def watch(self, first: Callable[[], list[tuple[str, Any]]]) -> AsyncGenerator[tuple[str, Any], None]:
         """What there is already, then what happens, until it is closed."""
-        watcher = _Watcher()
+        watcher = _NewsWatcher()
         self._watchers.append(watcher)
         try:
             for told in first():
@@ -116,7 +118,7 @@ class News:
             watcher.news.set()
 
 
-class _Watcher:
+class _NewsWatcher:
     def __init__(self, most: int = 1024) -> None:
         self.news = asyncio.Event()
         self._most = most

@@ -12,18 +12,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from handrail.app.opened import App
+from handrail.app.app import App
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, UnknownTool, UsageError
 from handrail.core.events import CallRequested, CallSettled, Event
 from handrail.core.ids import NewId, new_id
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.desk.asking import Asking
-from handrail.desk.feed import News
-from handrail.desk.live import Turn
-from handrail.desk.shown import Shown
-from handrail.desk.values import LiveCall, Question
+from handrail.desk.feed import DeskNews
+from handrail.desk.live_turn import TurnAssembler
+from handrail.desk.message_view import MessageView
+from handrail.desk.questions import PendingQuestions
+from handrail.desk.values import DeskQuestion, LiveCall
 
 Frame = tuple[str, Any]
 """("call", LiveCall), ("question", Question), ("answered", {"request", "decision", "by"})."""
@@ -31,13 +31,13 @@ _KEPT = 32
 """Trials that have ended and are still shown to whoever comes back."""
 
 
-class Trials:
-    def __init__(self, app: App, asking: Asking, news: News, new_id: NewId = new_id) -> None:
+class ToolTrials:
+    def __init__(self, app: App, asking: PendingQuestions, news: DeskNews, new_id: NewId = new_id) -> None:
         self._app = app
         self._asking = asking
         self._news = news
         self._new_id = new_id
-        self._trials: dict[str, Trial] = {}
+        self._trials: dict[str, ToolTrial] = {}
         """By run, the newest last."""
         self._closed = False
 
@@ -45,7 +45,7 @@ class Trials:
     def under_way(self) -> bool:
         return any(not trial.is_over for trial in self._trials.values())
 
-    def begin(self, name: str, arguments: dict[str, Any] | str) -> Trial:
+    def begin(self, name: str, arguments: dict[str, Any] | str) -> ToolTrial:
         """Call a tool.
 
         Raises:
@@ -58,7 +58,7 @@ class Trials:
         except UnknownTool as error:
             raise UsageError(error.message) from error
         call = ToolCall(self._new_id("call"), tool.scoped_name, _read(arguments))
-        trial = Trial(self._app, self._asking, self._news, self._new_id("run"), call)
+        trial = ToolTrial(self._app, self._asking, self._news, self._new_id("run"), call)
         self._trials[trial.run] = trial
         for old in [run for run, each in self._trials.items() if each.is_over][:-_KEPT]:
             del self._trials[old]
@@ -68,7 +68,7 @@ class Trials:
         """Those of a tool that go on or ended not long ago, the newest first."""
         return tuple(each.call for each in reversed(self._trials.values()) if each.call.name == name)
 
-    def find(self, run: str) -> Trial:
+    def find(self, run: str) -> ToolTrial:
         """Raises:
         UsageError: There is no such trial.
         """
@@ -82,10 +82,10 @@ class Trials:
         await asyncio.gather(*(trial.stop() for trial in self._trials.values()))
 
 
-class Trial:
-    """One call, under way from the beginning. `Trials.begin` makes it."""
+class ToolTrial:
+    """One call, under way from the beginning. `ToolTrials.begin` makes it."""
 
-    def __init__(self, app: App, asking: Asking, news: News, run: str, call: ToolCall) -> None:
+    def __init__(self, app: App, asking: PendingQuestions, news: DeskNews, run: str, call: ToolCall) -> None:
         self.run = run
         self.is_over = False
         self.is_seen = False
@@ -94,8 +94,8 @@ class Trial:
         self._asking = asking
         self._news = news
         self._asks = call
-        self._turn = Turn(Shown(app.tools), begun=app.executor.now())
-        self._followers: list[_Frames] = []
+        self._turn = TurnAssembler(MessageView(app.tools), begun=app.executor.now())
+        self._followers: list[_TrialFrames] = []
         requested = self._turn.take(CallRequested(call=call))
         assert requested is not None
         self.call = replace(requested, run=run)
@@ -113,7 +113,7 @@ class Trial:
         Raises:
             JournalError: The record cannot be kept, so nothing runs.
         """
-        frames = _Frames()
+        frames = _TrialFrames()
         frames.put("call", self.call.call_id, self.call)
         for question in self._asking.of(self.run):
             frames.put("question", question.request, question)
@@ -164,7 +164,7 @@ class Trial:
             self._tell("call", self.call.call_id, self.call)
 
     def _heard(self, event: str, data: Any) -> None:
-        self._tell(event, data.request if isinstance(data, Question) else data["request"], data)
+        self._tell(event, data.request if isinstance(data, DeskQuestion) else data["request"], data)
         self._asking.tell(self._news, data)
 
     def _tell(self, event: str, key: str, data: Any) -> None:
@@ -193,7 +193,7 @@ def _settled(run: str, at: int, result: ToolResult) -> CallSettled:
     )
 
 
-class _Frames:
+class _TrialFrames:
     """What was not read yet. Of each thing only the latest: a tool that tells much is not waited for."""
 
     def __init__(self) -> None:

@@ -13,21 +13,21 @@ from handrail.core.messages import (
     ResultMessage,
     UserMessage,
 )
-from handrail.run.history import unanswered
+from handrail.run.history import unanswered_calls
 
 
-def turn_at(messages: Sequence[Message], upto: int) -> int:
+def turn_start_at(messages: Sequence[Message], upto: int) -> int:
     """Where the turn begins that the message of this number is in; all of them if it is behind the last.
 
     A turn begins with the documents that a person gave before they spoke. What stands before the first turn is kept.
     """
     if upto >= len(messages):
         return len(messages)
-    starts = turns(messages)
+    starts = turn_starts(messages)
     return max((at for at in starts if at <= upto), default=starts[0] if starts else len(messages))
 
 
-def turns(messages: Sequence[Message]) -> list[int]:
+def turn_starts(messages: Sequence[Message]) -> list[int]:
     """Where each turn begins."""
     found: list[int] = []
     for at, message in enumerate(messages):
@@ -38,17 +38,17 @@ def turns(messages: Sequence[Message]) -> list[int]:
     return found
 
 
-def spoke_at(messages: Sequence[Message]) -> int:
+def last_spoken_index(messages: Sequence[Message]) -> int:
     """Where the person last said something."""
     return max((at for at, each in enumerate(messages) if isinstance(each, UserMessage)), default=-1)
 
 
-def words_from(messages: Sequence[Message], at: int) -> str:
+def first_words_from(messages: Sequence[Message], at: int) -> str:
     """What the person said first, from there on."""
     return next((each.text for each in messages[max(at, 0) :] if isinstance(each, UserMessage)), "")
 
 
-def whole(messages: Sequence[Message], upto: int) -> int:
+def answered_prefix_length(messages: Sequence[Message], upto: int) -> int:
     """The longest beginning, of at most so many messages, in which every call has its result."""
     count = 0
     open_calls: set[str] = set()
@@ -65,10 +65,10 @@ def whole(messages: Sequence[Message], upto: int) -> int:
     return max(count, 0)
 
 
-def to_answer(conversation: Conversation) -> Conversation:
+def messages_to_answer(conversation: Conversation) -> Conversation:
     """What a model is asked to answer again: calls without results as they are, or all but its last words."""
     messages = conversation.messages
-    if unanswered(conversation):
+    if unanswered_calls(conversation):
         return conversation
     count = len(messages)
     while count and isinstance(messages[count - 1], AssistantMessage):
@@ -76,7 +76,7 @@ def to_answer(conversation: Conversation) -> Conversation:
     return conversation.upto(count)
 
 
-def shared(one: Sequence[Message], other: Sequence[Message]) -> int:
+def shared_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> int:
     """How many messages they begin with alike."""
     count = 0
     for left, right in zip(one, other, strict=False):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from handrail.core.errors import Outcome
-from handrail.core.footnotes import Mark, Source
+from handrail.core.footnotes import FootnoteMark, FootnoteSource
 
 State = Literal["idle", "working", "waiting", "failed"]
 """`waiting`: for a person's word. `failed`: the last turn came to nothing, or a tool in it failed."""
@@ -20,7 +20,7 @@ State = Literal["idle", "working", "waiting", "failed"]
 # ── a conversation ───────────────────────────────────────────────────────────────────
 
 
-class TalkSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConversationSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A conversation in a list."""
 
     id: str
@@ -34,7 +34,7 @@ class TalkSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a search found its words."""
 
 
-class Clipped(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClippedText(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A text that may be too long to be shown at once."""
 
     text: str
@@ -42,7 +42,7 @@ class Clipped(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Characters of all of it, where this is only its beginning; `Desk.whole` has the rest."""
 
 
-class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ItemAttachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An attachment of a message or of a result: never its bytes."""
 
     name: str
@@ -60,20 +60,20 @@ class ShownServiceCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Secrets masked, long texts cut."""
     written: str = ""
     """The same as JSON, where `arguments` cannot say it exactly."""
-    result: Clipped | None = None
+    result: ClippedText | None = None
     """None if the service does not show it."""
     failed: bool = False
 
 
-class Item(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConversationItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message of a conversation. A call and its result are two, with one `call_id`."""
 
     index: int
     kind: Literal["user", "assistant", "supervisor", "document", "call", "result"]
     at: int = 0
-    text: Clipped | None = None
+    text: ClippedText | None = None
     """Of a call nothing; of a result its content, JSON spread over lines."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ItemAttachment, ...] = ()
     name: str = ""
     """Of a document; of a call or result the tool, as `io:write_file`."""
     model: str = ""
@@ -93,9 +93,9 @@ class Item(Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     """What else there is to say of a result, as that a person changed the arguments, and to what."""
     side_effects: bool = False
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FootnoteSource, ...] = ()
     """Of a reply: what it cites."""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[FootnoteMark, ...] = ()
     """Where the numbers of the sources stand in all of its text, in UTF-16 units, as a browser counts them."""
     more_sources: int = 0
     """How many sources are not listed."""
@@ -124,7 +124,7 @@ class RuleOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The arguments of the call that may be anything."""
 
 
-class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeskQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something waits for a person's word. This is exactly what will run."""
 
     request: str
@@ -156,7 +156,7 @@ class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     call_id: str
     name: str
     written: str = ""
-    """The text of its arguments as far as it has come; of a whole call as in `Item`."""
+    """The text of its arguments as far as it has come; of a whole call as in `ConversationItem`."""
     arguments: Any = None
     """Once it is whole."""
     stage: Literal["writing", "asked", "running", "done"] = "writing"
@@ -167,7 +167,7 @@ class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it says of its progress."""
     outcome: Outcome | None = None
     error: str = ""
-    result: Clipped | None = None
+    result: ClippedText | None = None
     duration_us: int | None = None
     notes: tuple[str, ...] = ()
     side_effects: bool = False
@@ -175,7 +175,7 @@ class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a tool that is tried: where it is in the record. In a conversation that is said once for all calls."""
 
 
-class Live(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LiveTurn(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What of the turn under way is in no message yet."""
 
     text: str = ""
@@ -205,22 +205,22 @@ class Alert(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the person had said in that turn."""
 
 
-class Snapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConversationSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A conversation as it is now: its last messages, and what is under way."""
 
     id: str
     title: str
     state: State
     total: int
-    items: tuple[Item, ...]
+    items: tuple[ConversationItem, ...]
     """The last ones; `items[0].index` says from where."""
     cursor: int
     """Events after this number are news."""
     model: str
     ensembles: tuple[str, ...] | None = None
     """Which of them are offered; None is all."""
-    live: Live | None = None
-    questions: tuple[Question, ...] = ()
+    live: LiveTurn | None = None
+    questions: tuple[DeskQuestion, ...] = ()
     alert: Alert | None = None
     """The failure that a person has not answered yet."""
     run: str = ""
@@ -228,7 +228,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     forked_from: str | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConversationEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event of a conversation, as everybody who follows it is told."""
 
     n: int
@@ -237,13 +237,13 @@ class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `about`, `gone`."""
     data: Any = None
     """text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its id. service_call: a
-    `ShownServiceCall`. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model",
+    `ShownServiceCall`. question: a `DeskQuestion`. answered: {"request", "decision", "by"}. state: {"state", "model",
     "begun"}. items: {"from", "items", "total", "calls"}: every message from that index on is replaced, and of what is
     live only these calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model",
     "ensembles"}. gone: {} (it was deleted)."""
 
 
-class Attached(Struct, frozen=True, kw_only=True):
+class AttachedFile(Struct, frozen=True, kw_only=True):
     """A file that a person gives with their words."""
 
     name: str
@@ -252,7 +252,7 @@ class Attached(Struct, frozen=True, kw_only=True):
     """In base64 on the wire."""
 
 
-class File(Struct, frozen=True, kw_only=True):
+class FileDownload(Struct, frozen=True, kw_only=True):
     """Something to be saved."""
 
     name: str
@@ -279,7 +279,7 @@ class EnsembleChoice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str = ""
 
 
-class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeskInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a page needs to begin."""
 
     name: str

@@ -6,10 +6,10 @@ from typing import Any
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import InvalidArguments
-from handrail.core.jsontext import JSONTextError, copied, parse_object
+from handrail.core.jsontext import JSONTextError, copy_json, parse_object
 from handrail.core.redact import has_masked
-from handrail.core.secret_places import has_mask_at
-from handrail.execute.repair import coerce, repair
+from handrail.core.secret_pointers import has_mask_at
+from handrail.execute.repair import coerce_arguments, repair_arguments
 from handrail.tools.tool import Tool
 
 
@@ -22,13 +22,13 @@ def read_arguments(call: ToolCall, tool: Tool, *, lenient: bool) -> tuple[dict[s
     arguments, warnings = _parsed(call.arguments, lenient)
     problems = tool.validator.problems(arguments)
     if problems and lenient:
-        arguments, coerced = coerce(arguments, tool.definition.input_schema)
+        arguments, coerced = coerce_arguments(arguments, tool.definition.input_schema)
         warnings += coerced
         problems = tool.validator.problems(arguments)
     if problems:
         raise InvalidArguments(problems)
     if arguments is call.arguments:
-        arguments = copied(arguments)  # a handler may change what it is given; the call stays what was asked
+        arguments = copy_json(arguments)  # a handler may change what it is given; the call stays what was asked
     completed = tool.complete(arguments)
     # A default is a remark of the schema, and may not fit it: `"default": null` on a text is common.
     if completed is not arguments and tool.validator.problems(completed):
@@ -53,7 +53,7 @@ def _parsed(written: dict[str, Any] | str, lenient: bool) -> tuple[dict[str, Any
     try:
         return parse_object(written), ()
     except JSONTextError as error:
-        repaired = repair(written) if lenient else None
+        repaired = repair_arguments(written) if lenient else None
         if repaired is None:
             raise InvalidArguments(f"the arguments are not a JSON object: {error}") from error
         return repaired

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import ToolError, describe
+from handrail.core.errors import ToolError, describe_exception
 from handrail.core.location import Locations
-from handrail.core.redact import unsaid
-from handrail.execute.bound import cut
-from handrail.execute.isolation.work import HandlerRaised
-from handrail.execute.limits import Entry
-from handrail.execute.recorder import Recorder
+from handrail.core.redact import mask_field_values
+from handrail.execute.concurrency import GateEntry
+from handrail.execute.isolation.handler_work import HandlerRaised
+from handrail.execute.output_limit import cut_text
+from handrail.execute.recorder import RunRecorder
 from handrail.tools.tool import Tool
 
 _LONGEST = 4_000
@@ -27,7 +27,7 @@ _NETWORK = frozenset(
 )
 
 
-class Attempt:
+class CallAttempt:
     """Filled in step by step, so that whenever a call ends, its record says how far it came."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Attempt:
         "waited",
     )
 
-    def __init__(self, call: ToolCall, context: Context, recorder: Recorder) -> None:
+    def __init__(self, call: ToolCall, context: Context, recorder: RunRecorder) -> None:
         self.call = call
         self.context = context
         self.recorder = recorder
@@ -59,7 +59,7 @@ class Attempt:
         self.arguments: dict[str, Any] = {}
         self.converted: dict[str, Any] = {}
         self.resource: Hashable | None = None
-        self.entry: Entry | None = None
+        self.entry: GateEntry | None = None
         """What it holds while it runs."""
         self.grant: str | None = None
         self.locations: Locations = {}
@@ -94,7 +94,9 @@ class Attempt:
                 self.resource = self.tool.resource(arguments)
                 hash(self.resource)
             except Exception as error:
-                raise ToolError("resource", f"what the call touches cannot be told: {describe(error)}") from error
+                raise ToolError(
+                    "resource", f"what the call touches cannot be told: {describe_exception(error)}"
+                ) from error
 
     @property
     def name(self) -> str:
@@ -114,18 +116,18 @@ class Attempt:
 
     def refused(self, error: ToolError) -> ToolResult:
         """The result of a call that gave no value."""
-        result = refused(self.call, error, still_running=self.still_running)
+        result = refusal_result(self.call, error, still_running=self.still_running)
         return self._discreet(result) if self.tool is not None and self.tool.secrets else result
 
     def _discreet(self, result: ToolResult) -> ToolResult:
         """Without the secrets that the tool was given, whatever it said of them."""
         assert self.tool is not None and result.error is not None
         given = (self.arguments, self.tool.secrets)
-        problem = Problem(unsaid(result.error.code, *given), unsaid(result.error.message, *given))
-        return replace(result, content=unsaid(result.text, *given), error=problem)
+        problem = Problem(mask_field_values(result.error.code, *given), mask_field_values(result.error.message, *given))
+        return replace(result, content=mask_field_values(result.text, *given), error=problem)
 
 
-def refused(call: ToolCall, error: ToolError, *, still_running: bool = False) -> ToolResult:
+def refusal_result(call: ToolCall, error: ToolError, *, still_running: bool = False) -> ToolResult:
     """An error as the answer to a call: words for the model, a code for programs. Both have an end."""
     message = _presentable(error.message)
     words = f"Error executing {_presentable(call.name)}: {message}" if error.outcome == "failed" else message
@@ -141,11 +143,11 @@ def refused(call: ToolCall, error: ToolError, *, still_running: bool = False) ->
 
 def _presentable(words: str) -> str:
     if len(words) > _LONGEST:
-        words = "".join(cut(words, _LONGEST, None))
+        words = "".join(cut_text(words, _LONGEST, None))
     return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()
 
 
-def failure(error: BaseException) -> ToolError:
+def handler_failure(error: BaseException) -> ToolError:
     """Whatever a handler raised, as a `ToolError` that keeps its kind apart from others."""
     match error:
         case ToolError():
@@ -153,9 +155,9 @@ def failure(error: BaseException) -> ToolError:
         case HandlerRaised():
             return ToolError("failed", str(error))
         case PermissionError():
-            return ToolError("permission", describe(error))
+            return ToolError("permission", describe_exception(error))
         case ConnectionError() | socket.gaierror() | TimeoutError():
-            return ToolError("network", describe(error))
+            return ToolError("network", describe_exception(error))
         case OSError(errno=number) if number in _NETWORK:
-            return ToolError("network", describe(error))
-    return ToolError("failed", describe(error))
+            return ToolError("network", describe_exception(error))
+    return ToolError("failed", describe_exception(error))

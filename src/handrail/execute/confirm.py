@@ -7,18 +7,27 @@ from typing import Any
 
 import msgspec
 
-from handrail.core.answers import decided
 from handrail.core.calls import ToolCall
-from handrail.core.canonical import canonical
-from handrail.core.confirmation import Allow, Asked, Confirmation, Decision, Defer, Deny, Edit, binding
+from handrail.core.canonical import canonical_json
+from handrail.core.confirmation import (
+    Allow,
+    Confirmation,
+    ConfirmationSubject,
+    Decision,
+    Defer,
+    Deny,
+    Edit,
+    grant_binding,
+)
 from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Notice
+from handrail.core.first_answer import first_decision
 from handrail.core.location import Locations
 from handrail.core.ports import Approver
 from handrail.execute.arguments import check_secrets
-from handrail.execute.changes import changes
-from handrail.execute.ledger import Ledger
-from handrail.execute.recorder import Recorder
+from handrail.execute.definition_changes import describe_definition_changes
+from handrail.execute.ledger import CallLedger
+from handrail.execute.recorder import RunRecorder
 from handrail.tools.tool import Tool
 
 _SHOWN = 2_000
@@ -32,7 +41,7 @@ class DeferAll:
         return Defer()
 
 
-class Granted(msgspec.Struct, frozen=True):
+class GrantedConfirmation(msgspec.Struct, frozen=True):
     """The word that was given, and the arguments it was given for."""
 
     request: str
@@ -40,7 +49,7 @@ class Granted(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Confirmer:
+class CallConfirmer:
     """Finds the word in the record, or asks for it."""
 
     def __init__(self, approver: Approver) -> None:
@@ -51,10 +60,10 @@ class Confirmer:
         tool: Tool,
         call: ToolCall,
         arguments: dict[str, Any],
-        recorder: Recorder,
+        recorder: RunRecorder,
         why: str = "",
         locations: Locations | None = None,
-    ) -> Granted:
+    ) -> GrantedConfirmation:
         """Return when the call may run; `why` is a reason for which no standing word will do. Rules on paths go by
         `locations`.
 
@@ -78,13 +87,13 @@ class Confirmer:
         question = msgspec.structs.replace(question, locations=locations or {})
         if request is None:
             request = await self._record_question(question, tool, nonce, recorder)
-        decision = await decided(self._approver, question, partial(recorder.wait_for_answer, question.request))
+        decision = await first_decision(self._approver, question, partial(recorder.wait_for_answer, question.request))
         match decision:
             case Allow(by=by):
                 answer = request.answered("allow", at=recorder.now(), by=by)
             case Edit(by=by, arguments=edited):
                 arguments = _edited(tool, by, edited)
-                binds = binding(nonce, request.run, request.call_id, request.tool, arguments, tool.digest)
+                binds = grant_binding(nonce, request.run, request.call_id, request.tool, arguments, tool.digest)
                 answer = request.answered("allow", at=recorder.now(), by=by)
                 answer = msgspec.structs.replace(answer, binds=binds, edited=True)
             case Deny(by=by, reason=reason):
@@ -105,7 +114,7 @@ class Confirmer:
         return _granted(tool, answer, arguments)
 
     async def _record_question(
-        self, question: Confirmation, tool: Tool, nonce: str, recorder: Recorder
+        self, question: Confirmation, tool: Tool, nonce: str, recorder: RunRecorder
     ) -> ConfirmationRequested:
         known = recorder.ledger.words_of(question.definition) is not None
         request = ConfirmationRequested(
@@ -115,7 +124,7 @@ class Confirmer:
             call_id=question.call_id,
             tool=question.tool,
             binds=question.binds,
-            asked=Asked(
+            asked=ConfirmationSubject(
                 question.shown,
                 nonce,
                 question.definition,
@@ -141,7 +150,7 @@ def _edited(tool: Tool, by: str, edited: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _granted(tool: Tool, answer: ConfirmationAnswered, arguments: dict[str, Any]) -> Granted:
+def _granted(tool: Tool, answer: ConfirmationAnswered, arguments: dict[str, Any]) -> GrantedConfirmation:
     """
     Raises:
         Denied: The answer is no.
@@ -150,7 +159,7 @@ def _granted(tool: Tool, answer: ConfirmationAnswered, arguments: dict[str, Any]
         because = f": {answer.reason}" if answer.reason else ""
         raise Denied(f"{answer.by} denied the call to {tool.name!r}{because}; do not repeat it")
     warnings = (_changed_by(answer.by, tool.exact(arguments)),) if answer.edited else ()
-    return Granted(answer.request, arguments, warnings)
+    return GrantedConfirmation(answer.request, arguments, warnings)
 
 
 def _elsewhere(tool: str, answer: ConfirmationAnswered) -> str:
@@ -160,7 +169,7 @@ def _elsewhere(tool: str, answer: ConfirmationAnswered) -> str:
 
 def _changed_by(by: str, arguments: dict[str, Any]) -> str:
     """What it ran with stands beside the call as the model wrote it, wherever both are shown."""
-    written = canonical(arguments).decode()
+    written = canonical_json(arguments).decode()
     cut = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
     return f"{by} changed the arguments before the call ran; it ran with {cut}"
 
@@ -171,12 +180,14 @@ def _question(
     arguments: dict[str, Any],
     before: ConfirmationRequested | None,
     nonce: str,
-    recorder: Recorder,
+    recorder: RunRecorder,
     definition: str,
     why: str,
 ) -> Confirmation:
     """A new question, or the one that was asked before and has no answer yet."""
-    binds = before.binds if before else binding(nonce, recorder.run, call.id, tool.scoped_name, arguments, definition)
+    binds = (
+        before.binds if before else grant_binding(nonce, recorder.run, call.id, tool.scoped_name, arguments, definition)
+    )
     return Confirmation(
         request=recorder.new_id("confirm") if before is None else before.request,
         run=recorder.run,
@@ -191,11 +202,15 @@ def _question(
     )
 
 
-def _changed(tool: Tool, call: ToolCall, definition: str, ledger: Ledger) -> str:
+def _changed(tool: Tool, call: ToolCall, definition: str, ledger: CallLedger) -> str:
     """What is different about a tool since somebody last gave their word for it; nothing if nothing is."""
     earlier = ledger.earlier_definition(call.id, tool.scoped_name, definition)
     if earlier is None:
         return ""
     words = ledger.words_of(earlier)
-    told = "; ".join(changes(words, tool.described())) if words else "how is not known, its old words were erased"
+    told = (
+        "; ".join(describe_definition_changes(words, tool.described()))
+        if words
+        else "how is not known, its old words were erased"
+    )
     return f"the definition of {tool.scoped_name!r} has changed since it was last asked about ({told})"

@@ -23,35 +23,35 @@ from handrail.core.errors import (
     ToolError,
     UsageError,
 )
-from handrail.core.events import Emit, ignore
-from handrail.core.groups import unwrapped
+from handrail.core.events import Emit, ignore_event
+from handrail.core.exception_groups import unwrap_exception_group
 from handrail.core.ids import NewId, nested_id, new_id
-from handrail.core.meant import check_journal
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
+from handrail.core.usage_checks import check_journal
+from handrail.execute.argument_locations import locate_arguments
 from handrail.execute.arguments import check_secrets, read_arguments
-from handrail.execute.attempt import Attempt, refused
-from handrail.execute.authorise import ScopeAuthoriser
-from handrail.execute.confirm import Confirmer, DeferAll
-from handrail.execute.dedupe.base import Deduplicator
-from handrail.execute.dedupe.create import create
-from handrail.execute.dedupe.memory import Reuse
-from handrail.execute.doubt import check_same, honest, reconciled
-from handrail.execute.entries import amended, asked, settled
-from handrail.execute.isolation.check import check_place
-from handrail.execute.keeper import Keeper
-from handrail.execute.locate import located
-from handrail.execute.perform import Performer
+from handrail.execute.attempt import CallAttempt, refusal_result
+from handrail.execute.call_entries import call_amended_entry, call_asked_entry, call_settled_entry
+from handrail.execute.confirm import CallConfirmer, DeferAll
+from handrail.execute.dedupe.create import create_deduplicator
+from handrail.execute.dedupe.deduplicator import Deduplicator
+from handrail.execute.dedupe.reuse import CallReuse
+from handrail.execute.isolation.isolation_check import check_isolation
+from handrail.execute.performer import CallPerformer
 from handrail.execute.policy import Policy
-from handrail.execute.untrusted import from_outside, suspicion
-from handrail.execute.whole import to_the_end
-from handrail.tools.registry import RegisteredTools, listed, registered
+from handrail.execute.resumed_calls import check_same_call, honest_result, reconcile_call
+from handrail.execute.run_records import RunRecords
+from handrail.execute.run_to_completion import run_to_completion
+from handrail.execute.scope_authoriser import ScopeAuthoriser
+from handrail.execute.untrusted import is_untrusted_result, why_confirm_after_untrusted
+from handrail.tools.registry import RegisteredTools, flattened_tools, registered
 from handrail.tools.tool import Tool
 
 _NEVER = "cancelled before it started; it did nothing"
 _AGAIN = "cancelled after it had failed, before it was tried again"
 
 
-class Executor(Keeper):
+class Executor(RunRecords):
     """Settles calls: each gets exactly one honest answer."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Executor(Keeper):
     ) -> None:
         check_journal(journal)
         super().__init__(
-            tools if isinstance(tools, RegisteredTools) else registered(*listed(tools)),
+            tools if isinstance(tools, RegisteredTools) else registered(*flattened_tools(tools)),
             journal,
             clock or SystemClock(),
             new_id,
@@ -78,11 +78,11 @@ class Executor(Keeper):
         self.policy = policy
         self.tracer = tracer
         self._authoriser = authoriser or ScopeAuthoriser()
-        self._confirmer = Confirmer(approver or DeferAll())
-        self._reuse = Reuse()
+        self._confirmer = CallConfirmer(approver or DeferAll())
+        self._reuse = CallReuse()
         self._embedder = embedder
         self._deduplicators: dict[Tool, Deduplicator | None] = {}
-        self._performer = Performer(policy, spill, self._clock, self._nested, self._amend)
+        self._performer = CallPerformer(policy, spill, self._clock, self._nested, self._amend)
         self._take_in(self.tools)
 
     def include(self, tool: Tool) -> None:
@@ -111,12 +111,12 @@ class Executor(Keeper):
 
     def _take_in(self, tools: Iterable[Tool]) -> None:
         for tool in tools:
-            check_place(tool)
+            check_isolation(tool)
             if tool not in self._deduplicators:
                 kind = tool.deduplicator or self.policy.deduplicator
-                self._deduplicators[tool] = create(kind, embedder=self._embedder, clock=self._clock)
+                self._deduplicators[tool] = create_deduplicator(kind, embedder=self._embedder, clock=self._clock)
 
-    async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
+    async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore_event) -> ToolResult:
         """Settle one call. What the model or the tool does wrong is in the result.
 
         Raises:
@@ -127,14 +127,14 @@ class Executor(Keeper):
         if not call.id:
             call = msgspec.structs.replace(call, id=self._new_id("call"))
         ledger = await self._open(context.run or self.run, context)
-        attempt = Attempt(call, context, self._recorder(ledger, emit))
+        attempt = CallAttempt(call, context, self._recorder(ledger, emit))
         try:
             if (begun := ledger.before.get(call.id)) is not None:
-                check_same(call, begun, ledger, ledger.tools)
+                check_same_call(call, begun, ledger, ledger.tools)
             settle = self._settle if self.tracer is None else self._traced
             return await ledger.once(call, lambda: settle(attempt))
         except ToolError as error:
-            return refused(call, error)
+            return refusal_result(call, error)
         except JournalError as error:
             if call.id not in ledger.unknown or isinstance(error, OutcomeUnrecorded):
                 raise
@@ -142,17 +142,17 @@ class Executor(Keeper):
             raise OutcomeUnrecorded(call.name, known and known[0].outcome, str(error)) from error
 
     async def invoke_all(
-        self, calls: Iterable[ToolCall], context: Context = Context(), emit: Emit = ignore
+        self, calls: Iterable[ToolCall], context: Context = Context(), emit: Emit = ignore_event
     ) -> list[ToolResult]:
         """Settle several calls at once, as many as the policy allows; the results are in the order of the calls."""
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self.invoke(call, context, emit)) for call in calls]
         except BaseExceptionGroup as failed:
-            raise unwrapped(failed, JournalError) from None
+            raise unwrap_exception_group(failed, JournalError) from None
         return [task.result() for task in tasks]
 
-    async def _traced(self, attempt: Attempt) -> ToolResult:
+    async def _traced(self, attempt: CallAttempt) -> ToolResult:
         assert self.tracer is not None
         with self.tracer.call(_discreet(attempt.call, attempt.recorder.ledger.tools), attempt.context) as span:
             attempt.context = msgspec.structs.replace(attempt.context, trace=span.parent)
@@ -160,7 +160,7 @@ class Executor(Keeper):
             span.settled(result, attempt.name)
             return result
 
-    async def _settle(self, attempt: Attempt) -> ToolResult:
+    async def _settle(self, attempt: CallAttempt) -> ToolResult:
         """Whatever happens to the call, it ends in one result and one entry."""
         if (known := attempt.recorder.ledger.unwritten.get(attempt.call.id)) is not None:
             result, write = known
@@ -177,9 +177,9 @@ class Executor(Keeper):
             attempt.cancelled = True
             result = attempt.result or attempt.refused(Cancelled(_AGAIN if attempt.ran else _NEVER))
         result = msgspec.structs.replace(
-            honest(attempt, result),
+            honest_result(attempt, result),
             duration_us=int((self._clock.monotonic() - started - attempt.waited) * 1e6),
-            untrusted=from_outside(attempt.tool, result),
+            untrusted=is_untrusted_result(attempt.tool, result),
         )
         if attempt.late:
             result = msgspec.structs.replace(result, warnings=(*result.warnings, attempt.late))
@@ -193,19 +193,19 @@ class Executor(Keeper):
             raise asyncio.CancelledError
         return result
 
-    async def _answer(self, attempt: Attempt) -> ToolResult:
+    async def _answer(self, attempt: CallAttempt) -> ToolResult:
         call, context = attempt.call, attempt.context
         tool = attempt.tool = self._resolve(call, context, attempt.recorder.ledger.tools)
         arguments, warnings = read_arguments(call, tool, lenient=tool.repair or self.policy.repair)
         attempt.take(arguments)
         await self._authoriser.authorise(context, tool.names)
-        known = await reconciled(attempt, self.policy)
+        known = await reconcile_call(attempt, self.policy)
         if known is not None:
             return await self._performer.result(attempt, tool, known)
         check_secrets(arguments, tool)
         if not tool.reads:
             self._performer.check_repeated(attempt, tool)
-            why = suspicion(tool, attempt.recorder.ledger, self.policy.after_untrusted)
+            why = why_confirm_after_untrusted(tool, attempt.recorder.ledger, self.policy.after_untrusted)
             if attempt.grant is None and (why or self.policy.confirm_side_effects):
                 warnings += await self._confirm(attempt, tool, why)
         result, _ = await self._reuse.run(
@@ -222,11 +222,11 @@ class Executor(Keeper):
         )
         return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
 
-    async def _confirm(self, attempt: Attempt, tool: Tool, why: str) -> tuple[str, ...]:
+    async def _confirm(self, attempt: CallAttempt, tool: Tool, why: str) -> tuple[str, ...]:
         """What the tool takes is told without the time in which a person thought about it."""
         asked = self._clock.monotonic()
         try:
-            found = await located(tool, attempt.arguments)
+            found = await locate_arguments(tool, attempt.arguments)
             granted = await self._confirmer.confirm(tool, attempt.call, attempt.arguments, attempt.recorder, why, found)
         finally:
             attempt.waited = self._clock.monotonic() - asked
@@ -244,25 +244,25 @@ class Executor(Keeper):
             raise Forbidden(f"{tool.name!r} is not offered to the model {context.model!r}")
         return tool
 
-    async def _write_down(self, attempt: Attempt, result: ToolResult) -> None:
+    async def _write_down(self, attempt: CallAttempt, result: ToolResult) -> None:
         ledger = attempt.recorder.ledger
         ledger.is_writing(result)
         try:
-            await to_the_end(self._record(attempt, result))
+            await run_to_completion(self._record(attempt, result))
         except JournalError:
             ledger.is_lost(result, lambda: self._write_down(attempt, result))
             raise
         ledger.unwritten.pop(attempt.call.id, None)
 
-    async def _record(self, attempt: Attempt, result: ToolResult) -> None:
+    async def _record(self, attempt: CallAttempt, result: ToolResult) -> None:
         tool = attempt.tool
         if not attempt.ran and attempt.call.id not in attempt.recorder.ledger.before:
-            await attempt.recorder.record(asked(attempt))
+            await attempt.recorder.record(call_asked_entry(attempt))
         effect = attempt.ran and tool is not None and not tool.reads
-        await attempt.recorder.record(settled(attempt, result), durable=effect)
+        await attempt.recorder.record(call_settled_entry(attempt, result), durable=effect)
 
     async def _nested(
-        self, attempt: Attempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str
+        self, attempt: CallAttempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str
     ) -> ToolResult:
         """A call made by a running tool: the same caller, the same run, no more rights."""
         call = ToolCall(nested_id(attempt.call.id, key) if key else self._new_id("call"), name, arguments)
@@ -273,21 +273,21 @@ class Executor(Keeper):
         return await self.invoke(call, context, attempt.recorder.emit)
 
     async def refuse(
-        self, call: ToolCall, error: ToolError, context: Context = Context(), emit: Emit = ignore
+        self, call: ToolCall, error: ToolError, context: Context = Context(), emit: Emit = ignore_event
     ) -> ToolResult:
         """Settle a call without running it, for a reason that its caller has."""
         ledger = await self._open(context.run or self.run, context)
-        attempt = Attempt(call, context, self._recorder(ledger, emit))
+        attempt = CallAttempt(call, context, self._recorder(ledger, emit))
 
         async def settle() -> ToolResult:
-            result = honest(attempt, attempt.refused(error))
+            result = honest_result(attempt, attempt.refused(error))
             await self._write_down(attempt, result)
             return result
 
         try:
             return await ledger.once(call, settle)
         except ToolError as duplicate:
-            return refused(call, duplicate)
+            return refusal_result(call, duplicate)
 
     async def answered(self, call: ToolCall, context: Context = Context()) -> ToolResult:
         """The answer to a call whose caller is gone: what it was settled with, or that it never began."""
@@ -300,11 +300,11 @@ class Executor(Keeper):
             return False
         return ledger.tools.find(call.name).replays
 
-    async def _amend(self, attempt: Attempt, result: ToolResult) -> None:
+    async def _amend(self, attempt: CallAttempt, result: ToolResult) -> None:
         """Work that outlived its answer has ended: note how."""
-        result = msgspec.structs.replace(result, untrusted=from_outside(attempt.tool, result))
+        result = msgspec.structs.replace(result, untrusted=is_untrusted_result(attempt.tool, result))
         self._reuse.wrote(attempt.resource)
-        await attempt.recorder.record(amended(attempt.recorder, attempt.name, result, "late"))
+        await attempt.recorder.record(call_amended_entry(attempt.recorder, attempt.name, result, "late"))
 
     async def aclose(self) -> None:
         """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""

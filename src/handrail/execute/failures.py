@@ -10,8 +10,8 @@ import logging
 import traceback
 
 from handrail.core.errors import ToolError
-from handrail.core.redact import redact, redact_text, unsaid
-from handrail.execute.attempt import Attempt
+from handrail.core.redact import mask_field_values, redact, redact_text
+from handrail.execute.attempt import CallAttempt
 from handrail.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _TRACE = 20_000
 """Characters that the log shows: an exception may hold megabytes."""
 
 
-def report_failure(attempt: Attempt, tool: Tool, error: ToolError) -> None:
+def report_failure(attempt: CallAttempt, tool: Tool, error: ToolError) -> None:
     """Keep the exception for a caller who asked for it, and log one that the tool did not mean to raise.
 
     A `ToolError` that a tool raises is an answer, and is not logged. Declared secrets, and what looks like one, are
@@ -34,7 +34,7 @@ def report_failure(attempt: Attempt, tool: Tool, error: ToolError) -> None:
         return
     trace = "".join(traceback.format_exception(cause))
     if tool.secrets:
-        trace = unsaid(trace, attempt.arguments, tool.secrets)
+        trace = mask_field_values(trace, attempt.arguments, tool.secrets)
     arguments = json.dumps(redact(tool.masked(attempt.arguments)), ensure_ascii=False, default=str)
     logger.error(
         "tool %r failed with the arguments %s\n%s",

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
-from handrail.core.confirmation import binding
+from handrail.core.confirmation import grant_binding
 from handrail.core.errors import ToolError
 from handrail.core.events import (
     CallAmended,
@@ -27,7 +27,7 @@ from handrail.core.ports import Lease
 from handrail.tools.registry import RegisteredTools
 
 
-class Ledger:
+class CallLedger:
     """One run's calls, from its history and from now on."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Ledger:
         """The question that was last asked about exactly this call of the tool as it is defined now."""
         for request in reversed(self._requests_of.get(call_id, ())):
             if request.asked is not None:
-                binds = binding(request.asked.nonce, self.run, call_id, tool, arguments, definition)
+                binds = grant_binding(request.asked.nonce, self.run, call_id, tool, arguments, definition)
                 if binds == request.binds:
                     return request
         return None

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.calls import Attachment, Output, ToolResult, encode_data
-from handrail.core.errors import InvalidOutput, ToolError, describe
+from handrail.core.errors import InvalidOutput, ToolError, describe_exception
 from handrail.core.redact import MASK, Secret
 from handrail.tools.handlers import Style
 from handrail.tools.tool import Tool
@@ -23,7 +23,7 @@ _DEEPEST = 100
 _ESCAPED = "characters that are not valid Unicode are sent as \\u escapes, and each backslash as two"
 
 
-def normal(value: Any, style: Style) -> Output:
+def normalise_output(value: Any, style: Style) -> Output:
     """Read any return value: a plain one, an `Output`, a `ToolResult`, nrv's result object, a `ToolError`.
 
     Raises:
@@ -48,7 +48,7 @@ def normal(value: Any, style: Style) -> Output:
     return _output(value, (), ())
 
 
-def received(output: Output) -> Output:
+def read_worker_output(output: Output) -> Output:
     """What a worker has sent: JSON by now, whoever sent it. Only how deep it goes is still to be seen, and quickly:
     it may be megabytes of brackets, and the event loop waits.
 
@@ -68,7 +68,7 @@ def received(output: Output) -> Output:
     return output
 
 
-def check(output: Output, tool: Tool) -> tuple[str, ...]:
+def check_output(output: Output, tool: Tool) -> tuple[str, ...]:
     """Hold a result to the output schema of its tool; the warnings if it does not fit, and the tool only warns.
 
     Raises:
@@ -111,7 +111,7 @@ def _json(value: Any) -> tuple[Any, tuple[str, ...]]:
         raise
     except Exception as error:  # a value may run any code of its own while it is read
         digits = "an integer in it has too many digits; return it as text" if _is_digits(error) else None
-        raise InvalidOutput(digits or describe(error)) from error
+        raise InvalidOutput(digits or describe_exception(error)) from error
     # Objects of a class may be nested where `_ordered` does not look. Without so many brackets nothing is.
     if encoded.count(b"[") + encoded.count(b"{") > _DEEPEST:
         _check_depth(plain, 0)

@@ -23,17 +23,17 @@ _WILD = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
 ANYWHERE = "**"
 
 
-def covers(pattern: str, location: Location) -> bool:
+def pattern_covers(pattern: str, location: Location) -> bool:
     """Whether the place fits the pattern."""
     if pattern == ANYWHERE:
         return True
     return any(glob_of(wanted).fullmatch(path) is not None for wanted, path in _pairs(pattern, location))
 
 
-def reaches(pattern: str, location: Location) -> bool:
+def pattern_reaches(pattern: str, location: Location) -> bool:
     """Whether the place, or something below it that the call touches too, may fit the pattern. Names that look the
     same, as é in one letter and in two, are the same here: this is what a `deny` goes by."""
-    if covers(pattern, location):
+    if pattern_covers(pattern, location):
         return True
     pairs = [(_composed(wanted), _composed(path)) for wanted, path in _pairs(pattern, location)]
     if any(glob_of(wanted).fullmatch(path) is not None for wanted, path in pairs):

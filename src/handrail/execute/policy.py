@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from handrail.core.errors import UsageError
-from handrail.execute.bound import SMALLEST
-from handrail.execute.isolation.limits import ProcessLimits, SandboxLimits
+from handrail.execute.isolation.worker_limits import ProcessLimits, SandboxLimits
+from handrail.execute.output_limit import SMALLEST
 from handrail.tools.tool import Retry
 
 AfterUntrusted = Literal["allow", "confirm", "deny"]

@@ -7,19 +7,19 @@ import logging
 
 from handrail.core.calls import ToolCall
 from handrail.core.events import CallProgress
-from handrail.execute.recorder import Recorder
+from handrail.execute.recorder import RunRecorder
 
 _MOST_WAITING = 100
 
 logger = logging.getLogger(__name__)
 
 
-class Progress:
+class ProgressReporter:
     """Costs nothing until a handler says something. When the listener is slow, old news is dropped for newer."""
 
     __slots__ = ("_call", "_loop", "_recorder", "_task", "_waiting")
 
-    def __init__(self, call: ToolCall, recorder: Recorder) -> None:
+    def __init__(self, call: ToolCall, recorder: RunRecorder) -> None:
         self._call = call
         self._recorder = recorder
         self._loop = asyncio.get_running_loop()

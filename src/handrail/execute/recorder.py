@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
-from handrail.core.answers import record_answer, wait_for_answer
-from handrail.core.events import ConfirmationAnswered, Emit, Event, Recorded, ignore
+from handrail.core.events import ConfirmationAnswered, Emit, Event, Recorded, ignore_event
+from handrail.core.first_answer import record_answer, wait_for_answer
 from handrail.core.ids import NewId
 from handrail.core.ports import Clock, Journal
-from handrail.execute.ledger import Ledger
+from handrail.execute.ledger import CallLedger
 
 
-class Recorder:
+class RunRecorder:
     """Writes an event down before anybody is told of it."""
 
     __slots__ = ("_clock", "_emit", "_journal", "ledger", "new_id")
 
-    def __init__(self, ledger: Ledger, journal: Journal | None, clock: Clock, new_id: NewId, emit: Emit) -> None:
+    def __init__(self, ledger: CallLedger, journal: Journal | None, clock: Clock, new_id: NewId, emit: Emit) -> None:
         self.ledger = ledger
         self.new_id = new_id
         self._journal = journal
@@ -30,7 +30,7 @@ class Recorder:
     @property
     def instant(self) -> bool:
         """Whether there is nothing to write to and nobody listening: then no event need be made."""
-        return self._journal is None and self._emit is ignore
+        return self._journal is None and self._emit is ignore_event
 
     def now(self) -> int:
         return self._clock.now()
@@ -77,7 +77,7 @@ class Recorder:
             self.ledger.note(watching.result())
 
     async def emit(self, event: Event) -> None:
-        if self._emit is not ignore:
+        if self._emit is not ignore_event:
             await self._emit(event)
 
     async def refresh(self) -> None:

@@ -1,7 +1,7 @@
 """Arguments that are almost right, read as what they plainly mean; only when the caller asks for it.
 
-`repair` rewrites text token by token into JSON, which the strict reader then reads:
-whatever it would refuse stays refused. `coerce` turns text into the number or boolean
+`repair_arguments` rewrites text token by token into JSON, which the strict reader then reads:
+whatever it would refuse stays refused. `coerce_arguments` turns text into the number or boolean
 that the schema wants. Both say everything they changed. Neither chooses between two
 readings, and nothing is ever evaluated.
 """
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from handrail.core.jsontext import MAX_DIGITS, MAX_SIZE, JSONTextError, kind_of, parse, parse_object
-from handrail.tools.schema.words import path_text
+from handrail.tools.schema.error_messages import path_text
 
 BOM = "removed a byte order mark"
 FENCE = "removed a code fence"
@@ -47,11 +47,11 @@ _CLOSES = {"{": "}", "[": "]"}
 _MAX_REFERENCES = 16
 
 
-class _Unsure(Exception):
+class _AmbiguousText(Exception):
     """There is no one reading of the text."""
 
 
-def repair(text: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+def repair_arguments(text: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
     """Read arguments leniently: the object, and a warning per kind of repair; None when in doubt.
 
     A text that is JSON is returned as it is, without warnings. A text that ends in the
@@ -65,7 +65,7 @@ def repair(text: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
         strict = _strict(body)
         if strict is None:
             strict = parse_object(_Rewriter(body, warnings).json())
-    except (_Unsure, JSONTextError):
+    except (_AmbiguousText, JSONTextError):
         return None
     return strict, tuple(warnings)
 
@@ -87,7 +87,7 @@ def _unwrapped(text: str, warnings: dict[str, None]) -> str:
     name = _FENCE_NAME.match(body, 3)
     inner = body[name.end() : -3] if name else ""
     if not inner.strip():
-        raise _Unsure
+        raise _AmbiguousText
     warnings[FENCE] = None
     return inner
 
@@ -111,7 +111,7 @@ class _Rewriter:
         while position < len(self._text):
             token = _TOKEN.match(self._text, position)
             if token is None:
-                raise _Unsure
+                raise _AmbiguousText
             position = token.end()
             if token.lastgroup != "space":
                 self._take(token.lastgroup or "", token[0])
@@ -120,7 +120,7 @@ class _Rewriter:
 
     def _take(self, kind: str, token: str) -> None:
         if not self._stack and (self._last or token != "{"):
-            raise _Unsure
+            raise _AmbiguousText
         if kind == "mark":
             self._mark(token)
         else:
@@ -132,14 +132,14 @@ class _Rewriter:
             self._stack.append(token)
         elif token in "}]":
             if _CLOSES[self._stack.pop()] != token:
-                raise _Unsure
+                raise _AmbiguousText
             if self._last == ",":
                 self._drop_comma()
         self._out.append(token)
 
     def _drop_comma(self) -> None:
         if self._before in ("", ",", "{", "["):
-            raise _Unsure
+            raise _AmbiguousText
         self._out.pop()
         self._warnings[COMMA] = None
 
@@ -147,7 +147,7 @@ class _Rewriter:
         match kind:
             case "double" | "single" | "smart":
                 if kind == "single" and "\\/" in token:
-                    raise _Unsure  # one character in JSON, two in Python
+                    raise _AmbiguousText  # one character in JSON, two in Python
                 if kind in _QUOTES:
                     self._warnings[_QUOTES[kind]] = None
                 return f'"{_ESCAPED.sub(self._escape, token[1:-1])}"'
@@ -180,12 +180,12 @@ class _Rewriter:
             return
         # A number that touches the end may lack digits; after a mark but a bracket, something was to come.
         if self._last in ("{", "[", ",", ":") or (self._last == "number" and not ends_in_space):
-            raise _Unsure
+            raise _AmbiguousText
         self._warnings[CLOSED] = None
         self._out += [_CLOSES[opened] for opened in reversed(self._stack)]
 
 
-def coerce(arguments: dict[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def coerce_arguments(arguments: dict[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Turn text into the integer, number or boolean that the schema wants there, with a warning for each.
 
     Text stays text where the schema allows text, and where it is not a JSON number or boolean.

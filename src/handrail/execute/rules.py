@@ -23,7 +23,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from handrail.core.canonical import canonical
+from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
 from handrail.core.errors import UsageError
 from handrail.core.location import Location
@@ -86,7 +86,7 @@ class Rule(Struct, frozen=True):
     def _place_fits(self, location: Location | None, pattern: str) -> bool:
         if location is None:
             return self.decision == "deny" or pattern == path_rules.ANYWHERE
-        return (path_rules.reaches if self.decision == "deny" else path_rules.covers)(pattern, location)
+        return (path_rules.pattern_reaches if self.decision == "deny" else path_rules.pattern_covers)(pattern, location)
 
     def _fits(self, value: Any, pattern: str) -> bool:
         """Of a list, every item must fit to be allowed, and any item that fits is denied."""
@@ -125,7 +125,7 @@ def _matches(value: Any, pattern: str) -> bool | None:
 
     None if nobody can tell what the value names.
     """
-    written = value if isinstance(value, str) else canonical(value).decode()
+    written = value if isinstance(value, str) else canonical_json(value).decode()
     if "\0" in written:
         return None
     text, pattern = _normal(written), _normal(pattern)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from handrail.core.calls import ToolResult
 from handrail.core.errors import Denied
-from handrail.execute.ledger import Ledger
+from handrail.execute.ledger import CallLedger
 from handrail.execute.policy import AfterUntrusted
 from handrail.tools.tool import Tool
 
 
-def from_outside(tool: Tool | None, result: ToolResult) -> bool:
+def is_untrusted_result(tool: Tool | None, result: ToolResult) -> bool:
     """Whether the words of a result are those of an untrusted tool, and not our own about it."""
     return tool is not None and tool.definition.untrusted and result.outcome in ("ok", "failed")
 
 
-def suspicion(tool: Tool, ledger: Ledger, after: AfterUntrusted) -> str:
+def why_confirm_after_untrusted(tool: Tool, ledger: CallLedger, after: AfterUntrusted) -> str:
     """Why a person must give their word for this side effect now; nothing if the policy does not ask for it.
 
     Raises:

@@ -2,12 +2,12 @@
 
 httptools reads the answers. No redirects, cookies, sessions or retries: who asks
 knows better. `client` keeps connections, `connection` is one; `address` reads URLs,
-`head` writes requests.
+`request_head` writes requests.
 """
 
-from handrail.http.address import Address
-from handrail.http.client import Answer, Client
-from handrail.http.connection import BadAnswer, NotConnected
-from handrail.http.head import head
+from handrail.http.address import HttpAddress
+from handrail.http.client import HttpAnswer, HttpClient
+from handrail.http.connection import BadHttpAnswer, HttpNotConnected
+from handrail.http.request_head import request_head
 
-__all__ = ["Address", "Answer", "BadAnswer", "Client", "NotConnected", "head"]
+__all__ = ["BadHttpAnswer", "HttpAddress", "HttpAnswer", "HttpClient", "HttpNotConnected", "request_head"]

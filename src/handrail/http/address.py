@@ -11,7 +11,7 @@ _KEPT = "!#$%&'()*+,/:;=?@[]~"
 """What a target may hold as it is; a percent sign is taken for the beginning of something quoted."""
 
 
-class Address(NamedTuple):
+class HttpAddress(NamedTuple):
     scheme: str
     host: str
     port: int
@@ -27,7 +27,7 @@ class Address(NamedTuple):
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @classmethod
-    def of(cls, url: str) -> Address:
+    def of(cls, url: str) -> HttpAddress:
         """Raises:
         ValueError: It is no http or https URL.
         """
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _read(url: str) -> Address:
+def _read(url: str) -> HttpAddress:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError("it is no http or https URL with a host")
@@ -44,4 +44,4 @@ def _read(url: str) -> Address:
         raise ValueError("its host has a character that no host has")
     target = quote(parts.path or "/", safe=_KEPT) + (f"?{quote(parts.query, safe=_KEPT)}" if parts.query else "")
     login = "" if parts.username is None else unquote(f"{parts.username}:{parts.password or ''}")
-    return Address(parts.scheme, host, parts.port or _PORTS[parts.scheme], target, login)
+    return HttpAddress(parts.scheme, host, parts.port or _PORTS[parts.scheme], target, login)

@@ -11,9 +11,9 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from handrail.core.timeouts import time_limit
-from handrail.http.address import Address
-from handrail.http.connection import BadAnswer, Connection, NotConnected
-from handrail.http.head import basic, head
+from handrail.http.address import HttpAddress
+from handrail.http.connection import BadHttpAnswer, HttpConnection, HttpNotConnected
+from handrail.http.request_head import basic_credentials, request_head
 
 _KEPT = 15.0
 """Seconds that an idle connection is trusted to be open at the other end too."""
@@ -24,7 +24,7 @@ _STAGGER = 0.25
 """Seconds before another address of the same host is tried beside the first."""
 
 
-class Route(NamedTuple):
+class HttpRoute(NamedTuple):
     """What a connection leads to."""
 
     loop: asyncio.AbstractEventLoop
@@ -36,12 +36,12 @@ class Route(NamedTuple):
     at: str | None = None
 
 
-class Answer:
+class HttpAnswer:
     """The answer to one request: read it until it gives nothing, and close it in any case."""
 
     __slots__ = ("_connection", "_done", "headers", "reason", "status")
 
-    def __init__(self, connection: Connection, done: Callable[[bool], None]) -> None:
+    def __init__(self, connection: HttpConnection, done: Callable[[bool], None]) -> None:
         self._connection = connection
         self._done: Callable[[bool], None] | None = done
         self.status = connection.status
@@ -73,7 +73,7 @@ class Answer:
             done(self._connection.release())
 
 
-class Client:
+class HttpClient:
     """Asks, and keeps connections for the next request. `aclose` closes them."""
 
     def __init__(
@@ -93,20 +93,20 @@ class Client:
         self._connect = connect
         self._silence = silence
         self._total = total
-        self._idle: dict[Route, list[Connection]] = {}
-        self._open: set[tuple[Route, Connection]] = set()
+        self._idle: dict[HttpRoute, list[HttpConnection]] = {}
+        self._open: set[tuple[HttpRoute, HttpConnection]] = set()
 
     async def ask(
         self,
-        address: Address,
+        address: HttpAddress,
         request: bytes,
         body: bytes = b"",
         *,
         unix_socket: str | None = None,
         proxy: str | None = None,
         at: str | None = None,
-    ) -> Answer:
-        """Send what `head` wrote and wait for the head of the answer.
+    ) -> HttpAnswer:
+        """Send what `request_head` wrote and wait for the head of the answer.
 
         `at` is the IP address to connect to, where who asks has looked up the host and no other will do: it goes with
         no proxy and no socket, which would lead elsewhere.
@@ -119,7 +119,7 @@ class Client:
         if at is not None and (proxy is not None or unix_socket is not None):
             raise ValueError("a request is sent at an address, through a proxy or to a socket; say only one of them")
         loop = asyncio.get_running_loop()
-        route = Route(loop, address.scheme, address.host, address.port, unix_socket, proxy, at)
+        route = HttpRoute(loop, address.scheme, address.host, address.port, unix_socket, proxy, at)
         connection = self._waiting(route)
         if connection is None:
             self._forget_ended()
@@ -132,7 +132,7 @@ class Client:
             self._open.discard((route, connection))
             connection.abort()
             raise
-        return Answer(connection, partial(self._done, route, connection))
+        return HttpAnswer(connection, partial(self._done, route, connection))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop at once, and those of others when they next run."""
@@ -146,7 +146,7 @@ class Client:
                     route.loop.call_soon_threadsafe(connection.abort)
         await asyncio.sleep(0)  # the loop closes a socket in its next turn
 
-    def _waiting(self, route: Route) -> Connection | None:
+    def _waiting(self, route: HttpRoute) -> HttpConnection | None:
         idle = self._idle.get(route)
         while idle:
             connection = idle.pop()
@@ -156,7 +156,7 @@ class Client:
             connection.abort()
         return None
 
-    def _done(self, route: Route, connection: Connection, reusable: bool) -> None:
+    def _done(self, route: HttpRoute, connection: HttpConnection, reusable: bool) -> None:
         if not reusable or (route, connection) not in self._open:  # the client was closed meanwhile
             self._open.discard((route, connection))
             connection.abort()
@@ -174,18 +174,18 @@ class Client:
 
     # ── connecting ───────────────────────────────────────────────────────────────────
 
-    async def _connected(self, route: Route) -> Connection:
+    async def _connected(self, route: HttpRoute) -> HttpConnection:
         try:
             async with time_limit(self._connect):
                 return await self._reach(route)
         except ssl.SSLCertVerificationError:
             raise
         except TimeoutError as error:  # ours has no words; the system's and a proxy's have
-            raise NotConnected(str(error) or f"no connection within {self._connect or 0:g} s") from error
-        except (OSError, BadAnswer, UnicodeError) as error:
-            raise NotConnected(str(error) or type(error).__name__) from error
+            raise HttpNotConnected(str(error) or f"no connection within {self._connect or 0:g} s") from error
+        except (OSError, BadHttpAnswer, UnicodeError) as error:
+            raise HttpNotConnected(str(error) or type(error).__name__) from error
 
-    async def _reach(self, route: Route) -> Connection:
+    async def _reach(self, route: HttpRoute) -> HttpConnection:
         loop = route.loop
         tls = self._context() if route.scheme == "https" else None
         if route.unix_socket is not None:
@@ -193,7 +193,7 @@ class Client:
                 self._new, route.unix_socket, ssl=tls, server_hostname=route.host if tls else None
             )
         elif route.proxy is not None:
-            return await self._through(route, Address.of(route.proxy), tls)
+            return await self._through(route, HttpAddress.of(route.proxy), tls)
         else:
             _, connection = await loop.create_connection(
                 self._new,
@@ -205,7 +205,7 @@ class Client:
             )
         return connection
 
-    async def _through(self, route: Route, proxy: Address, tls: ssl.SSLContext | None) -> Connection:
+    async def _through(self, route: HttpRoute, proxy: HttpAddress, tls: ssl.SSLContext | None) -> HttpConnection:
         to_proxy = self._context() if proxy.scheme == "https" else None
         transport, connection = await route.loop.create_connection(
             self._new, proxy.host, proxy.port, ssl=to_proxy, server_hostname=proxy.host if to_proxy else None
@@ -213,12 +213,12 @@ class Client:
         if tls is None:
             return connection
         goal = f"[{route.host}]:{route.port}" if ":" in route.host else f"{route.host}:{route.port}"
-        login = {"proxy-authorization": basic(proxy.login)} if proxy.login else {}
-        asked = Address("http", route.host, route.port, goal)
+        login = {"proxy-authorization": basic_credentials(proxy.login)} if proxy.login else {}
+        asked = HttpAddress("http", route.host, route.port, goal)
         try:
-            await connection.ask(head("CONNECT", asked, {"host": goal, **login}) + b"\r\n", b"")
+            await connection.ask(request_head("CONNECT", asked, {"host": goal, **login}) + b"\r\n", b"")
             if connection.status != 200:
-                raise BadAnswer(f"the proxy answered {connection.status} {connection.reason}")
+                raise BadHttpAnswer(f"the proxy answered {connection.status} {connection.reason}")
             made = self._new()
             inner = await route.loop.start_tls(transport, made, tls, server_hostname=route.host)
         except BaseException:
@@ -226,12 +226,12 @@ class Client:
             raise
         connection.leave()
         if inner is None:
-            raise BadAnswer("the proxy closed the connection")
+            raise BadHttpAnswer("the proxy closed the connection")
         made.connection_made(inner)
         return made
 
-    def _new(self) -> Connection:
-        return Connection(self._silence, self._total)
+    def _new(self) -> HttpConnection:
+        return HttpConnection(self._silence, self._total)
 
     def _context(self) -> ssl.SSLContext:
         return self._tls if isinstance(self._tls, ssl.SSLContext) else _default_context(self._tls)

@@ -22,15 +22,15 @@ _UNPACKED = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """The `wbits` by which zlib reads an encoding."""
 
 
-class NotConnected(OSError):
+class HttpNotConnected(OSError):
     """Nothing was sent: there is no connection."""
 
 
-class BadAnswer(Exception):
+class BadHttpAnswer(Exception):
     """What came is not HTTP, or was cut off."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Made by the event loop. `ask`, then `read` until it gives nothing; then it can be asked again."""
 
     def __init__(self, silence: float | None, total: float | None) -> None:
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
             elif not self._complete:
                 await self._wait()
             elif self._inflate is not None and not self._inflate.eof:
-                raise BadAnswer("the compressed answer was cut off")
+                raise BadHttpAnswer("the compressed answer was cut off")
             else:
                 return b""
             if data:
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         try:
             unpacked: bytes = self._inflate.decompress(data, _STEP)
         except zlib.error as error:
-            raise BadAnswer(f"the answer is not compressed as it says: {error}") from None
+            raise BadHttpAnswer(f"the answer is not compressed as it says: {error}") from None
         return unpacked
 
     def release(self) -> bool:
@@ -199,16 +199,16 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            why = error.__context__ if isinstance(error.__context__, BadAnswer) else error
-            self._fail(BadAnswer(f"it does not speak HTTP as it should: {why}"))
+            why = error.__context__ if isinstance(error.__context__, BadHttpAnswer) else error
+            self._fail(BadHttpAnswer(f"it does not speak HTTP as it should: {why}"))
             self.abort()  # which does not unsay what came before
         except httptools.HttpParserUpgrade:
-            self._fail(BadAnswer("it wants to speak another protocol"))
+            self._fail(BadHttpAnswer("it wants to speak another protocol"))
             self.abort()
         if not self._has_head:
             self._before_head += len(data)
             if self._before_head > _HEAD:
-                self._fail(BadAnswer("its headers are endless"))
+                self._fail(BadHttpAnswer("its headers are endless"))
                 self.abort()
         self._wake()
 
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._complete:
-            raise BadAnswer("it answers twice")
+            raise BadHttpAnswer("it answers twice")
         self.reason = ""
 
     def on_status(self, piece: bytes) -> None:
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_size += len(name) + len(value)
         if self._head_size > _HEAD:
-            raise BadAnswer("its headers are endless")
+            raise BadHttpAnswer("its headers are endless")
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text

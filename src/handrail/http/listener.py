@@ -7,11 +7,11 @@ import socket
 from collections.abc import Iterator
 
 from handrail.core.errors import UsageError
-from handrail.http.guard import bracketed
+from handrail.http.request_guard import bracket_ipv6
 
 
 @contextlib.contextmanager
-def bound(host: str, port: int) -> Iterator[socket.socket]:
+def listening_socket(host: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host.strip("[]"), port), family=family, backlog=128)
@@ -19,7 +19,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         why = getattr(error, "strerror", None) or str(error)
         why = why.partition(" (while attempting")[0]  # what follows says it once more
         raise UsageError(
-            f"cannot listen at {bracketed(host)}:{port}: {why}; choose another port, or another address"
+            f"cannot listen at {bracket_ipv6(host)}:{port}: {why}; choose another port, or another address"
         ) from error
     # asyncio does so only for sockets that it makes itself; without it each answer waits for the client's ACK, 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

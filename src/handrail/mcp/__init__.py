@@ -7,72 +7,77 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handrail.core.lazily import lazily
+from handrail.core.lazy_names import lazy_attributes
 
 if TYPE_CHECKING:
-    from handrail.mcp.client.asking import Asking, Elicited, PortAsking, Sampled
     from handrail.mcp.client.ensemble import McpEnsemble, mcp_ensemble
     from handrail.mcp.client.pins import Pins
-    from handrail.mcp.client.signin import SignIn
-    from handrail.mcp.server.asks import ClientAsk, Elicit, Roots, Sample
+    from handrail.mcp.client.server_questions import (
+        ApproverQuestionHandler,
+        ElicitationReply,
+        SamplingReply,
+        ServerQuestionHandler,
+    )
+    from handrail.mcp.client.sign_in import SignIn
+    from handrail.mcp.server.client_questions import ClientAsk, ElicitQuestion, RootsQuestion, SampleQuestion
     from handrail.mcp.values import (
-        Bounds,
-        Http,
+        HttpEndpoint,
+        McpBounds,
         OAuth,
         RemotePrompt,
         RemoteResource,
         RemoteTool,
         ResourceBody,
         ServerFacts,
-        Stdio,
+        StdioEndpoint,
     )
 
 _HOMES = {
-    "Asking": "handrail.mcp.client.asking",
-    "Bounds": "handrail.mcp.values",
-    "ClientAsk": "handrail.mcp.server.asks",
-    "Elicit": "handrail.mcp.server.asks",
-    "Elicited": "handrail.mcp.client.asking",
-    "Http": "handrail.mcp.values",
+    "ServerQuestionHandler": "handrail.mcp.client.server_questions",
+    "McpBounds": "handrail.mcp.values",
+    "ClientAsk": "handrail.mcp.server.client_questions",
+    "ElicitQuestion": "handrail.mcp.server.client_questions",
+    "ElicitationReply": "handrail.mcp.client.server_questions",
+    "HttpEndpoint": "handrail.mcp.values",
     "McpEnsemble": "handrail.mcp.client.ensemble",
     "OAuth": "handrail.mcp.values",
     "Pins": "handrail.mcp.client.pins",
-    "PortAsking": "handrail.mcp.client.asking",
+    "ApproverQuestionHandler": "handrail.mcp.client.server_questions",
     "RemotePrompt": "handrail.mcp.values",
     "RemoteResource": "handrail.mcp.values",
     "RemoteTool": "handrail.mcp.values",
     "ResourceBody": "handrail.mcp.values",
-    "Roots": "handrail.mcp.server.asks",
-    "Sample": "handrail.mcp.server.asks",
-    "Sampled": "handrail.mcp.client.asking",
+    "RootsQuestion": "handrail.mcp.server.client_questions",
+    "SampleQuestion": "handrail.mcp.server.client_questions",
+    "SamplingReply": "handrail.mcp.client.server_questions",
     "ServerFacts": "handrail.mcp.values",
-    "SignIn": "handrail.mcp.client.signin",
-    "Stdio": "handrail.mcp.values",
+    "SignIn": "handrail.mcp.client.sign_in",
+    "StdioEndpoint": "handrail.mcp.values",
     "mcp_ensemble": "handrail.mcp.client.ensemble",
 }
 
 __all__ = [
-    "Asking",
-    "Bounds",
+    "ApproverQuestionHandler",
     "ClientAsk",
-    "Elicit",
-    "Elicited",
-    "Http",
+    "ElicitQuestion",
+    "ElicitationReply",
+    "HttpEndpoint",
+    "McpBounds",
     "McpEnsemble",
     "OAuth",
     "Pins",
-    "PortAsking",
     "RemotePrompt",
     "RemoteResource",
     "RemoteTool",
     "ResourceBody",
-    "Roots",
-    "Sample",
-    "Sampled",
+    "RootsQuestion",
+    "SampleQuestion",
+    "SamplingReply",
     "ServerFacts",
+    "ServerQuestionHandler",
     "SignIn",
-    "Stdio",
+    "StdioEndpoint",
     "mcp_ensemble",
 ]
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -13,7 +13,7 @@ Era = Literal["auto", "legacy", "modern"]
 """`legacy` shakes hands and keeps a session (up to 2025-11-25), `modern` does neither (2026-07-28)."""
 
 
-class Stdio(Struct, frozen=True, kw_only=True):
+class StdioEndpoint(Struct, frozen=True, kw_only=True):
     """A server that is a program on this machine, spoken to over its standard input and output. There is no shell."""
 
     command: str
@@ -44,7 +44,7 @@ class OAuth(Struct, frozen=True, kw_only=True):
     """Where this machine waits for the browser; 0 takes a free port."""
 
 
-class Http(Struct, frozen=True, kw_only=True):
+class HttpEndpoint(Struct, frozen=True, kw_only=True):
     """A server at an address, spoken to over streamable HTTP."""
 
     url: str
@@ -54,10 +54,10 @@ class Http(Struct, frozen=True, kw_only=True):
     """The address of one to go through. Those of the environment are not used by themselves."""
 
 
-Endpoint = Stdio | Http
+Endpoint = StdioEndpoint | HttpEndpoint
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
+class McpBounds(Struct, frozen=True, kw_only=True):
     """How much a server may ask of the host. One that asks for more is refused, not served slowly."""
 
     start: float = 30.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handrail.core.lazily import lazily
+from handrail.core.lazy_names import lazy_attributes
 
 if TYPE_CHECKING:
     from handrail.rlm.contexts.load import Files
@@ -55,4 +55,4 @@ __all__ = [
     "llm_query_batched",
 ]
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -11,9 +11,9 @@ from typing import Any
 
 from handrail.core.errors import UsageError
 from handrail.core.ports import Model
-from handrail.faces.create import SERVICES, create_llm
-from handrail.faces.llm import LLM
 from handrail.rlm.query.functions import model_of
+from handrail.sessions.create import SERVICES, create_llm
+from handrail.sessions.llm import LLM
 
 Backend = str | LLM | Model
 
@@ -25,7 +25,7 @@ _SPELLINGS = {"model_name": "model", "api_key": "key"}
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BackendModel:
     """A model, and whether it is ours to close."""
 
     model: Model
@@ -42,11 +42,11 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Backends:
+class RlmBackends:
     """The model that writes code, and those that its code asks."""
 
-    root: Made
-    others: list[Made]
+    root: BackendModel
+    others: list[BackendModel]
 
     @property
     def sub(self) -> Model | None:
@@ -69,7 +69,7 @@ class Backends:
                 await each.owned.aclose()
 
 
-def made(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> Made:
+def make_backend(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> BackendModel:
     """
     Raises:
         UsageError: There is no such service, or it lacks a model, a key or an address.
@@ -80,7 +80,7 @@ def made(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> Made:
             raise UsageError(
                 f"arguments for {backend.name!r} come too late: it was made already; give its name instead"
             )
-        return Made(model_of(backend), backend.name, window=_window(backend))
+        return BackendModel(model_of(backend), backend.name, window=_window(backend))
     ours = _ours(kwargs or {})
     service = SERVICES.get(backend)
     if service is not None and service.model is None and "model" not in ours:
@@ -89,10 +89,12 @@ def made(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> Made:
             "backend_kwargs={'model_name': '<model>'}"
         )
     llm = create_llm(backend, **ours)
-    return Made(model_of(llm), backend, llm, _window(llm))
+    return BackendModel(model_of(llm), backend, llm, _window(llm))
 
 
-def others_made(backends: Sequence[Backend] | None, kwargs: Sequence[Mapping[str, Any] | None] | None) -> list[Made]:
+def make_other_backends(
+    backends: Sequence[Backend] | None, kwargs: Sequence[Mapping[str, Any] | None] | None
+) -> list[BackendModel]:
     """The models that code may ask: the first by default, all by name.
 
     Raises:
@@ -102,7 +104,7 @@ def others_made(backends: Sequence[Backend] | None, kwargs: Sequence[Mapping[str
     of_each = list(kwargs) if kwargs is not None else [None] * len(given)
     if len(of_each) != len(given):
         raise UsageError(f"other_backends has {len(given)} and other_backend_kwargs {len(of_each)}; give one for each")
-    found = [made(backend, own) for backend, own in zip(given, of_each, strict=True)]
+    found = [make_backend(backend, own) for backend, own in zip(given, of_each, strict=True)]
     names = [each.model.name for each in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

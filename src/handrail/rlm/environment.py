@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from handrail.code.dumps import key_of
 from handrail.core.errors import UsageError
-from handrail.execute.whole import to_the_end
+from handrail.execute.run_to_completion import run_to_completion
+from handrail.run.code.variable_dumps import dump_key
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.port import ReplLimits, Sandbox
 
@@ -17,7 +17,7 @@ _OF_ENVIRONMENT = ("setup_code",)
 """What `environment_kwargs` may hold; for `rlms` it belongs there."""
 
 
-class Environment:
+class ReplEnvironment:
     """A kind of sandbox, or one that is shared."""
 
     def __init__(self, chosen: str | Sandbox, limits: ReplLimits) -> None:
@@ -39,7 +39,7 @@ class Environment:
         """A sandbox until the stack is closed. `state` is the folder for what it dumps."""
         if not isinstance(self._chosen, str):
             return self._chosen
-        key = None if state is None else key_of(state)
+        key = None if state is None else dump_key(state)
         sandbox = create_sandbox(self._chosen, self._limits, key=key)
         stack.push_async_callback(_closed, sandbox)
         await sandbox.__aenter__()
@@ -56,4 +56,4 @@ def setup_code_of(environment_kwargs: Mapping[str, Any] | None, setup_code: str)
 
 async def _closed(sandbox: Sandbox) -> None:
     """To its end, also when the caller is cancelled once more: no interpreter is left behind."""
-    await to_the_end(sandbox.aclose())
+    await run_to_completion(sandbox.aclose())

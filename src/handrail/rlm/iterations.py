@@ -10,7 +10,7 @@ from handrail.core.messages import AssistantMessage, Message, ResultMessage, Sup
 from handrail.core.ports import Clock
 from handrail.rlm.progress import IterationStarted, Progress
 from handrail.rlm.record.trajectory import RLMLogger
-from handrail.rlm.repl.turns import Block, Turn, turns_of
+from handrail.rlm.repl.turns import ReplBlock, ReplTurn, turns_of
 from handrail.rlm.values import CodeBlock, REPLResult, RLMIteration
 
 OnIteration = Callable[[RLMIteration, int], Awaitable[object] | object]
@@ -21,7 +21,7 @@ Trajectory = dict[str, Any]
 """Of a run below this one, by its run, until the turn is told that asked for it."""
 
 
-class Iterations:
+class IterationReporter:
     """Tells each turn once. Those that were told before a run was taken up again are not told again."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Iterations:
 
 
 def iteration_of(
-    turn: Turn, prompt: tuple[Message, ...], seconds: float | None, below: dict[str, Trajectory]
+    turn: ReplTurn, prompt: tuple[Message, ...], seconds: float | None, below: dict[str, Trajectory]
 ) -> RLMIteration:
     """One turn in the shape that `rlms` and its tools read. What is `below` its queries is taken from there."""
     asked, ran = turn.asked, turn.ran
@@ -99,7 +99,7 @@ def iteration_of(
     )
 
 
-def _result(block: Block, final: str | None, below: dict[str, Trajectory]) -> REPLResult:
+def _result(block: ReplBlock, final: str | None, below: dict[str, Trajectory]) -> REPLResult:
     calls = [query.completion() for query in block.queries]
     for call in calls:
         call.metadata = below.pop(call.run, None)

@@ -6,24 +6,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 
-from handrail.code.notebook import Lost
 from handrail.core.errors import HandrailError, LimitExceeded, ModelError
 from handrail.core.messages import AssistantMessage, Conversation, Message, SupervisorMessage, UserMessage
 from handrail.core.redact import redact_text
-from handrail.rlm.query.asking import WAITING
-from handrail.rlm.repl import finals
-from handrail.rlm.repl.notebook import Notebook
-from handrail.rlm.repl.parse import is_only_code, read_reply
+from handrail.rlm.query.single_query import WAITING
+from handrail.rlm.repl import final_answers
+from handrail.rlm.repl.notebook import ReplNotebook
+from handrail.rlm.repl.reply_parser import is_only_code, read_reply
 from handrail.rlm.repl.turns import turns_of
 from handrail.rlm.values import RLMChatCompletion
-from handrail.run.history import unanswered
-from handrail.run.one import FINALISE
+from handrail.run.code.notebook import InterpreterLost
+from handrail.run.history import unanswered_calls
+from handrail.run.single_run import FINALISE
 
 _WAITS = "a call of its code waits for a person's word; give it, and take the run up again"
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RlmRunEnding:
     conversation: Conversation
     error: HandrailError | None
     iterations: int
@@ -37,7 +37,7 @@ def answer_in(conversation: Conversation) -> str | None:
     return None if final is None else final.text
 
 
-def going_on(conversation: Conversation, iterations: int) -> Conversation:
+def conversation_to_resume(conversation: Conversation, iterations: int) -> Conversation:
     """The conversation of a run that is taken up: without half a reply, which its time had cut, and without its last
     word, if it may have more turns now."""
     messages = conversation.messages
@@ -53,12 +53,14 @@ def _is_last_call(message: Message) -> bool:
     return isinstance(message, SupervisorMessage) and message.text == FINALISE
 
 
-def waits(conversation: Conversation) -> bool:
+def is_waiting_for_person(conversation: Conversation) -> bool:
     """Whether the run pauses at a call that needs a person's word: its code has no result then."""
-    return bool(unanswered(conversation))
+    return bool(unanswered_calls(conversation))
 
 
-async def partial(completion: RLMChatCompletion, ending: Ending, notebook: Notebook) -> RLMChatCompletion:
+async def partial_completion(
+    completion: RLMChatCompletion, ending: RlmRunEnding, notebook: ReplNotebook
+) -> RLMChatCompletion:
     """The completion with the best that there is, and which limit ended the run, or that it waits."""
     completion.partial = True
     completion.response = await _best(ending.conversation, notebook)
@@ -66,7 +68,7 @@ async def partial(completion: RLMChatCompletion, ending: Ending, notebook: Noteb
         case ModelError() as error:
             completion.error_type, completion.status_code = error.code, error.status
             completion.error = redact_text(f"the root model failed: {error}")
-        case None if waits(ending.conversation):
+        case None if is_waiting_for_person(ending.conversation):
             completion.error_type, completion.error = WAITING, _WAITS
             completion.response = _draft(ending.conversation)
         case None:
@@ -76,14 +78,14 @@ async def partial(completion: RLMChatCompletion, ending: Ending, notebook: Noteb
     return completion
 
 
-def _limit(ending: Ending) -> LimitExceeded:
+def _limit(ending: RlmRunEnding) -> LimitExceeded:
     """The runner stopped by itself: it asked for a last answer after all iterations, or it was out of time."""
     if _last_word(ending.conversation) is None and ending.seconds is not None:
         return LimitExceeded("seconds", ending.seconds)
     return LimitExceeded("iterations", ending.iterations)
 
 
-async def _best(conversation: Conversation, notebook: Notebook) -> str:
+async def _best(conversation: Conversation, notebook: ReplNotebook) -> str:
     """What the model said when it was asked for its last word; what it had in `answer`; what it said without code."""
     last = await _read(_last_word(conversation) or "", notebook)
     answering = takewhile(lambda each: not isinstance(each, UserMessage), reversed(conversation.messages))
@@ -105,12 +107,12 @@ def _last_word(conversation: Conversation) -> str | None:
     return None
 
 
-async def _read(text: str, notebook: Notebook) -> str:
+async def _read(text: str, notebook: ReplNotebook) -> str:
     written = read_reply(text)
     if written.final_var is not None:
         found = None
-        with suppress(Lost):
-            found = await notebook.read(finals.as_text(written.final_var), *finals.SEEN)
+        with suppress(InterpreterLost):
+            found = await notebook.read(final_answers.as_text(written.final_var), *final_answers.SEEN)
         if isinstance(found, dict) and found.get("text"):
             return str(found["text"])
     # Code alone is no answer: nothing runs it any more.

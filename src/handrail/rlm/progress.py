@@ -47,7 +47,7 @@ class QueriesInFlight(Struct, frozen=True, tag="rlm.queries", kw_only=True):
     depth: int = 0
 
 
-class Spent(Struct, frozen=True, tag="rlm.spent", kw_only=True):
+class RunSpent(Struct, frozen=True, tag="rlm.spent", kw_only=True):
     """What the run and everything below it has used so far."""
 
     run: str
@@ -56,7 +56,7 @@ class Spent(Struct, frozen=True, tag="rlm.spent", kw_only=True):
     depth: int = 0
 
 
-class Rebuilt(Struct, frozen=True, tag="rlm.rebuilt", kw_only=True):
+class ReplRebuilt(Struct, frozen=True, tag="rlm.rebuilt", kw_only=True):
     """The variables of the REPL were made again, from a dump or by running code again on recorded answers."""
 
     run: str
@@ -66,7 +66,7 @@ class Rebuilt(Struct, frozen=True, tag="rlm.rebuilt", kw_only=True):
     depth: int = 0
 
 
-Progress = IterationStarted | CellRunning | CellRan | QueriesInFlight | Spent | Rebuilt
+Progress = IterationStarted | CellRunning | CellRan | QueriesInFlight | RunSpent | ReplRebuilt
 
 Watch = Callable[[Event | Progress], Awaitable[None] | None]
 """Told of everything. What it raises ends the run before its next turn, and nothing more is told until then."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from handrail.code.functions import signature
-from handrail.code.instructions import MACHINES
 from handrail.core.messages import AssistantMessage, Conversation, UserMessage
+from handrail.run.code.functions import function_signature
+from handrail.run.code.instructions import MACHINES
 from handrail.tools.tool import Tool
 
 SYSTEM = """\
@@ -132,7 +132,7 @@ def system(
 
 
 def _tools(tools: Iterable[Tool], values: Iterable[str]) -> str:
-    lines = [f"- `{signature(tool)}`: {_one_line(tool.definition.description)}\n" for tool in tools]
+    lines = [f"- `{function_signature(tool)}`: {_one_line(tool.definition.description)}\n" for tool in tools]
     lines += [f"- `{name}`: a value that was given with the question\n" for name in values]
     return "".join(lines)
 

@@ -13,18 +13,18 @@ from handrail.core.context import Context
 from handrail.core.errors import JournalError, ToolError
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
-from handrail.rlm.query.asking import failed_by
-from handrail.rlm.query.batch import check_prompts, worked_off
-from handrail.rlm.query.forms import check_model, check_pictures, conversation_of
-from handrail.rlm.repl.tools import (
+from handrail.rlm.query.batch import check_prompts, run_all_bounded
+from handrail.rlm.query.openai_forms import check_model, check_pictures, conversation_of
+from handrail.rlm.query.single_query import completion_of_error
+from handrail.rlm.repl.query_tools import (
     RLM_QUERY,
     RLM_QUERY_BATCHED,
     VALUE_ERROR,
     check_waiting,
-    left_open,
+    completion_result,
+    leave_call_open,
     query_tool,
     run_of,
-    written,
 )
 from handrail.rlm.values import RLMChatCompletion
 from handrail.tools.tool import Tool
@@ -43,10 +43,10 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
         asked = invocation.arguments
         prompt, model = asked.get("prompt"), asked.get("model")
         _check(model, prompt)
-        with left_open():
-            found = await settled(child, prompt, model, run_of(invocation), invocation.context)
+        with leave_call_open():
+            found = await settle_child(child, prompt, model, run_of(invocation), invocation.context)
         check_waiting(found)
-        return written(found)
+        return completion_result(found)
 
     async def rlm_query_batched(invocation: Invocation) -> dict[str, Any]:
         asked = invocation.arguments
@@ -54,12 +54,12 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
         prompts = _checked(model, asked.get("prompts"))
 
         async def work(at: int) -> RLMChatCompletion:
-            return await settled(child, prompts[at], model, nested_id(run, str(at)), invocation.context)
+            return await settle_child(child, prompts[at], model, nested_id(run, str(at)), invocation.context)
 
-        with left_open():
-            completions = await worked_off(len(prompts), work, at_once)
+        with leave_call_open():
+            completions = await run_all_bounded(len(prompts), work, at_once)
         check_waiting(*completions)
-        return {"completions": list(map(written, completions))}
+        return {"completions": list(map(completion_result, completions))}
 
     return (
         query_tool(RLM_QUERY, "Have a model with a REPL of its own work on a prompt.", rlm_query),
@@ -67,7 +67,7 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
     )
 
 
-async def settled(child: Child, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
+async def settle_child(child: Child, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
     """A completion whatever becomes of the child, but that nothing goes on without a record."""
     nothing = RLMChatCompletion(root_model=model or "", prompt=prompt, response="", run=run)
     try:
@@ -75,7 +75,7 @@ async def settled(child: Child, prompt: Any, model: str | None, run: str, contex
     except JournalError:
         raise
     except Exception as error:  # the other children of a batch go on
-        return failed_by(nothing, error)
+        return completion_of_error(nothing, error)
 
 
 def _check(model: Any, *prompts: Any) -> None:

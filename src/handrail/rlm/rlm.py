@@ -21,24 +21,24 @@ from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
 from handrail.execute.policy import Policy
-from handrail.faces.portal import Closable, LazyPortal
-from handrail.rlm.asked import traced
-from handrail.rlm.backends import Backend, Backends, made, others_made
-from handrail.rlm.custom import custom_of
-from handrail.rlm.environment import Environment, setup_code_of
+from handrail.rlm.backends import Backend, RlmBackends, make_backend, make_other_backends
+from handrail.rlm.caller_context import trace_completion
+from handrail.rlm.custom_tools import read_custom_tools
+from handrail.rlm.environment import ReplEnvironment, setup_code_of
 from handrail.rlm.iterations import OnIteration
-from handrail.rlm.kept import Kept, journal_of
+from handrail.rlm.persistent_run import PersistentRun, journal_of
 from handrail.rlm.progress import Watch
 from handrail.rlm.prompts import SYSTEM
 from handrail.rlm.query.queries import OnRequest
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
-from handrail.rlm.run import Run, opened
-from handrail.rlm.setup import Setup
+from handrail.rlm.run import RlmRun, opened
+from handrail.rlm.run_setup import RlmSetup
 from handrail.rlm.values import RLMChatCompletion, RLMMetadata
-from handrail.rlm.watching import Watcher
-from handrail.run.terms import OnWait
+from handrail.rlm.watchers import SafeWatcher
+from handrail.run.run_terms import OnWait
 from handrail.sandbox.port import ReplLimits, Sandbox
+from handrail.sessions.blocking import Closable, LazyPortal
 
 
 class RLM(Closable):
@@ -116,19 +116,21 @@ class RLM(Closable):
         if max_timeout is not None and not max_timeout > 0:
             raise UsageError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
         Spending(max_budget, max_tokens)  # what is wrong with them is said now
-        self._environment = Environment(environment, limits)
+        self._environment = ReplEnvironment(environment, limits)
         if context.run or context.deadline is not None:
             raise UsageError("the run and the time of a completion are not of its context; give run= and max_timeout=")
         self._context = context
-        self._backends = Backends(made(backend, backend_kwargs), others_made(other_backends, other_backend_kwargs))
+        self._backends = RlmBackends(
+            make_backend(backend, backend_kwargs), make_other_backends(other_backends, other_backend_kwargs)
+        )
         self._journal = Path(journal) if isinstance(journal, str) else journal
         self._run = run
         self._max_timeout, self._max_budget, self._max_tokens = max_timeout, max_budget, max_tokens
         self._persistent = persistent
         self._logger = logger
         self._on_event = on_event
-        custom = custom_of(custom_tools)
-        self._setup = Setup(
+        custom = read_custom_tools(custom_tools)
+        self._setup = RlmSetup(
             root=self._backends.root.model,
             sub=self._backends.sub,
             models=self._backends.by_name,
@@ -142,7 +144,7 @@ class RLM(Closable):
             max_errors=max_errors,
             system_prompt=custom_system_prompt or SYSTEM,
             custom=custom,
-            custom_sub=custom if custom_sub_tools is None else custom_of(custom_sub_tools),
+            custom_sub=custom if custom_sub_tools is None else read_custom_tools(custom_sub_tools),
             policy=policy,
             approver=approver,
             on_wait=on_wait,
@@ -153,7 +155,7 @@ class RLM(Closable):
             new_id=new_id,
         )
         self.portal = LazyPortal()
-        self._kept: Kept | None = None
+        self._kept: PersistentRun | None = None
         self._opening = asyncio.Lock()
         if logger is not None:
             logger.log_metadata(self._metadata(backend_kwargs))
@@ -241,28 +243,28 @@ class RLM(Closable):
             return await self._asked(await self._enter(stack, run), prompt, root_prompt, on_iteration)
 
     async def _asked(
-        self, run: Run, prompt: Any, root_prompt: str | None, on_iteration: OnIteration | None
+        self, run: RlmRun, prompt: Any, root_prompt: str | None, on_iteration: OnIteration | None
     ) -> RLMChatCompletion:
         def ask(context: Context) -> Awaitable[RLMChatCompletion]:
             seconds, logger = self._max_timeout, self._logger
             return run.ask(prompt, root_prompt, context, seconds=seconds, on_iteration=on_iteration, logger=logger)
 
-        return await traced(self._setup.tracer, run.id, self._context, ask)
+        return await trace_completion(self._setup.tracer, run.id, self._context, ask)
 
-    async def _enter(self, stack: AsyncExitStack, run: str) -> Run:
+    async def _enter(self, stack: AsyncExitStack, run: str) -> RlmRun:
         """A run with everything that it needs, until the stack is closed."""
-        watcher = None if self._on_event is None else Watcher(self._on_event)
+        watcher = None if self._on_event is None else SafeWatcher(self._on_event)
         setup = replace(self._setup, journal=await journal_of(self._journal, stack), watcher=watcher)
         sandbox = await self._environment.enter(stack, setup.state)
         spend = Spending(self._max_budget, self._max_tokens, clock=setup.clock)
         return await stack.enter_async_context(opened(setup, run, sandbox, spend))
 
-    async def _opened(self, run: str) -> Kept:
+    async def _opened(self, run: str) -> PersistentRun:
         async with self._opening:  # two that ask at once have one REPL
             if self._kept is None:
                 async with AsyncExitStack() as stack:
                     entered = await self._enter(stack, run)
-                    self._kept = Kept(entered, stack.pop_all())
+                    self._kept = PersistentRun(entered, stack.pop_all())
             return self._kept
 
     # ── ending ───────────────────────────────────────────────────────────────────────

@@ -14,43 +14,49 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from handrail.code.calling import Caller, Carried, Remembered, early
-from handrail.code.dumps import Dumps
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError
 from handrail.core.messages import Conversation
 from handrail.core.ports import Model
 from handrail.execute.executor import Executor
-from handrail.execute.whole import to_the_end
+from handrail.execute.run_to_completion import run_to_completion
 from handrail.rlm import prompts
-from handrail.rlm.asked import of_child, of_query
-from handrail.rlm.contexts import Held, load
-from handrail.rlm.iterations import Iterations, OnIteration, Trajectory
-from handrail.rlm.outcome import Ending, answer_in, going_on, partial, waits
-from handrail.rlm.plan import root_for
-from handrail.rlm.query.asking import WAITING, failed_by
+from handrail.rlm.caller_context import caller_of_child_run, caller_of_query
+from handrail.rlm.contexts import HeldContext, load
+from handrail.rlm.iterations import IterationReporter, OnIteration, Trajectory
+from handrail.rlm.outcome import (
+    RlmRunEnding,
+    answer_in,
+    conversation_to_resume,
+    is_waiting_for_person,
+    partial_completion,
+)
 from handrail.rlm.query.queries import Queries
+from handrail.rlm.query.single_query import WAITING, completion_of_error
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
-from handrail.rlm.recorded import Record, history_of
 from handrail.rlm.recursion import recursive_tools
-from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.cell import Cells, check_setup
-from handrail.rlm.repl.channel import Channels
-from handrail.rlm.repl.notebook import Notebook, given
+from handrail.rlm.repl.bridge import ReplBridge
+from handrail.rlm.repl.handler_channel import Channels
+from handrail.rlm.repl.notebook import ReplNotebook, contexts_of_message
 from handrail.rlm.repl.prelude import functions, prelude
-from handrail.rlm.repl.root import ReplModel
-from handrail.rlm.repl.tools import QUERIES, query_tools
-from handrail.rlm.repl.turns import REPL, Asked, turns_of
-from handrail.rlm.setup import Setup
+from handrail.rlm.repl.query_tools import QUERIES, query_tools
+from handrail.rlm.repl.repl_tool import ReplTool, check_setup
+from handrail.rlm.repl.root_model import ReplModel
+from handrail.rlm.repl.turns import REPL, ReplArguments, turns_of
+from handrail.rlm.run_record import RlmRunRecord, read_run_history
+from handrail.rlm.run_setup import RlmSetup
+from handrail.rlm.scripted_root import choose_root
 from handrail.rlm.values import RLMChatCompletion, RLMMetadata, UsageSummary
-from handrail.rlm.watching import Watching
+from handrail.rlm.watchers import WatchNotifier
+from handrail.run.code.callers import CallVolume, CodeCaller, ReplayCaller, wind_up_seconds
+from handrail.run.code.variable_dumps import VariableDumps
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
 from handrail.run.runner import Runner
 from handrail.sandbox.port import Sandbox
-from handrail.tools.lives import alive
+from handrail.tools.preparation import prepared_tools
 from handrail.tools.registry import RegisteredTools
 
 TASK = 20_000
@@ -61,26 +67,26 @@ _LEAST = 0.001
 
 
 @asynccontextmanager
-async def opened(setup: Setup, run: str, sandbox: Sandbox, spend: Spending) -> AsyncIterator[Run]:
+async def opened(setup: RlmSetup, run: str, sandbox: Sandbox, spend: Spending) -> AsyncIterator[RlmRun]:
     """A run that is begun, or taken up if it is on record. At the end nothing of it is left running."""
-    async with alive(setup.custom.tools) as tools:
-        made = Run(setup, run, sandbox, spend, tools)
+    async with prepared_tools(setup.custom.tools) as tools:
+        made = RlmRun(setup, run, sandbox, spend, tools)
         try:
             yield made
         finally:
-            await to_the_end(made.aclose())
+            await run_to_completion(made.aclose())
 
 
-class Run:
+class RlmRun:
     """One or, in a REPL that is kept, several questions. Belongs to one event loop."""
 
-    def __init__(self, setup: Setup, run: str, sandbox: Sandbox, spend: Spending, custom: RegisteredTools) -> None:
+    def __init__(self, setup: RlmSetup, run: str, sandbox: Sandbox, spend: Spending, custom: RegisteredTools) -> None:
         self.id = run
         self._setup = setup
         self._sandbox = sandbox
         self._spend = spend
         self._custom = custom
-        self._watching = Watching(setup.watcher, run, setup.depth, spend)
+        self._watching = WatchNotifier(setup.watcher, run, setup.depth, spend)
         self._queries = Queries(
             setup.models,
             setup.root,
@@ -94,18 +100,18 @@ class Run:
             new_id=setup.new_id,
         )
         self._channels: Channels = {}
-        self._notebook = Notebook(
+        self._notebook = ReplNotebook(
             sandbox,
             seed=zlib.crc32(run.encode()),
             source=prelude(custom),
             functions=functions(custom),
             bridge=self._bridge,
             recall=self._recall,
-            dumps=None if setup.state is None else Dumps(setup.state, run),
+            dumps=None if setup.state is None else VariableDumps(setup.state, run),
         )
-        self._carried = Carried(setup.limits.calls_bytes)
+        self._carried = CallVolume(setup.limits.calls_bytes)
         pauses = setup.on_wait == "pause"
-        cells = Cells(self._notebook, self._watching.tell, depth=setup.depth, pauses=pauses, carried=self._carried)
+        cells = ReplTool(self._notebook, self._watching.tell, depth=setup.depth, pauses=pauses, carried=self._carried)
         asking = (*query_tools(self._queries, self._channels, setup.depth + 1), *recursive_tools(self._child))
         self._names = frozenset(tool.name for tool in (*asking, *custom))
         self._executor = Executor(
@@ -117,7 +123,7 @@ class Run:
             clock=setup.clock,
             new_id=setup.new_id,
         )
-        self._held: list[Held] = []
+        self._held: list[HeldContext] = []
         self._is_logged = False
         self._below: dict[str, Trajectory] = {}
         self._conversation = Conversation()
@@ -152,7 +158,7 @@ class Run:
         self._is_logged = logger is not None
         context = self._context = replace(context, run=self.id, deadline=_deadline(seconds))
         number = len(self._held)
-        record = Record() if number else await history_of(self._executor, context)
+        record = RlmRunRecord() if number else await read_run_history(self._executor, context)
         if not number:
             self._conversation = record.conversation
         record.check(self.id, question)
@@ -163,12 +169,12 @@ class Run:
         try:
             await self._begin(held, record, context, seconds)
         except LimitExceeded as late:
-            ending = Ending(record.conversation, late, self._setup.max_iterations, seconds)
+            ending = RlmRunEnding(record.conversation, late, self._setup.max_iterations, seconds)
             return await self._completion(prompt, ending, started, spent, logger)
-        conversation = going_on(record.conversation, self._setup.max_iterations)
+        conversation = conversation_to_resume(record.conversation, self._setup.max_iterations)
         if not conversation.messages:
             conversation = self._first(prompt, question, held)
-        iterations = Iterations(
+        iterations = IterationReporter(
             self.id,
             told=len(turns_of(record.conversation.messages)),
             of=self._setup.max_iterations,
@@ -183,7 +189,7 @@ class Run:
         self._conversation, self._is_over = ending.conversation, ending.error is not None
         return await self._completion(prompt, ending, started, spent, logger)
 
-    def _first(self, prompt: Any, question: str | None, held: Held) -> Conversation:
+    def _first(self, prompt: Any, question: str | None, held: HeldContext) -> Conversation:
         setup, number = self._setup, len(self._held) - 1
         begun = self._conversation
         if not begun.messages:
@@ -201,7 +207,7 @@ class Run:
         said = prompts.first(held.description, question, task, held.variable, prompts.earlier(number))
         return begun.say(said, at=self._executor.now())
 
-    async def _give(self, prompt: Any, record: Record) -> Held:
+    async def _give(self, prompt: Any, record: RlmRunRecord) -> HeldContext:
         number = len(self._held)
         held = await load(prompt, variable=f"context_{number}")
         self._held.append(held)
@@ -209,12 +215,12 @@ class Run:
             values = {f"history_{number - 1}": prompts.history(self._conversation)}
         else:
             values = dict(self._setup.custom.values)
-        await self._notebook.give(given(number, held, values))
+        await self._notebook.give(contexts_of_message(number, held, values))
         for done in record.done:
             self._notebook.was_done(done)
         return held
 
-    async def _begin(self, held: Held, record: Record, context: Context, seconds: float | None) -> None:
+    async def _begin(self, held: HeldContext, record: RlmRunRecord, context: Context, seconds: float | None) -> None:
         """Make the REPL ready, as a call: so it is on record what it was given, and its code is not run twice.
 
         Raises:
@@ -223,14 +229,14 @@ class Run:
         """
         number = len(self._held) - 1
         code = self._setup.setup_code if number == 0 else ""
-        asked = Asked(blocks=(code,) if code.strip() else (), contexts=(held.digest(),))
+        asked = ReplArguments(blocks=(code,) if code.strip() else (), contexts=(held.digest(),))
         call = ToolCall(record.setup_id(self.id, number), REPL, asked.to_dict())
         result = await self._executor.invoke(call, context, self._watching.emit)
         if result.outcome in ("timeout", WAITING) and seconds is not None and _is_late(context, seconds):
             raise LimitExceeded("seconds", seconds)
         check_setup(self.id, result)
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: RlmRunRecord) -> None:
         """What an earlier process has spent, and what its calls have carried."""
         for model, usage in record.said:
             self._spend.add(model or self._setup.root.name, usage)
@@ -240,11 +246,11 @@ class Run:
             self._spend.heard(completion)
 
     async def _go(
-        self, conversation: Conversation, context: Context, iterations: Iterations, seconds: float | None
-    ) -> Ending:
+        self, conversation: Conversation, context: Context, iterations: IterationReporter, seconds: float | None
+    ) -> RlmRunEnding:
         setup = self._setup
         model = ReplModel(
-            root_for(setup.root, setup.sub, setup.sub_window),
+            choose_root(setup.root, setup.sub, setup.sub_window),
             before=iterations.before,
             spend=self._watching.spend,
             check=self._watching.check,
@@ -270,12 +276,12 @@ class Run:
             if isinstance(failed, ModelError) and not turns_of(conversation.messages):
                 raise
         await iterations.after(conversation.messages)
-        if seconds is not None and waits(conversation) and _is_late(context, seconds):
+        if seconds is not None and is_waiting_for_person(conversation) and _is_late(context, seconds):
             error = LimitExceeded("seconds", seconds)
-        return Ending(conversation, error, setup.max_iterations, seconds)
+        return RlmRunEnding(conversation, error, setup.max_iterations, seconds)
 
     async def _completion(
-        self, prompt: Any, ending: Ending, started: float, spent: UsageSummary, logger: RLMLogger | None
+        self, prompt: Any, ending: RlmRunEnding, started: float, spent: UsageSummary, logger: RLMLogger | None
     ) -> RLMChatCompletion:
         completion = RLMChatCompletion(
             root_model=self._setup.root.name,
@@ -291,21 +297,23 @@ class Run:
             completion.response = answer
             await self._notebook.discard()
             return completion
-        return await partial(completion, ending, self._notebook)
+        return await partial_completion(completion, ending, self._notebook)
 
     # ── what its code asks for ───────────────────────────────────────────────────────
 
-    def _bridge(self, caller: Caller, call_id: str) -> Bridge:
-        return Bridge(caller, call_id, self._names, self._channels, spend=self._spend)
+    def _bridge(self, caller: CodeCaller, call_id: str) -> ReplBridge:
+        return ReplBridge(caller, call_id, self._names, self._channels, spend=self._spend)
 
-    async def _recall(self, call_id: str) -> Remembered:
+    async def _recall(self, call_id: str) -> ReplayCaller:
         context = replace(self._context, deadline=None)
-        return Remembered(self._executor, context, call_id, await self._executor.begun(context), QUERIES)
+        return ReplayCaller(self._executor, context, call_id, await self._executor.begun(context), QUERIES)
 
     async def _child(self, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
         setup = self._setup
         if not setup.has_children:
-            return await self._queries.query(prompt, model, depth=setup.depth + 1, run=run, context=of_query(context))
+            return await self._queries.query(
+                prompt, model, depth=setup.depth + 1, run=run, context=caller_of_query(context)
+            )
         root = setup.root if model is None else self._queries.route(model, setup.depth + 1)
         self._spend.check()
         spend = self._spend.below()
@@ -314,13 +322,13 @@ class Run:
                 async with opened(setup.below(root), run, self._sandbox, spend) as child:
                     logger = self._logger_of(root)
                     # Its time is that of the call, which cuts it off.
-                    completion = await child.ask(prompt, context=of_child(context), logger=logger)
+                    completion = await child.ask(prompt, context=caller_of_child_run(context), logger=logger)
         except JournalError:
             raise
         except Exception as error:  # what it has used by then it has used
             nothing = RLMChatCompletion(root_model=root.name, prompt=prompt, response="", run=run)
             nothing.usage_summary = spend.summary()
-            return failed_by(nothing, error)
+            return completion_of_error(nothing, error)
         if completion.metadata is not None:  # it is for the trajectory; the journal has all of it already
             self._below[run], completion.metadata = completion.metadata, None
         return completion
@@ -350,7 +358,7 @@ class Run:
             stack.push_async_callback(self._queries.aclose)
             stack.push_async_callback(self._executor.aclose)
             stack.push_async_callback(self._notebook.aclose)
-            if self._is_over or not waits(self._conversation):
+            if self._is_over or not is_waiting_for_person(self._conversation):
                 reason = "done" if answer_in(self._conversation) is not None else "stopped"
                 await self._executor.finish(self.id, reason)
 
@@ -362,7 +370,7 @@ def _deadline(seconds: float | None) -> float | None:
 def _is_late(context: Context, seconds: float) -> bool:
     """Whether its time is up, as it is for a cell that waits for models."""
     left = _left(context)
-    return left is not None and left <= early(seconds)
+    return left is not None and left <= wind_up_seconds(seconds)
 
 
 def _left(context: Context) -> float | None:

@@ -68,7 +68,7 @@ def _there(run: str, messages: tuple[Message, ...] | None) -> tuple[Message, ...
     return messages
 
 
-def unanswered(conversation: Conversation) -> tuple[InvocationMessage, ...]:
+def unanswered_calls(conversation: Conversation) -> tuple[InvocationMessage, ...]:
     """The calls at the end of a conversation that have no result: where a run was cut off."""
     return _unanswered(conversation.messages)
 
@@ -128,7 +128,7 @@ async def _tell_words(message: AssistantMessage, emit: Emit) -> None:
         await emit(MediaAdded(media=media))
 
 
-def user_spoke(messages: tuple[Message, ...]) -> int:
+def last_user_position(messages: tuple[Message, ...]) -> int:
     """Where the user last said something; -1 is nowhere."""
     spoke = (at for at in range(len(messages) - 1, -1, -1) if isinstance(messages[at], UserMessage))
     return next(spoke, -1)

@@ -45,7 +45,7 @@ class Limits:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)!r}")
 
 
-class Budget:
+class RunBudget:
     """What one run has used up."""
 
     def __init__(self, limits: Limits, now: float) -> None:

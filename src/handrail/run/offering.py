@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.messages import InvocationMessage, Message, ResultMessage, UserMessage
-from handrail.core.model import NamedTool, ToolChoice, ToolOffer
+from handrail.core.model_request import NamedTool, ToolChoice, ToolOffer
 from handrail.core.ports import Model, SearchesTools
 from handrail.execute.executor import Executor
-from handrail.tools.finder import ALWAYS, FIND_TOOLS, Finder, find_tools_tool, found_in
+from handrail.tools.finder import ALWAYS, FIND_TOOLS, ToolFinder, find_tools_tool, tool_names_found
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
-from handrail.tools.words import LONGEST
+from handrail.tools.word_forms import LONGEST
 
 _REMEMBERED = 1_024
 """Messages of which is known what fits them."""
@@ -71,7 +71,7 @@ class Offering:
             executor.include(find_tools_tool(executor.tools))
 
 
-class Shown(Struct, frozen=True):
+class TurnOffer(Struct, frozen=True):
     """What one turn offers. As long as nothing changes it is the same object, and so are its parts."""
 
     tools: tuple[ToolOffer, ...]
@@ -79,7 +79,7 @@ class Shown(Struct, frozen=True):
     """Of those that the model sees at once."""
 
 
-class Offers:
+class OfferableTools:
     """The tools that one model may call, and how a conversation is offered them."""
 
     def __init__(
@@ -107,7 +107,7 @@ class Offers:
         self.by_name = offers
         self.finder = tuple(_offer(tool) for tool in of if _is_finder(tool))
         self._plain = {name: tool.name for tool in own for name in (tool.name, tool.scoped_name)}
-        self._tools = next((tool.handler.tools for tool in of if isinstance(tool.handler, Finder)), tools)
+        self._tools = next((tool.handler.tools for tool in of if isinstance(tool.handler, ToolFinder)), tools)
         self._fitting = lru_cache(maxsize=_REMEMBERED)(self._search)
 
     def _search(self, text: str) -> tuple[str, ...]:
@@ -117,8 +117,8 @@ class Offers:
     def names(self) -> frozenset[str]:
         return frozenset((*self.by_name, *(offer.name for offer in self.finder if self.many)))
 
-    def begin(self) -> Selection:
-        return Selection(self)
+    def begin(self) -> ToolSelection:
+        return ToolSelection(self)
 
     def wanted(self, message: Message) -> tuple[str, ...]:
         """The tools that a message asks for: by its words, by calling them, or as what was found."""
@@ -128,16 +128,16 @@ class Offers:
             case InvocationMessage(call=call):
                 named: Iterable[str] = (self._plain.get(call.name, ""),)
             case ResultMessage(result=result) if result.name == FIND_TOOLS:
-                named = found_in(result)
+                named = tool_names_found(result)
             case _:
                 return ()
         return tuple(name for name in named if name in self.by_name)
 
 
-class Selection:
+class ToolSelection:
     """What one conversation has come to be offered. It reads each message once, as long as the conversation grows."""
 
-    def __init__(self, offers: Offers) -> None:
+    def __init__(self, offers: OfferableTools) -> None:
         self._offers = offers
         self._forget()
 
@@ -146,9 +146,9 @@ class Selection:
         self._last: Message | None = None
         self._wanted: dict[str, int] = {}
         """The tools that come and go, in the order in which they are offered; the message that last asked for each."""
-        self._shown: Shown | None = None
+        self._shown: TurnOffer | None = None
 
-    def shown(self, messages: Sequence[Message], choice: ToolChoice = "auto") -> Shown:
+    def shown(self, messages: Sequence[Message], choice: ToolChoice = "auto") -> TurnOffer:
         """What the next turn offers. A tool that is chosen by name is offered, whatever was said."""
         offers = self._offers
         if not offers.many:
@@ -189,7 +189,7 @@ class Selection:
         latest = sorted(self._wanted, key=lambda name: -self._wanted[name])[:keep]
         self._wanted = {name: at for name, at in self._wanted.items() if name in latest}
 
-    def _compose(self, chosen: tuple[str, ...]) -> Shown:
+    def _compose(self, chosen: tuple[str, ...]) -> TurnOffer:
         offers = self._offers
         names = dict.fromkeys((*offers.pinned, *self._wanted, *chosen))
         seen = [offers.by_name[name] for name in names]
@@ -200,9 +200,9 @@ class Selection:
         return _shown((*seen[:pinned], *offers.finder, *seen[pinned:]))
 
 
-def _shown(tools: Iterable[ToolOffer]) -> Shown:
+def _shown(tools: Iterable[ToolOffer]) -> TurnOffer:
     tools = tuple(tools)
-    return Shown(tools, tuple(tool.name for tool in tools if not tool.deferred))
+    return TurnOffer(tools, tuple(tool.name for tool in tools if not tool.deferred))
 
 
 def _offer(tool: Tool, *, by_program: bool = False) -> ToolOffer:
@@ -214,4 +214,4 @@ def _shown_count(tools: RegisteredTools, programs: Programs) -> int:
 
 
 def _is_finder(tool: Tool) -> bool:
-    return isinstance(tool.handler, Finder)
+    return isinstance(tool.handler, ToolFinder)

@@ -21,11 +21,11 @@ from handrail.core.events import (
     ReplyFinished,
     ServiceCallMade,
     TextDelta,
-    ignore,
+    ignore_event,
 )
 from handrail.core.ids import NewId
 from handrail.core.messages import AssistantMessage, Citation, InvocationMessage, Media, ServiceCall
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Model
 from handrail.run.held_events import HeldEvents
 
@@ -35,7 +35,7 @@ Failed = Callable[[AttemptFailed], Awaitable[None]]
 """Told of an attempt that came to nothing, before the next one begins."""
 
 
-class Reply:
+class ModelReply:
     """Filled while the model speaks; then it says what was said."""
 
     def __init__(self, taken: set[str], new_id: NewId, early: Early, *, own_ids: bool = False) -> None:
@@ -56,7 +56,7 @@ class Reply:
         """Calls that are whole and not started."""
         self._withdrawn: list[asyncio.Task[ToolResult]] = []
         self._soon: asyncio.Handle | None = None
-        self._emit: Emit = ignore
+        self._emit: Emit = ignore_event
         self._held: dict[str, HeldEvents] = {}
         """The events of calls that began before their `CallRequested` was emitted, by the id of the call."""
         self._requested: set[str] = set()
@@ -94,7 +94,7 @@ class Reply:
                         case AttemptFailed():
                             await failed(event)
                             continue  # its record is emitted instead
-                    if emit is not ignore:
+                    if emit is not ignore_event:
                         await emit(event)
                         if type(event) is CallRequested:
                             await self._release(event.call.id)
@@ -160,7 +160,7 @@ class Reply:
 
     def _emit_for(self, call: ToolCall) -> Emit:
         """Where the events of a call go that begins now. Nobody hears of a call before its `CallRequested`."""
-        if self._emit is ignore or call.id in self._requested:
+        if self._emit is ignore_event or call.id in self._requested:
             return self._emit
         self._held[call.id] = held = HeldEvents(self._emit)
         return held

@@ -9,18 +9,18 @@ import msgspec
 
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, UsageError
-from handrail.core.events import Emit, ignore
+from handrail.core.events import Emit, ignore_event
 from handrail.core.ids import NewId, new_id
-from handrail.core.meant import check_model
 from handrail.core.messages import Conversation
-from handrail.core.model import ModelRequest, Scratch, ToolChoice, ToolOffer
+from handrail.core.model_request import ModelRequest, ModelScratch, ToolChoice, ToolOffer
 from handrail.core.ports import Model
+from handrail.core.usage_checks import check_model
 from handrail.execute.executor import Executor
-from handrail.run.elsewhere import Elsewhere
+from handrail.run.external_tools import ExternalTools
 from handrail.run.limits import Limits
-from handrail.run.offering import NO_PROGRAMS, Offering, Offers, Programs
-from handrail.run.one import Run
-from handrail.run.terms import OnError, OnWait, Terms
+from handrail.run.offering import NO_PROGRAMS, OfferableTools, Offering, Programs
+from handrail.run.run_terms import OnError, OnWait, RunTerms
+from handrail.run.single_run import SingleRun
 from handrail.run.transcript import Follow
 from handrail.tools.registry import RegisteredTools
 
@@ -56,7 +56,7 @@ class Runner:
         check_model(model)
         if not isinstance(executor, Executor):
             raise UsageError("a runner calls tools through an executor; write Runner(model, Executor(tools))")
-        self._terms = Terms(
+        self._terms = RunTerms(
             model=model,
             executor=executor,
             limits=limits,
@@ -70,10 +70,10 @@ class Runner:
         self._offering = offering
         self._programs = programs
         offering.equip(executor, programs)
-        self._offers = Offers(offering, executor.tools, model, self._terms.valid, programs)
+        self._offers = OfferableTools(offering, executor.tools, model, self._terms.valid, programs)
         self._known: dict[str, Conversation] = {}
         """What is on record of the latest runs."""
-        self._scratch = Scratch()
+        self._scratch = ModelScratch()
         """What was made of the conversation that it ran last, for the next run of the same one."""
 
     @property
@@ -85,7 +85,7 @@ class Runner:
         self,
         conversation: Conversation,
         context: Context = Context(),
-        emit: Emit = ignore,
+        emit: Emit = ignore_event,
         *,
         tool_choice: ToolChoice = "auto",
         follow: Follow | None = None,
@@ -107,7 +107,7 @@ class Runner:
         if not isinstance(conversation, Conversation):
             raise UsageError("a run goes on from a conversation; write Conversation().say('...')")
         with self._traced(context) as traced:
-            run = Run(self._terms, conversation, traced, emit, follow, external, Scratch(self._scratch))
+            run = SingleRun(self._terms, conversation, traced, emit, follow, external, ModelScratch(self._scratch))
             return await self._run(run, tool_choice)
 
     def first_request(
@@ -119,7 +119,7 @@ class Runner:
         return msgspec.structs.replace(
             self._terms.defaults,
             messages=conversation.messages,
-            tools=Elsewhere(external).beside(shown),
+            tools=ExternalTools(external).beside(shown),
             tool_choice=tool_choice,
         )
 
@@ -132,7 +132,7 @@ class Runner:
         with executor.tracer.run(context.run or executor.run, self._terms.model, context) as span:
             yield msgspec.structs.replace(context, trace=span.parent)
 
-    async def _run(self, run: Run, tool_choice: ToolChoice) -> Conversation:
+    async def _run(self, run: SingleRun, tool_choice: ToolChoice) -> Conversation:
         id = run.transcript.run
         try:
             self._equip()
@@ -159,8 +159,8 @@ class Runner:
         if self._terms.executor.tools is not self._offers.of:
             self._offering.equip(self._terms.executor, self._programs)
 
-    def _offers_of(self, tools: RegisteredTools) -> Offers:
+    def _offers_of(self, tools: RegisteredTools) -> OfferableTools:
         """How the tools of a run are offered. They may be others than those of the run before."""
         if self._offers.of is not tools:
-            self._offers = Offers(self._offering, tools, self._terms.model, self._terms.valid, self._programs)
+            self._offers = OfferableTools(self._offering, tools, self._terms.model, self._terms.valid, self._programs)
         return self._offers

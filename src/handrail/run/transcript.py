@@ -16,14 +16,14 @@ from handrail.core.messages import (
     SupervisorMessage,
 )
 from handrail.execute.executor import Executor
-from handrail.execute.whole import to_the_end
+from handrail.execute.run_to_completion import run_to_completion
 from handrail.run.history import conversation_of
 from handrail.tools.masking import masked_messages
 
 Follow = Callable[[Conversation], None]
 
 
-class Transcript:
+class RunTranscript:
     """Writes down what is said before anything depends on it. `follow` is told of every change."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Transcript:
             changed = ConversationChanged(
                 run=self.run, at=self._executor.now(), keep=keep, messages=self._writable(added)
             )
-            await (self._write(changed) if self._is_silent else to_the_end(self._write(changed)))
+            await (self._write(changed) if self._is_silent else run_to_completion(self._write(changed)))
 
     async def _write(self, changed: ConversationChanged) -> None:
         await self._executor.record(changed, self._context, self._emit)
@@ -74,7 +74,7 @@ class Transcript:
             output_tokens=message.usage.output_tokens if message.usage else 0,
             messages=self._writable((message, *calls)),
         )
-        await to_the_end(self._executor.record(given, self._context, self._emit))
+        await run_to_completion(self._executor.record(given, self._context, self._emit))
 
     async def failed(self, attempt: AttemptFailed, number: int, *, last: bool) -> None:
         """The record shows each attempt at a reply."""

@@ -23,7 +23,7 @@ SUPERSEDED = "[superseded by a later call]"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class HistoryCall:
     """A call of the history with its answer."""
 
     name: str
@@ -31,7 +31,7 @@ class Settled:
     result: ToolResult
 
 
-Rule = Callable[[Settled, Settled], bool]
+Rule = Callable[[HistoryCall, HistoryCall], bool]
 """Whether the first, which is newer and went well, makes the result of the second stale."""
 
 
@@ -44,7 +44,7 @@ class Repeated:
     def __init__(self, *names: str) -> None:
         object.__setattr__(self, "names", frozenset(names))
 
-    def __call__(self, newer: Settled, older: Settled) -> bool:
+    def __call__(self, newer: HistoryCall, older: HistoryCall) -> bool:
         known = not self.names or newer.name in self.names
         return known and newer.name == older.name and newer.arguments == older.arguments
 
@@ -61,7 +61,7 @@ class SamePlace:
     reads: frozenset[str] = frozenset({"read_file"})
     writes: frozenset[str] = frozenset({"write_file"})
 
-    def __call__(self, newer: Settled, older: Settled) -> bool:
+    def __call__(self, newer: HistoryCall, older: HistoryCall) -> bool:
         place = _place(newer, self.argument)
         if place is None or place != _place(older, self.argument) or older.name not in self.reads | self.writes:
             return False
@@ -82,7 +82,7 @@ class WiderListing:
     filters: str = "filters"
     recurse: str = "recurse"
 
-    def __call__(self, newer: Settled, older: Settled) -> bool:
+    def __call__(self, newer: HistoryCall, older: HistoryCall) -> bool:
         if not newer.name == older.name == self.name:
             return False
         place = _place(newer, self.argument)
@@ -98,7 +98,7 @@ def trimmed(conversation: Conversation, rules: Iterable[Rule]) -> Conversation:
     rules = tuple(rules)
     settled = _settled(conversation)
     stale: set[str] = set()
-    newer: list[Settled] = []
+    newer: list[HistoryCall] = []
     for call_id, older in reversed(settled.items()):
         if _may_go(older.result) and any(rule(later, older) for later in newer for rule in rules):
             stale.add(call_id)
@@ -109,14 +109,14 @@ def trimmed(conversation: Conversation, rules: Iterable[Rule]) -> Conversation:
     return replace(conversation, messages=tuple(_mentioned(message, stale) for message in conversation.messages))
 
 
-def _settled(conversation: Conversation) -> dict[str, Settled]:
+def _settled(conversation: Conversation) -> dict[str, HistoryCall]:
     """Calls that have an answer, in the order in which they were made."""
     answers = {
         message.invocation_id: message.result for message in conversation.messages if isinstance(message, ResultMessage)
     }
     calls = [message.call for message in conversation.messages if isinstance(message, InvocationMessage)]
     return {
-        call.id: Settled(answers[call.id].name or call.name, arguments, answers[call.id])
+        call.id: HistoryCall(answers[call.id].name or call.name, arguments, answers[call.id])
         for call in calls
         if call.id in answers and (arguments := _arguments(call)) is not None
     }
@@ -142,15 +142,15 @@ def _mentioned(message: Message, stale: set[str]) -> Message:
     return replace(message, result=result)
 
 
-def _place(settled: Settled, argument: str) -> str | None:
+def _place(settled: HistoryCall, argument: str) -> str | None:
     value = settled.arguments.get(argument)
     return posixpath.normpath(value) if isinstance(value, str) else None
 
 
-def _without(settled: Settled, *names: str) -> dict[str, Any]:
+def _without(settled: HistoryCall, *names: str) -> dict[str, Any]:
     return {name: value for name, value in settled.arguments.items() if name not in names}
 
 
-def _list(settled: Settled, argument: str) -> list[Any]:
+def _list(settled: HistoryCall, argument: str) -> list[Any]:
     value = settled.arguments.get(argument)
     return value if isinstance(value, list) else []

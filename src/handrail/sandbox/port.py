@@ -79,7 +79,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     """Gone: the interpreter had to be ended, and the next cell begins with no variables at all."""
 
 
-def named(names: Mapping[str, str]) -> dict[str, str]:
+def nameable_variables(names: Mapping[str, str]) -> dict[str, str]:
     """Variables and their types, as far as both have names. Code can make others, such as words that would be read as
     the host's where the variables are told."""
     return {name: kind if kind.isidentifier() else "object" for name, kind in names.items() if name.isidentifier()}

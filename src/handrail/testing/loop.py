@@ -25,11 +25,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class Stuck(HandrailError):
+class LoopStuck(HandrailError):
     """Everybody waits for somebody else."""
 
 
-class Stopped(HandrailError):
+class LoopStopped(HandrailError):
     """The loop was stopped before the work was done, as a process that is killed stops."""
 
 
@@ -63,7 +63,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         task: asyncio.Task[T] = self.create_task(main)
         self._go_on(task.done)
         if not task.done():
-            raise Stopped("the loop was stopped before the work was done")
+            raise LoopStopped("the loop was stopped before the work was done")
         self.bury()
         return task.result()
 
@@ -77,7 +77,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 task.cancel()
             try:
                 self._go_on(partial(_are_done, left))
-            except Stuck:
+            except LoopStuck:
                 continue
         self.close()
 
@@ -112,7 +112,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 if (self._held or not self._timers) and self._spoken.wait(self._patience):
                     continue
                 if not self._timers:
-                    raise Stuck("nothing is ready, no timer is set, and the work is not done")
+                    raise LoopStuck("nothing is ready, no timer is set, and the work is not done")
             self._pass_time()
 
     def _pass_time(self) -> None:

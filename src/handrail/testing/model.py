@@ -8,7 +8,7 @@ from typing import Any
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ModelError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 
 
 class ScriptedModel:

@@ -40,7 +40,7 @@ from handrail.core.events import (
 )
 from handrail.core.ids import NewId, new_id
 from handrail.core.messages import AssistantMessage, Citation, Media, ServiceCall, UserMessage
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 
 Error = Literal["model_error", "rate_limited", "model_unavailable", "request_refused", "protocol_error"]
 ERRORS: Mapping[str, type[ModelError]] = {
@@ -51,7 +51,7 @@ _PIECE = 24
 """Characters of arguments that come at once."""
 
 
-class Call(Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
     id: str = ""
@@ -59,7 +59,7 @@ class Call(Struct, frozen=True, forbid_unknown_fields=True):
 
 class ReplyLine(Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     when: str | None = None
     error: Error | None = None
     """Instead of a reply: the code of a `ModelError`, of which `text` are the words."""

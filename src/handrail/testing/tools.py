@@ -8,7 +8,7 @@ from typing import Any
 
 from handrail.core.calls import Output
 from handrail.core.invocation import Invocation
-from handrail.execute.output import normal
+from handrail.execute.output import normalise_output
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool, as_tool
 
@@ -38,10 +38,10 @@ class RecordedTools:
             self.calls.append((tool.name, invocation.arguments))
             if tool.name not in self._answers:
                 value = tool.start(invocation, tool.convert(invocation.arguments))
-                return normal(await value if inspect.isawaitable(value) else value, tool.style or "arguments")
+                return normalise_output(await value if inspect.isawaitable(value) else value, tool.style or "arguments")
             answer = self._answers[tool.name]
             if isinstance(answer, BaseException):
                 raise answer
-            return normal(answer, tool.style or "arguments")
+            return normalise_output(answer, tool.style or "arguments")
 
         return tool.changed(handler=handler, style="invocation", isolation="loop", sandbox=None)

@@ -12,19 +12,19 @@ import msgspec
 from msgspec import Struct, field
 
 from handrail.core.errors import InvalidDefinition
-from handrail.core.meant import check_names
-from handrail.tools.lookalikes import foreign
-from handrail.tools.spellings import respell
+from handrail.core.usage_checks import check_keyword_names
+from handrail.tools.definition_formats import canonical_definition
+from handrail.tools.lookalikes import foreign_letters
 from handrail.tools.types.signature import read_function
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def unusable(name: str) -> str:
+def why_name_is_unusable(name: str) -> str:
     """Why a name that `NAME` does not match cannot be used."""
     rule = "take 1 to 128 of A-Z a-z 0-9 _ . - and begin with a letter, a digit or _"
-    return f"cannot be used; {rule}{foreign(name)}"
+    return f"cannot be used; {rule}{foreign_letters(name)}"
 
 
 class Binding(Struct, frozen=True, omit_defaults=True):
@@ -64,7 +64,7 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise InvalidDefinition(f"tool name {self.name!r} {unusable(self.name)}")
+            raise InvalidDefinition(f"tool name {self.name!r} {why_name_is_unusable(self.name)}")
         if not isinstance(self.input_schema, dict) or self.input_schema.get("type", "object") != "object":
             raise InvalidDefinition(f"the input schema of {self.name!r} must describe an object: arguments have names")
         if self.timeout is not None and not 0 < self.timeout < math.inf:
@@ -82,7 +82,7 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
     @classmethod
     def from_function(cls, function: Callable[..., Any], **changes: Any) -> ToolDefinition:
         """Read name, description and schemas off a function; `changes` override what it says."""
-        check_names("ToolDefinition", changes, cls.__struct_fields__)
+        check_keyword_names("ToolDefinition", changes, cls.__struct_fields__)
         shape = read_function(function)
         read = {
             "name": shape.name,
@@ -100,7 +100,7 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
             InvalidDefinition: A key is unknown or missing; the message names it.
         """
         try:
-            return msgspec.convert(respell(data), cls)
+            return msgspec.convert(canonical_definition(data), cls)
         except msgspec.ValidationError as error:
             raise InvalidDefinition(f"tool {data.get('name', '(unnamed)')!r}: {error}") from error
 

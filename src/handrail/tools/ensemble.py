@@ -15,7 +15,7 @@ Hook = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class ToolDefaults:
     """What its tools get where they say nothing."""
 
     timeout: float | None = None
@@ -45,7 +45,7 @@ class Ensemble:
         tools: Iterable[Any] = (),
         *,
         enabled: bool = True,
-        defaults: Defaults = Defaults(),
+        defaults: ToolDefaults = ToolDefaults(),
         on_prepare: Hook | None = None,
         on_close: Hook | None = None,
     ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from handrail.core.calls import ToolResult
 from handrail.core.invocation import Invocation
-from handrail.tools.registry import RegisteredTools, open_to
+from handrail.tools.registry import RegisteredTools, is_open_to_model
 from handrail.tools.tool import Tool
 
 FIND_TOOLS = "find_tools"
@@ -49,7 +49,7 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-class Finder:
+class ToolFinder:
     """The handler. It finds only what the model that asks may call, and what its caller has the right to."""
 
     def __init__(self, tools: RegisteredTools) -> None:
@@ -60,17 +60,17 @@ class Finder:
 
         def allowed(name: str) -> bool:
             tool = self.tools.find(name)
-            return open_to(tool, context.model) and context.allows(*tool.names)
+            return is_open_to_model(tool, context.model) and context.allows(*tool.names)
 
         arguments = invocation.arguments
         found = self.tools.index.search(arguments["query"], arguments.get("count", DEFAULT), allowed)
-        return [{"name": name, "description": one_line(self.tools.find(name))} for name in found]
+        return [{"name": name, "description": description_line(self.tools.find(name))} for name in found]
 
 
 def find_tools_tool(tools: RegisteredTools) -> Tool:
     """The tool `find_tools` over these tools."""
     return Tool.from_function(
-        Finder(tools),
+        ToolFinder(tools),
         name=FIND_TOOLS,
         description=_DESCRIPTION,
         schema=_SCHEMA,
@@ -80,7 +80,7 @@ def find_tools_tool(tools: RegisteredTools) -> Tool:
     )
 
 
-def found_in(result: ToolResult) -> tuple[str, ...]:
+def tool_names_found(result: ToolResult) -> tuple[str, ...]:
     """The names that a result of `find_tools` tells; none if it is something else, or was cut."""
     if result.is_error or not isinstance(result.content, list):
         return ()
@@ -88,7 +88,7 @@ def found_in(result: ToolResult) -> tuple[str, ...]:
     return tuple(name for name in told if isinstance(name, str))
 
 
-def one_line(tool: Tool) -> str:
+def description_line(tool: Tool) -> str:
     """The beginning of its description."""
     first = tool.definition.description.strip().partition("\n")[0]
     return first if len(first) <= _LINE else first[: _LINE - 1] + "…"

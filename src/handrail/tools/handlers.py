@@ -19,7 +19,7 @@ from handrail.core.invocation import Invocation
 Style = Literal["arguments", "context", "invocation", "named"]
 
 
-def style_of(handler: Callable[..., Any], tool: str) -> Style:
+def handler_style(handler: Callable[..., Any], tool: str) -> Style:
     """Which style a handler has. Names decide, since a schema and not the signature says what the arguments are."""
     if not callable(handler):
         raise InvalidDefinition(f"the handler of {tool!r} is not callable: {handler!r}")
@@ -42,11 +42,11 @@ def style_of(handler: Callable[..., Any], tool: str) -> Style:
 
 def is_async(handler: Callable[..., Any]) -> bool:
     """Whether calling it gives an awaitable, seen through partials and callable objects."""
-    handler = unwrapped(handler)
+    handler = without_partials(handler)
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
-def unwrapped(handler: Callable[..., Any]) -> Callable[..., Any]:
+def without_partials(handler: Callable[..., Any]) -> Callable[..., Any]:
     """What is under any partials."""
     while isinstance(handler, functools.partial):
         handler = handler.func

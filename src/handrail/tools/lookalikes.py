@@ -20,14 +20,14 @@ _STROKES = str.maketrans("0I1|", "Olll")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Mn", "Me"})
 
 
-def looks(name: str) -> tuple[str, str]:
+def lookalike_keys(name: str) -> tuple[str, str]:
     """Two keys of a name: names that share either of them look alike."""
     latin = unicodedata.normalize("NFKD", name).translate(_DOUBLES)
     seen = "".join(letter for letter in latin if unicodedata.category(letter) not in _UNSEEN).translate(_SEPARATORS)
     return "fold " + seen.casefold(), "shape " + seen.translate(_STROKES).casefold()
 
 
-def foreign(name: str) -> str:
+def foreign_letters(name: str) -> str:
     """The letters of a name beyond ASCII, by their Unicode names, for an error that would else look like nonsense."""
     odd = dict.fromkeys(letter for letter in name if not letter.isascii())
     told = [f"U+{ord(letter):04X} {unicodedata.name(letter, 'without a name')}" for letter in odd]

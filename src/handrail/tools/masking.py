@@ -9,7 +9,7 @@ import msgspec
 
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import InvocationMessage, Message, ResultMessage
-from handrail.core.redact import unsaid
+from handrail.core.redact import mask_field_values
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
@@ -27,7 +27,9 @@ def masked_messages(messages: Iterable[Message], tools: RegisteredTools) -> tupl
                 found.append(msgspec.structs.replace(message, call=masked))
             case ResultMessage(result=result) if result.tool_call_id in given and isinstance(result.content, str):
                 arguments, tool = given[result.tool_call_id]
-                safe = msgspec.structs.replace(result, content=unsaid(result.content, arguments, tool.secrets))
+                safe = msgspec.structs.replace(
+                    result, content=mask_field_values(result.content, arguments, tool.secrets)
+                )
                 found.append(msgspec.structs.replace(message, result=safe))
             case _:
                 found.append(message)

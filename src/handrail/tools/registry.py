@@ -21,7 +21,7 @@ from handrail.core.errors import (
 from handrail.tools.definition import KEBAB, ToolDefinition
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.handlers import Style
-from handrail.tools.lookalikes import looks
+from handrail.tools.lookalikes import lookalike_keys
 from handrail.tools.tool import Tool, as_tool
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ToolRegistry:
             raise RegistryFrozen(tool.name)
         if self._names == "kebab" and not KEBAB.fullmatch(tool.name):
             raise InvalidDefinition(f"tool name {tool.name!r} is not kebab-case, as in 'read-file'")
-        keys = looks(tool.name)
+        keys = lookalike_keys(tool.name)
         for taken in filter(None, map(self._looks.get, keys)):
             if not (replace and taken.name == tool.name):
                 raise DuplicateTool(tool.name, taken.name, source=tool.source, other=taken.source)
@@ -95,7 +95,7 @@ class ToolRegistry:
         self._tools[tool.name] = tool
 
     def _check_ensemble(self, name: str | None) -> None:
-        for key in looks(name) if name else ():
+        for key in lookalike_keys(name) if name else ():
             if (taken := self._ensemble_looks.setdefault(key, name or "")) != name:
                 raise DuplicateEnsemble(name or "", taken)
 
@@ -146,7 +146,7 @@ class RegisteredTools:
         """Those that this model may call."""
         if all(tool.definition.models is None for tool in self._tools):
             return self
-        return RegisteredTools(tool for tool in self._tools if open_to(tool, model))
+        return RegisteredTools(tool for tool in self._tools if is_open_to_model(tool, model))
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -161,7 +161,7 @@ class RegisteredTools:
         return f"RegisteredTools({', '.join(tool.scoped_name for tool in self._tools)})"
 
 
-def listed(tools: Any) -> Iterable[Any]:
+def flattened_tools(tools: Any) -> Iterable[Any]:
     """Tools as they were given, if that is several in a row.
 
     Raises:
@@ -206,7 +206,7 @@ def _tools_in(what: Any, handler: Callable[..., Any] | None, style: Style | None
     return (as_tool(what),)
 
 
-def open_to(tool: Tool, model: str | None) -> bool:
+def is_open_to_model(tool: Tool, model: str | None) -> bool:
     """Whether this model may call it; None is a caller that is no model."""
     models = tool.definition.models
     return models is None or model is None or model in models

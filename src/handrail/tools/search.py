@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from handrail.tools.definition import ToolDefinition
-from handrail.tools.words import LONGEST, letters, parts, root, words
+from handrail.tools.word_forms import LONGEST, bare_letters, comparable_words, name_parts, word_root
 
 _NAME, _TAG, _SAID, _PARAMETER, _ASIDE = 3.0, 2.0, 1.0, 0.8, 0.4
 """What a word counts for where it stands: in the name, a tag or group, the description, a parameter's name, and what
@@ -74,7 +74,7 @@ _GROUPS = (
 """Words that people use for one another when they ask for a tool."""
 
 
-class Hit(Struct, frozen=True):
+class ToolSearchHit(Struct, frozen=True):
     """A tool that fits, how well, and by which words."""
 
     name: str
@@ -107,8 +107,8 @@ class ToolIndex:
         self._thirds: dict[str, list[int]] = defaultdict(list)
         self._counts: list[int] = []
         for at, name in enumerate(self.names):
-            self._exact[letters(name)].append(at)
-            thirds = _thirds(letters(name))
+            self._exact[bare_letters(name)].append(at)
+            thirds = _thirds(bare_letters(name))
             self._counts.append(len(thirds))
             for third in thirds:
                 self._thirds[third].append(at)
@@ -117,7 +117,7 @@ class ToolIndex:
         """The names of the tools that fit best, the best first; of two that fit alike, the one that was given first."""
         return [hit.name for hit in self.hits(query, count, among)]
 
-    def hits(self, query: str, count: int = 5, among: Callable[[str], bool] | None = None) -> list[Hit]:
+    def hits(self, query: str, count: int = 5, among: Callable[[str], bool] | None = None) -> list[ToolSearchHit]:
         """The same with scores and reasons. `among` says of a name whether it may be found."""
         query = query[:LONGEST]
         scores: dict[int, float] = defaultdict(float)
@@ -132,13 +132,13 @@ class ToolIndex:
         ranked = sorted(scores, key=lambda at: (-round(scores[at], 9), at))
         allowed = (at for at in ranked if among is None or among(self.names[at]))
         return [
-            Hit(self.names[at], round(scores[at], 3), tuple(found[at]), at in named)
+            ToolSearchHit(self.names[at], round(scores[at], 3), tuple(found[at]), at in named)
             for at, _ in zip(allowed, range(count), strict=False)
         ]
 
     def _asked(self, query: str) -> dict[str, float]:
         """The words to look for, and what each counts for. A word that comes twice does not count twice."""
-        own = list(dict.fromkeys(words(query)))
+        own = list(dict.fromkeys(comparable_words(query)))
         asked = dict.fromkeys(own, 1.0)
         for word in own:
             for other in _RELATIONS.get(word, ()):
@@ -164,12 +164,12 @@ class ToolIndex:
         """What the tools get whose name the query is, holds as one word, or nearly is."""
         gains: dict[int, float] = {}
         for word in (*query.split(), query):
-            for at in self._exact.get(letters(word), ()):
+            for at in self._exact.get(bare_letters(word), ()):
                 # A name of one plain word, as `read`, is held by many a sentence that does not mean it.
-                whole = word is query or len(parts(self.names[at])) > 1
+                whole = word is query or len(name_parts(self.names[at])) > 1
                 gains[at] = max(gains.get(at, 0.0), _EXACT if whole else _EXACT / 4)
         if len(query.split()) <= 4:
-            for at, likeness in self._nearly(letters(query)):
+            for at, likeness in self._nearly(bare_letters(query)):
                 gains[at] = max(gains.get(at, 0.0), _NEAR * likeness)
         return gains
 
@@ -190,13 +190,13 @@ def _bag(tool: ToolDefinition, group: str) -> dict[str, float]:
         for word in found:
             bag[word] += weight
 
-    put(parts(tool.name), _NAME)
+    put(name_parts(tool.name), _NAME)
     for tag in (*tool.tags, group):
-        put(parts(tag), _TAG)
-    put(words(tool.description), _SAID)
+        put(name_parts(tag), _TAG)
+    put(comparable_words(tool.description), _SAID)
     for name, said in _parameters(tool.input_schema, _DEEP):
-        put(parts(name), _PARAMETER)
-        put(words(said), _ASIDE)
+        put(name_parts(name), _PARAMETER)
+        put(comparable_words(said), _ASIDE)
     return bag
 
 
@@ -227,7 +227,7 @@ def _thirds(text: str) -> frozenset[str]:
 def _relations() -> dict[str, tuple[str, ...]]:
     related: dict[str, dict[str, None]] = defaultdict(dict)
     for group in _GROUPS:
-        roots = dict.fromkeys(map(root, group.split()))
+        roots = dict.fromkeys(map(word_root, group.split()))
         for word in roots:
             related[word] |= {other: None for other in roots if other != word}
     return {word: tuple(others) for word, others in related.items()}

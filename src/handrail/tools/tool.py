@@ -11,16 +11,16 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 import msgspec
 
 from handrail.core.canonical import digest
-from handrail.core.errors import InvalidArguments, InvalidDefinition, describe
+from handrail.core.errors import InvalidArguments, InvalidDefinition, describe_exception
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.location import Locations
-from handrail.core.meant import check_names, keywords
 from handrail.core.redact import MASK, mask_fields, secret_fields
-from handrail.core.secret_places import mask_places
-from handrail.tools.access import SandboxAccess
+from handrail.core.secret_pointers import mask_pointers
+from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.tools.definition import Binding, ToolDefinition
-from handrail.tools.handlers import Style, is_async, style_of, unwrapped
+from handrail.tools.handlers import Style, handler_style, is_async, without_partials
+from handrail.tools.sandbox_access import SandboxAccess
 from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
 
@@ -43,7 +43,7 @@ class Retry:
             raise InvalidDefinition(f"{self!r} cannot be used: at least one attempt, and no delay below 0")
 
 
-class Options(TypedDict, total=False):
+class ToolOptions(TypedDict, total=False):
     """What `@tool(...)` takes: facts of the definition, then how calls are treated."""
 
     name: str
@@ -128,14 +128,14 @@ class Tool:
         schema, inferred = definition.output_schema, self.shape is not None and self.shape.output_schema
         compiled: dict[str, Any] = {
             "check_output": self.check_output or ("warn" if schema is not None and schema == inferred else "enforce"),
-            "style": self.style or style_of(self.handler, definition.name),
+            "style": self.style or handler_style(self.handler, definition.name),
             "isolation": self.isolation or ("loop" if is_async(self.handler) else "thread"),
             "validator": Validator(definition.input_schema, f"the arguments of {definition.name!r}"),
             "output_validator": None
             if schema is None or self.check_output == "off"
             else Validator(schema, f"the result of {definition.name!r}", root="(result)"),
             "secrets": secret_fields(definition.input_schema),
-            "defaults": {} if self.shape else defaults_of(definition.input_schema),
+            "defaults": {} if self.shape else schema_defaults(definition.input_schema),
         }
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
@@ -150,16 +150,16 @@ class Tool:
             )
 
     @classmethod
-    def from_function(cls, function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
+    def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
         """Make a tool of a function; with `schema`, of any handler whose arguments that schema describes."""
-        check_names("tool", options, Options.__annotations__)
+        check_keyword_names("tool", options, ToolOptions.__annotations__)
         _check_function(function, named="name" in options)
         facts: dict[str, Any] = {key: value for key, value in options.items() if key in _OF_DEFINITION}
         treatment: dict[str, Any] = {
             key: value for key, value in options.items() if key not in _OF_DEFINITION and key != "schema"
         }
         if (schema := options.get("schema")) is not None:
-            source = unwrapped(function)
+            source = without_partials(function)
             name = facts.pop("name", None) or getattr(source, "__name__", type(source).__name__)
             description = facts.pop("description", None) or inspect.getdoc(source) or ""
             return cls(ToolDefinition(name, description, schema, **facts), function, **treatment)
@@ -184,7 +184,7 @@ class Tool:
         """Who offers it, in words: its group, or the function that it is."""
         if self.ensemble:
             return f"ensemble {self.ensemble!r}"
-        function = unwrapped(self.handler)
+        function = without_partials(self.handler)
         name = getattr(function, "__qualname__", type(function).__qualname__)
         return f"{getattr(function, '__module__', None) or 'an unknown module'}.{name}"
 
@@ -226,7 +226,7 @@ class Tool:
 
     def changed(self, **changes: Any) -> Tool:
         """The same tool with other facts or other treatment."""
-        check_names("changed", changes, _CHANGEABLE)
+        check_keyword_names("changed", changes, _CHANGEABLE)
         facts = {key: value for key, value in changes.items() if key in _OF_DEFINITION}
         treatment = {key: value for key, value in changes.items() if key not in _OF_DEFINITION}
         if facts.get("output_schema") is not None and self.check_output != "off":
@@ -257,7 +257,7 @@ class Tool:
     def exact(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Valid arguments without the secrets and with everything else: a person decides about these, and the record
         says that they ran. `masked` hides every field with the name of a secret, wherever it stands."""
-        exact: dict[str, Any] = mask_places(arguments, self.secret_places(arguments))
+        exact: dict[str, Any] = mask_pointers(arguments, self.secret_places(arguments))
         return exact
 
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class Tool:
                 except (ValueError, TypeError) as error:
                     raise InvalidArguments(f"{name}: {error}") from error
                 except Exception as error:
-                    raise InvalidArguments(f"{name}: {describe(error)}") from error
+                    raise InvalidArguments(f"{name}: {describe_exception(error)}") from error
         return converted
 
     def start(self, invocation: Invocation, arguments: dict[str, Any]) -> Any:
@@ -300,22 +300,22 @@ class Tool:
         return self.handler(*args, **kwargs)
 
 
-_CHANGEABLE = _OF_DEFINITION | keywords(Tool)
+_CHANGEABLE = _OF_DEFINITION | keyword_names(Tool)
 
 
-def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+def schema_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What a schema says of arguments that are left out."""
     properties = schema.get("properties", {})
     return {name: sub["default"] for name, sub in properties.items() if isinstance(sub, dict) and "default" in sub}
 
 
 @overload
-def tool(function: Callable[..., Any], /, **options: Unpack[Options]) -> Tool: ...
+def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
 @overload
-def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(side_effects=True, timeout=5)`."""
-    check_names("tool", options, Options.__annotations__)
+    check_keyword_names("tool", options, ToolOptions.__annotations__)
     if function is not None:
         return Tool.from_function(function, **options)
     return lambda decorated: Tool.from_function(decorated, **options)

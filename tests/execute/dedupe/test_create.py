@@ -10,14 +10,14 @@ import pytest
 
 from handrail import Context, Executor, ToolCall, tool
 from handrail.core.errors import UsageError
-from handrail.execute.dedupe.create import create
+from handrail.execute.dedupe.create import create_deduplicator
 from handrail.execute.dedupe.strategies import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
 from handrail.testing.embedding import WordEmbedder
-from tests.execute.dedupe.scene import HandClock
+from tests.execute.dedupe.reuse_fixtures import ManualClock
 
 
 def from_toml(text: str) -> Any:
-    return create(tomllib.loads(text).get("deduplicator"), embedder=WordEmbedder())
+    return create_deduplicator(tomllib.loads(text).get("deduplicator"), embedder=WordEmbedder())
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_a_name_and_its_options_make_a_deduplicator(text: str, kind: type) -> No
 
 
 def test_the_options_reach_the_deduplicator() -> None:
-    clock = HandClock()
-    window = create({"kind": "window", "seconds": 5}, clock=clock)
+    clock = ManualClock()
+    window = create_deduplicator({"kind": "window", "seconds": 5}, clock=clock)
     assert window is not None
     window.record("read", {})
     assert window.is_duplicate("read", {})
@@ -48,13 +48,13 @@ def test_the_options_reach_the_deduplicator() -> None:
 
 def test_a_deduplicator_that_is_made_already_is_returned_as_it_is() -> None:
     own = ExactDeduplicator()
-    assert create(own) is own
+    assert create_deduplicator(own) is own
 
 
 @pytest.mark.parametrize("name", ["exakt", {"kind": "exakt"}, {"kind": 3}, {}, {"seconds": 5}])
 def test_an_unknown_name_is_refused_with_the_choices(name: Any) -> None:
     with pytest.raises(UsageError, match="'exact', 'semantic', 'window'"):
-        create(name)
+        create_deduplicator(name)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_an_unknown_name_is_refused_with_the_choices(name: Any) -> None:
 )
 def test_options_that_do_not_fit_are_refused(name: Any) -> None:
     with pytest.raises(UsageError):
-        create(name, embedder=WordEmbedder())
+        create_deduplicator(name, embedder=WordEmbedder())
 
 
 def test_the_semantic_one_says_that_it_needs_an_embedder() -> None:
     with pytest.raises(UsageError, match="embedder"):
-        create("semantic")
+        create_deduplicator("semantic")
 
 
 def test_an_object_without_the_methods_is_refused() -> None:
@@ -87,7 +87,7 @@ def test_an_object_without_the_methods_is_refused() -> None:
 
     own: Any = OnlyOne()
     with pytest.raises(UsageError, match="methods"):
-        create(own)
+        create_deduplicator(own)
 
 
 @pytest.mark.requirement("converser.deduplicator")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from handrail.core.calls import ToolResult
-from handrail.execute.dedupe.memory import Reuse
+from handrail.execute.dedupe.reuse import CallReuse
 from handrail.execute.dedupe.strategies import ExactDeduplicator
 
 RESOURCES = {"x": "x", "y": None}
@@ -42,7 +42,7 @@ class TwoCells(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.reuse = Reuse()
+        self.reuse = CallReuse()
         self.memory = ExactDeduplicator()
         self.world = dict.fromkeys(RESOURCES, 0)
         self.steps: dict[Step, asyncio.Task[tuple[ToolResult, bool]]] = {}

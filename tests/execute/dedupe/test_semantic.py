@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from handrail.core.ports import Embedder
 from handrail.execute.dedupe.strategies import SemanticDeduplicator
-from handrail.store.embedding import WordLlamaEmbedder
+from handrail.sessions.store.embedding import WordLlamaEmbedder
 from handrail.testing.embedding import WordEmbedder
-from tests.execute.dedupe.scene import HandClock, answer
+from tests.execute.dedupe.reuse_fixtures import ManualClock, answer
 
 
 class Blind:
@@ -142,7 +142,7 @@ def test_the_nearest_of_several_answers() -> None:
 
 
 def test_a_semantic_window_closes_too() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     memory = SemanticDeduplicator(Blind(), seconds=10, clock=clock)
     memory.remember("s", "search", {"q": "some short text"}, None, answer())
     assert memory.find("s", "search", {"q": "some brief text"}, None) is not None

@@ -8,14 +8,14 @@ import pytest
 
 from handrail.core.calls import Problem, ToolResult
 from handrail.core.errors import UsageError
-from handrail.execute.dedupe.base import Deduplicator
+from handrail.execute.dedupe.deduplicator import Deduplicator
 from handrail.execute.dedupe.strategies import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
 from handrail.testing.embedding import WordEmbedder
-from tests.execute.dedupe.scene import HandClock, answer
+from tests.execute.dedupe.reuse_fixtures import ManualClock, answer
 
 
 def every_strategy() -> list[Deduplicator]:
-    return [ExactDeduplicator(), WindowDeduplicator(60, HandClock()), SemanticDeduplicator(WordEmbedder())]
+    return [ExactDeduplicator(), WindowDeduplicator(60, ManualClock()), SemanticDeduplicator(WordEmbedder())]
 
 
 strategies = pytest.mark.parametrize("memory", every_strategy(), ids=lambda each: type(each).__name__)
@@ -129,7 +129,7 @@ def test_the_scope_unused_for_longest_goes_first() -> None:
 
 @pytest.mark.requirement("converser.deduplicator")
 def test_a_window_closes_when_its_seconds_are_over() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     memory = WindowDeduplicator(30, clock)
     memory.remember("s", "read", {}, None, answer())
     clock.seconds += 29.9
@@ -139,7 +139,7 @@ def test_a_window_closes_when_its_seconds_are_over() -> None:
 
 
 def test_being_asked_does_not_prolong_a_window() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     memory = WindowDeduplicator(30, clock)
     memory.record("read", {})
     for _ in range(2):

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from handrail.core.calls import Attachment, Output
-from handrail.core.frames import frame
+from handrail.core.framing import length_prefixed
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.frames import Done, Progress
-from handrail.tools.access import SandboxAccess
+from handrail.execute.isolation.worker_frames import JobDone, JobProgress
+from handrail.tools.sandbox_access import SandboxAccess
 from handrail.tools.tool import tool
 
 IN: Final = "sandbox"
@@ -210,11 +210,11 @@ def flood(where: str, invocation: Invocation) -> str:
                 invocation.progress(number, None, "x" * 1_000)
         case "frames":
             for _ in range(10_000):
-                channel.sendall(frame(Progress(0, None, None, "x" * 2**16)))
+                channel.sendall(length_prefixed(JobProgress(0, None, None, "x" * 2**16)))
         case "result":
             return "x" * 2**26
         case "forged":
-            channel.sendall(frame(Done(10**6, Output("forged"))))
+            channel.sendall(length_prefixed(JobDone(10**6, Output("forged"))))
         case "huge":
             channel.sendall((2**31).to_bytes(4, "big") + b"x" * 2**16)
             time.sleep(60)
@@ -229,7 +229,7 @@ def speak_later() -> str:
 
     def talk() -> None:
         while True:
-            channel.sendall(frame(Progress(0, None, None, "still here")))
+            channel.sendall(length_prefixed(JobProgress(0, None, None, "still here")))
 
     threading.Timer(0.1, talk).start()
     return "for now"

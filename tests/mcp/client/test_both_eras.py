@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from handrail import Executor, Policy, ToolCall
-from handrail.mcp import Bounds, McpEnsemble
+from handrail.mcp import McpBounds, McpEnsemble
 from handrail.mcp.values import Endpoint, Era
-from tests.mcp.client.connected import PATIENCE, raw, sdk, until, web_of_sdk
+from tests.mcp.client.connections import PATIENCE, raw, sdk, until, web_of_sdk
 
 ERAS: tuple[Era, ...] = ("modern", "legacy")
 WILLING = Policy(confirm_side_effects=False)
@@ -42,7 +42,7 @@ async def test_a_server_without_templates_still_has_its_resources(era: Era) -> N
 
 async def _used(server: Endpoint, era: Era, folder: Path) -> None:
     grown = asyncio.Event()
-    ensemble = McpEnsemble("sdk", server, era=era, required=True, bounds=Bounds(settle=0.01), on_change=grown.set)
+    ensemble = McpEnsemble("sdk", server, era=era, required=True, bounds=McpBounds(settle=0.01), on_change=grown.set)
     async with ensemble, Executor([ensemble], policy=WILLING) as executor:
         begun, given_up = folder / f"{era}-begun", folder / f"{era}-given-up"
         arguments = {"begun": str(begun), "given_up": str(given_up)}

@@ -9,8 +9,8 @@ import mcp_types
 import pytest
 
 from handrail.core.confirmation import Allow, Confirmation, Decision
-from handrail.mcp.client.asking import PortAsking
 from handrail.mcp.client.callbacks import callbacks
+from handrail.mcp.client.server_questions import ApproverQuestionHandler
 
 QUESTION = mcp_types.ElicitRequestFormParams(message="?", requested_schema={"type": "object", "properties": {}})
 
@@ -30,7 +30,7 @@ class Thinking:
 
 async def test_a_person_is_asked_only_so_much_at_once_by_one_server() -> None:
     person = Thinking()
-    ask: Any = callbacks(PortAsking(person), "shop")["elicitation_callback"]
+    ask: Any = callbacks(ApproverQuestionHandler(person), "shop")["elicitation_callback"]
     asking = [asyncio.create_task(ask(None, QUESTION)) for _ in range(1_000)]
     refused = [await each for each in asking[8:]]
     assert person.asked == 8
@@ -45,6 +45,6 @@ async def test_what_goes_wrong_here_is_logged_and_not_told_to_a_stranger(caplog:
         async def decide(self, question: Confirmation) -> Decision:
             raise OSError("/home/ada/.ssh is not readable")
 
-    answer = await callbacks(PortAsking(Broken()), "shop")["elicitation_callback"](None, QUESTION)
+    answer = await callbacks(ApproverQuestionHandler(Broken()), "shop")["elicitation_callback"](None, QUESTION)
     assert answer == mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message="the host could not answer")
     assert "/home/ada/.ssh" in caplog.text

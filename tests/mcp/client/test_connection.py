@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.errors import McpError, ServerLost, ServerRefused, UsageError
-from handrail.mcp.client.backoff import FIRST_DELAY, LONGEST_DELAY, STEADY, Backoff
-from handrail.mcp.client.connection import Connection
-from handrail.mcp.client.notices import Notices
-from handrail.mcp.values import Bounds, Http, ServerFacts, Stdio
+from handrail.mcp.client.backoff import FIRST_DELAY, LONGEST_DELAY, STEADY, ReconnectBackoff
+from handrail.mcp.client.connection import McpConnection
+from handrail.mcp.client.notice_throttle import NoticeThrottle
+from handrail.mcp.values import HttpEndpoint, McpBounds, ServerFacts, StdioEndpoint
 from handrail.testing.clock import FixedClock
-from tests.mcp.client.connected import ERAS, PATIENCE, QUICK, Heard, call, connected, gone, raw, until
-from tests.mcp.servers.web import served
+from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, ConnectionNotices, call, connected, gone, raw, until
+from tests.mcp.servers.raw_http_server import served
 
-NOWHERE = Stdio(command="/nonexistent/server")
+NOWHERE = StdioEndpoint(command="/nonexistent/server")
 
 
 # ── what it says of itself ───────────────────────────────────────────────────────────
@@ -44,7 +44,7 @@ async def test_the_era_that_was_asked_for_is_spoken() -> None:
 
 
 async def test_before_it_is_open_nothing_can_be_done_and_afterwards_neither() -> None:
-    connection = Connection("srv", raw("modern"), bounds=QUICK)
+    connection = McpConnection("srv", raw("modern"), bounds=QUICK)
     with pytest.raises(UsageError):
         await call(connection, "echo")
     with pytest.raises(McpError, match="never reached"):
@@ -59,7 +59,7 @@ async def test_before_it_is_open_nothing_can_be_done_and_afterwards_neither() ->
 
 
 async def test_closing_answers_those_who_wait() -> None:
-    async with served() as web, connected(raw("modern")) as pipes, connected(Http(url=web.url)) as http:
+    async with served() as web, connected(raw("modern")) as pipes, connected(HttpEndpoint(url=web.url)) as http:
         waiting = [asyncio.create_task(call(each, "silent")) for each in (pipes, http)]
         await call(pipes, "echo")
         await until(lambda: "silent" in web.calls)
@@ -74,8 +74,8 @@ async def test_closing_answers_those_who_wait() -> None:
 async def test_an_address_where_nobody_is_is_told_at_once_and_tried_again() -> None:
     async with served() as web:
         await web.kill()
-        heard = Heard()
-        connection = Connection("srv", Http(url=web.url), bounds=QUICK, chance=lambda: 0.05, on_change=heard)
+        heard = ConnectionNotices()
+        connection = McpConnection("srv", HttpEndpoint(url=web.url), bounds=QUICK, chance=lambda: 0.05, on_change=heard)
         try:
             with pytest.raises(McpError, match="cannot be reached"):
                 await connection.open()
@@ -101,7 +101,7 @@ async def test_a_call_that_may_be_repeated_is_sent_once_more(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("modern", [True, False], ids=ERAS)
 async def test_over_http_too(modern: bool) -> None:
-    async with served(modern) as web, connected(Http(url=web.url)) as connection:
+    async with served(modern) as web, connected(HttpEndpoint(url=web.url)) as connection:
         assert await call(connection, "abort_once", resend=True) == "alive"
         assert web.calls == ["abort_once", "abort_once"]
 
@@ -112,7 +112,7 @@ async def test_a_side_effect_is_never_sent_twice(tmp_path: Path) -> None:
         with pytest.raises(ServerLost) as lost:
             await call(pipes, "die")
         assert lost.value.sent
-        async with connected(Http(url=web.url)) as http:
+        async with connected(HttpEndpoint(url=web.url)) as http:
             with pytest.raises(ServerLost) as lost:
                 await call(http, "abort")
             assert lost.value.sent
@@ -121,15 +121,15 @@ async def test_a_side_effect_is_never_sent_twice(tmp_path: Path) -> None:
 
 
 async def test_a_gateway_that_has_lost_its_server_leaves_it_open_whether_the_call_was_heard() -> None:
-    async with served() as web, connected(Http(url=web.url)) as connection:
+    async with served() as web, connected(HttpEndpoint(url=web.url)) as connection:
         with pytest.raises(ServerLost, match="HTTP 503") as lost:
             await call(connection, "status", status=503)
         assert lost.value.sent
 
 
 async def test_a_forgotten_session_is_begun_anew_and_the_call_made_once() -> None:
-    heard = Heard()
-    async with served(modern=False) as web, connected(Http(url=web.url), on_change=heard) as connection:
+    heard = ConnectionNotices()
+    async with served(modern=False) as web, connected(HttpEndpoint(url=web.url), on_change=heard) as connection:
         await call(connection, "echo")
         web.sessions.clear()
         assert await call(connection, "echo", n=2) == '{"n": 2}'
@@ -140,7 +140,7 @@ async def test_a_forgotten_session_is_begun_anew_and_the_call_made_once() -> Non
 
 async def test_a_call_refused_over_its_session_is_sent_again_only_if_it_may_be_repeated() -> None:
     for resend in (False, True):
-        async with served(modern=False) as web, connected(Http(url=web.url)) as connection:
+        async with served(modern=False) as web, connected(HttpEndpoint(url=web.url)) as connection:
             if resend:
                 assert await call(connection, "forget", resend=True) == "alive"
             else:
@@ -155,7 +155,7 @@ async def test_a_call_refused_over_its_session_is_sent_again_only_if_it_may_be_r
 async def test_a_server_may_speak_of_sessions_that_are_none_of_ours(over: str) -> None:
     said = '{"jsonrpc":"2.0","id":ID,"error":{"code":5,"message":"Session not found"}}'
     async with served(modern=False) as web:
-        endpoint, tool = (raw("legacy"), "refuse") if over == "pipes" else (Http(url=web.url), "say")
+        endpoint, tool = (raw("legacy"), "refuse") if over == "pipes" else (HttpEndpoint(url=web.url), "say")
         async with connected(endpoint) as connection:
             with pytest.raises(ServerRefused, match="Session not found"):
                 await call(connection, tool, body=said, code=5, message="Session not found")
@@ -166,8 +166,8 @@ async def test_a_server_may_speak_of_sessions_that_are_none_of_ours(over: str) -
 
 
 async def test_a_call_while_it_is_down_waits_for_the_next_connection() -> None:
-    bounds = Bounds(start=20, failures=1_000)
-    async with served() as web, connected(Http(url=web.url), bounds=bounds, chance=lambda: 0.01) as connection:
+    bounds = McpBounds(start=20, failures=1_000)
+    async with served() as web, connected(HttpEndpoint(url=web.url), bounds=bounds, chance=lambda: 0.01) as connection:
         await web.kill()
         with pytest.raises(ServerLost) as lost:
             await connection.use(lambda client: client.call_tool("echo", {}), resend=False, wait=0.05)
@@ -180,8 +180,8 @@ async def test_a_call_while_it_is_down_waits_for_the_next_connection() -> None:
 
 async def test_after_many_failures_nobody_waits_any_more_and_the_next_try_is_told() -> None:
     clock = FixedClock()
-    connection = Connection(
-        "srv", NOWHERE, bounds=Bounds(start=20, failures=3), clock=_Patient(clock, 3), chance=lambda: 1.0
+    connection = McpConnection(
+        "srv", NOWHERE, bounds=McpBounds(start=20, failures=3), clock=_Patient(clock, 3), chance=lambda: 1.0
     )
     try:
         with pytest.raises(McpError, match="could not be started"):
@@ -212,7 +212,7 @@ class _Patient:
 @given(st.lists(st.booleans(), max_size=200), st.floats(0, 1))
 def test_a_wait_is_never_longer_than_the_longest_and_a_success_forgives(fates: list[bool], chance: float) -> None:
     clock = FixedClock()
-    backoff = Backoff(5, clock, lambda: chance)
+    backoff = ReconnectBackoff(5, clock, lambda: chance)
     for good in fates:
         if good:
             backoff.began()
@@ -225,7 +225,7 @@ def test_a_wait_is_never_longer_than_the_longest_and_a_success_forgives(fates: l
 
 def test_failures_in_a_row_make_waits_that_double() -> None:
     clock = FixedClock()
-    backoff = Backoff(3, clock, lambda: 1.0)
+    backoff = ReconnectBackoff(3, clock, lambda: 1.0)
     waits = []
     for _ in range(4):
         backoff.failed()
@@ -243,14 +243,14 @@ def test_failures_in_a_row_make_waits_that_double() -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_changed_list_is_told_of(era: str) -> None:
-    heard = Heard()
+    heard = ConnectionNotices()
     async with connected(raw(era), on_change=heard) as connection:
         await call(connection, "storm", count=1)
         await heard.until("tools")
 
 
 async def test_a_stream_of_notices_that_ends_is_opened_again_and_what_was_missed_is_told() -> None:
-    heard = Heard()
+    heard = ConnectionNotices()
     async with connected(raw("modern"), on_change=heard, clock=_Hasty()) as connection:
         await call(connection, "stop_listening")
         await heard.until("tools")
@@ -266,7 +266,7 @@ class _Hasty(FixedClock):
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_watched_resource_is_told_of_also_after_the_connection_was_lost(era: str) -> None:
-    heard = Heard()
+    heard = ConnectionNotices()
     async with connected(raw(era), on_change=heard) as connection:
         await connection.watch("file:///a")
         await heard.until("resource:file:///a")
@@ -289,7 +289,7 @@ async def test_who_listens_and_fails_does_not_harm_the_connection(caplog: pytest
 
 async def test_notices_without_end_are_told_of_ever_less_often() -> None:
     clock, told = FixedClock(), list[str]()
-    notices = Notices(0.5, told.append, clock)
+    notices = NoticeThrottle(0.5, told.append, clock)
 
     def more(what: str) -> None:
         told.append(what)
@@ -297,7 +297,7 @@ async def test_notices_without_end_are_told_of_ever_less_often() -> None:
             notices.add("tools")
             notices.add("tools")
 
-    notices = Notices(0.5, more, clock)
+    notices = NoticeThrottle(0.5, more, clock)
     notices.add("tools")
     await until(lambda: len(told) == 8)
     await notices.aclose()
@@ -305,7 +305,7 @@ async def test_notices_without_end_are_told_of_ever_less_often() -> None:
 
 
 async def test_who_is_cancelled_while_closing_leaves_nothing_behind() -> None:
-    connection = Connection("srv", raw("legacy"), bounds=QUICK)
+    connection = McpConnection("srv", raw("legacy"), bounds=QUICK)
     await connection.open()
     pid = int(await call(connection, "pid"))
     closing = asyncio.create_task(connection.aclose())
@@ -351,7 +351,7 @@ async def test_what_the_work_itself_raises_in_our_words_comes_out_unchanged(rais
 async def test_headers_are_sent_and_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    async with served() as web, connected(Http(url=web.url, headers={"x-key": "mine"})) as connection:
+    async with served() as web, connected(HttpEndpoint(url=web.url, headers={"x-key": "mine"})) as connection:
         assert await call(connection, "echo") == "{}"
         assert {each.get("x-key") for each in web.headers} == {"mine"}
         assert {each["accept-encoding"] for each in web.headers} == {"identity"}
@@ -361,7 +361,7 @@ async def test_no_key_and_no_session_of_ours_is_in_a_log(caplog: pytest.LogCaptu
     caplog.set_level("INFO")
     async with served(modern=False) as web:
         address = web.url.replace("http://", "http://ada:hunter2@") + "?key=s3cret"
-        async with connected(Http(url=address)) as connection:
+        async with connected(HttpEndpoint(url=address)) as connection:
             await call(connection, "echo")
             assert web.sessions and not any(session in caplog.text for session in web.sessions)
     assert f"http://127.0.0.1:{web.port}/mcp" in caplog.text
@@ -379,6 +379,6 @@ async def test_a_proxy_that_was_asked_for_is_used() -> None:
     async with server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(McpError):
-            async with connected(Http(url="http://there.invalid/mcp", proxy=address)):
+            async with connected(HttpEndpoint(url="http://there.invalid/mcp", proxy=address)):
                 raise NotImplementedError
     assert connected_to[0].startswith(b"POST http://there.invalid/mcp")

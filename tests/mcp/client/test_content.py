@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from handrail import Attachment, Output, ToolError
 from handrail.core.errors import InvalidOutput, UsageError
-from handrail.mcp.client.content import decoded, output_of
+from handrail.mcp.client.content import decode_base64, output_of
 
 WORDS = {"type": "text", "text": "two kilos"}
 IMAGE = {"type": "image", "data": base64.b64encode(b"\x89PNG").decode(), "mimeType": "image/png"}
@@ -99,7 +99,7 @@ def test_any_bytes_arrive_as_they_were_sent(data: bytes) -> None:
 @given(st.text())
 def test_any_text_is_base64_or_refused(text: str) -> None:
     try:
-        data = decoded(text)
+        data = decode_base64(text)
     except UsageError as error:
         assert str(error) == "it is not valid base64"
     else:

@@ -19,13 +19,13 @@ from handrail import Executor, Policy, Session, ToolCall, ToolResult
 from handrail.core.errors import McpError, UsageError
 from handrail.core.events import CallProgress, Event
 from handrail.core.installation import install_command
-from handrail.mcp import Bounds, McpEnsemble, RemoteTool, Stdio, mcp_ensemble
-from handrail.mcp.client.discover import MOST_WORDS
-from handrail.mcp.values import Http
+from handrail.mcp import McpBounds, McpEnsemble, RemoteTool, StdioEndpoint, mcp_ensemble
+from handrail.mcp.client.tool_listing import MOST_WORDS
+from handrail.mcp.values import HttpEndpoint
 from handrail.sync import BlockingExecutor
 from handrail.testing.model import ScriptedModel, call, text
-from handrail.tools.ensemble import Defaults, Ensemble
-from tests.mcp.client.stalls import QUICK, SERVER, Stall, tool, until
+from handrail.tools.ensemble import Ensemble, ToolDefaults
+from tests.mcp.client.scripted_servers import QUICK, SERVER, ScriptedServer, tool, until
 
 WILLING = Policy(confirm_side_effects=False)
 READ = tool("look", readOnlyHint=True, openWorldHint=False)
@@ -50,8 +50,8 @@ async def invoke(executor: Executor, name: str, **arguments: Any) -> ToolResult:
 @pytest.mark.requirement("converser.mcp-client")
 @pytest.mark.requirement("converser.ensemble")
 async def test_a_server_is_an_ensemble_of_its_tools_on_all_pages(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ], [WRITE], [SAFE])
-    async with opened(stall.ensemble(defaults=Defaults(timeout=7))) as executor:
+    stall = ScriptedServer(tmp_path, [READ], [WRITE], [SAFE])
+    async with opened(stall.ensemble(defaults=ToolDefaults(timeout=7))) as executor:
         assert [each.scoped_name for each in executor.tools] == ["stall:look", "stall:sell", "stall:put"]
         assert {each.definition.timeout for each in executor.tools} == {7}
         assert {each.definition.tags for each in executor.tools} == {("mcp",)}
@@ -61,7 +61,7 @@ async def test_a_server_is_an_ensemble_of_its_tools_on_all_pages(tmp_path: Path)
 
 async def test_half_a_character_in_a_description_does_no_harm(tmp_path: Path) -> None:
     async with opened(
-        Stall(tmp_path, [tool("half", description="cut \ud83d", readOnlyHint=True)]).ensemble()
+        ScriptedServer(tmp_path, [tool("half", description="cut \ud83d", readOnlyHint=True)]).ensemble()
     ) as executor:
         assert (await invoke(executor, "half")).outcome == "ok"
         assert executor.tools.definitions[0].description.encode().startswith(b"cut ")
@@ -83,7 +83,7 @@ async def test_a_server_that_is_not_believed_has_nothing_but_side_effects(tmp_pa
 
 
 async def test_a_prefix_is_ours_and_the_server_never_sees_it(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ])
+    stall = ScriptedServer(tmp_path, [READ])
     async with opened(stall.ensemble(prefix="shop_")) as executor:
         assert (await invoke(executor, "shop_look")).outcome == "ok"
     assert any(line.startswith("call look ") for line in stall.log)
@@ -136,31 +136,31 @@ async def test_a_tool_that_cannot_be_used_is_held_back_and_the_rest_works(case: 
     ("pages", "bounds", "why"),
     [
         (("endless",), QUICK, "leads back"),
-        (tuple([tool(f"t{n}")] for n in range(4)), Bounds(pages=3), "more than 3 pages"),
-        (([tool(f"t{n}") for n in range(4)],), Bounds(tools=3), "more than 3 tools"),
+        (tuple([tool(f"t{n}")] for n in range(4)), McpBounds(pages=3), "more than 3 pages"),
+        (([tool(f"t{n}") for n in range(4)],), McpBounds(tools=3), "more than 3 tools"),
     ],
 )
 async def test_a_listing_without_end_is_no_listing(
-    pages: tuple[Any, ...], bounds: Bounds, why: str, tmp_path: Path
+    pages: tuple[Any, ...], bounds: McpBounds, why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(McpError, match=why):
-        await Stall(tmp_path, *pages).ensemble(required=True, bounds=bounds).prepare()
+        await ScriptedServer(tmp_path, *pages).ensemble(required=True, bounds=bounds).prepare()
 
 
 async def test_a_server_that_does_not_start_leaves_an_empty_group_that_says_why() -> None:
-    endpoint = Stdio(command=sys.executable, args=("-c", "import sys; sys.exit('no flour today')"))
-    async with McpEnsemble("baker", endpoint, bounds=Bounds(start=10.0, failures=1)) as ensemble:
+    endpoint = StdioEndpoint(command=sys.executable, args=("-c", "import sys; sys.exit('no flour today')"))
+    async with McpEnsemble("baker", endpoint, bounds=McpBounds(start=10.0, failures=1)) as ensemble:
         assert ensemble.tools == ()
         assert "'baker'" in ensemble.problem and "no flour today" in ensemble.problem
 
 
 async def test_the_tools_come_when_the_server_does(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ])
+    stall = ScriptedServer(tmp_path, [READ])
     door = tmp_path / "open"
     late = (
         f"import os, runpy, sys; os.path.exists({str(door)!r}) or sys.exit('closed'); runpy.run_path({str(SERVER)!r})"
     )
-    endpoint = Stdio(command=sys.executable, args=("-c", late, str(tmp_path)))
+    endpoint = StdioEndpoint(command=sys.executable, args=("-c", late, str(tmp_path)))
     async with McpEnsemble("late", endpoint, bounds=QUICK, on_change=stall.note) as ensemble:
         assert not ensemble.tools
         assert "closed" in ensemble.problem
@@ -171,8 +171,8 @@ async def test_the_tools_come_when_the_server_does(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_is_required_fails_loudly_and_leaves_nothing_behind() -> None:
-    endpoint = Stdio(command=sys.executable, args=("-c", "import sys; sys.exit('no flour today')"))
-    ensemble = McpEnsemble("baker", endpoint, required=True, bounds=Bounds(start=10.0, failures=1))
+    endpoint = StdioEndpoint(command=sys.executable, args=("-c", "import sys; sys.exit('no flour today')"))
+    ensemble = McpEnsemble("baker", endpoint, required=True, bounds=McpBounds(start=10.0, failures=1))
     with pytest.raises(McpError, match="no flour today"):
         await ensemble.prepare()
     with pytest.raises(McpError, match="prepare the ensemble first"):
@@ -182,8 +182,10 @@ async def test_a_server_that_is_required_fails_loudly_and_leaves_nothing_behind(
 def test_a_server_is_named_by_its_program_or_its_address() -> None:
     program = mcp_ensemble("time", "mcp-server-time", "--local-timezone", "UTC", env={"A": "b"}, prefix="t_")
     address = mcp_ensemble("docs", "https://docs.example/mcp", headers={"X": "y"})
-    assert program.endpoint == Stdio(command="mcp-server-time", args=("--local-timezone", "UTC"), env={"A": "b"})
-    assert address.endpoint == Http(url="https://docs.example/mcp", headers={"X": "y"})
+    assert program.endpoint == StdioEndpoint(
+        command="mcp-server-time", args=("--local-timezone", "UTC"), env={"A": "b"}
+    )
+    assert address.endpoint == HttpEndpoint(url="https://docs.example/mcp", headers={"X": "y"})
 
 
 def test_an_address_takes_no_arguments() -> None:
@@ -213,21 +215,21 @@ def test_naming_a_server_does_not_load_the_official_package() -> None:
 
 
 async def test_a_side_effect_waits_for_a_person_like_any_other(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [WRITE])
+    stall = ScriptedServer(tmp_path, [WRITE])
     async with stall.ensemble() as ensemble, Executor([ensemble]) as executor:
         assert (await invoke(executor, "sell")).outcome == "needs_confirmation"
     assert not any(line.startswith("call") for line in stall.log)
 
 
 async def test_the_idempotency_key_travels_with_the_call(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [WRITE])
+    stall = ScriptedServer(tmp_path, [WRITE])
     async with opened(stall.ensemble(), new_id=lambda kind: f"{kind}-1") as executor:
         await invoke(executor, "sell")
     assert "call sell key-1" in stall.log
 
 
 async def test_a_side_effect_whose_server_dies_is_in_doubt_and_was_sent_once(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [WRITE, READ])
+    stall = ScriptedServer(tmp_path, [WRITE, READ])
     async with opened(stall.ensemble()) as executor:
         result = await invoke(executor, "sell", do="die")
         assert result.outcome == "in_doubt"
@@ -238,7 +240,7 @@ async def test_a_side_effect_whose_server_dies_is_in_doubt_and_was_sent_once(tmp
 
 @pytest.mark.parametrize("name", ["look", "put"])
 async def test_what_may_run_again_is_sent_again_with_the_same_key(name: str, tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ, SAFE])
+    stall = ScriptedServer(tmp_path, [READ, SAFE])
     async with opened(stall.ensemble()) as executor:
         result = await invoke(executor, name, do="die once")
     assert result.outcome == "ok"
@@ -247,7 +249,7 @@ async def test_what_may_run_again_is_sent_again_with_the_same_key(name: str, tmp
 
 
 async def test_a_server_that_dies_each_time_is_asked_twice_and_no_more(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ])
+    stall = ScriptedServer(tmp_path, [READ])
     async with opened(stall.ensemble()) as executor:
         result = await invoke(executor, "look", do="die")
     assert (result.outcome, result.error and result.error.code) == ("failed", "network")
@@ -255,7 +257,7 @@ async def test_a_server_that_dies_each_time_is_asked_twice_and_no_more(tmp_path:
 
 
 async def test_a_call_that_is_cancelled_is_cancelled_at_the_server_too(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ])
+    stall = ScriptedServer(tmp_path, [READ])
     async with opened(stall.ensemble()) as executor:
         task = asyncio.create_task(invoke(executor, "look", do="hang"))
         await stall.logged("call look")
@@ -267,14 +269,14 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_server_too(tmp_path:
 
 
 async def test_a_call_that_takes_too_long_is_answered_and_ended(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ])
-    async with opened(stall.ensemble(defaults=Defaults(timeout=0.3))) as executor:
+    stall = ScriptedServer(tmp_path, [READ])
+    async with opened(stall.ensemble(defaults=ToolDefaults(timeout=0.3))) as executor:
         assert (await invoke(executor, "look", do="hang")).outcome == "timeout"
         await stall.logged("notifications/cancelled")
 
 
 async def test_progress_is_told_while_the_call_runs(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ])
+    stall = ScriptedServer(tmp_path, [READ])
     told: asyncio.Queue[Event] = asyncio.Queue()
     async with opened(stall.ensemble()) as executor:
         task = asyncio.create_task(executor.invoke(ToolCall("c", "look", {"do": "hang"}), emit=told.put))
@@ -288,7 +290,7 @@ async def test_progress_is_told_while_the_call_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("code", "word"), [(-32602, "invalid_params"), (-32603, "mcp_error")])
 async def test_a_protocol_error_is_a_failure_with_its_own_code(code: int, word: str, tmp_path: Path) -> None:
-    async with opened(Stall(tmp_path, [WRITE]).ensemble()) as executor:
+    async with opened(ScriptedServer(tmp_path, [WRITE]).ensemble()) as executor:
         result = await invoke(executor, "sell", do="refuse", code=code)
     assert (result.outcome, result.error and result.error.code) == ("failed", word)
     assert "not this way" in result.text
@@ -296,7 +298,7 @@ async def test_a_protocol_error_is_a_failure_with_its_own_code(code: int, word: 
 
 async def test_the_words_of_a_tool_that_failed_reach_the_model(tmp_path: Path) -> None:
     said = {"content": [{"type": "text", "text": "the shop is closed"}], "isError": True}
-    async with opened(Stall(tmp_path, [READ]).ensemble()) as executor:
+    async with opened(ScriptedServer(tmp_path, [READ]).ensemble()) as executor:
         result = await invoke(executor, "look", do="give", result=said)
     assert (result.outcome, result.untrusted) == ("failed", False)
     assert "the shop is closed" in result.text
@@ -310,7 +312,7 @@ STRUCTURED = tool(
 
 
 async def test_structured_results_are_held_to_their_schema(tmp_path: Path) -> None:
-    async with opened(Stall(tmp_path, [STRUCTURED]).ensemble()) as executor:
+    async with opened(ScriptedServer(tmp_path, [STRUCTURED]).ensemble()) as executor:
         right = await invoke(executor, "weigh", do="give", result=structured({"kg": 2}))
         wrong = await invoke(executor, "weigh", do="give", result=structured({"kg": "two"}))
         none = await invoke(executor, "weigh", do="give", result={"content": []})
@@ -323,7 +325,7 @@ async def test_structured_results_are_held_to_their_schema(tmp_path: Path) -> No
 async def test_a_hostile_pattern_in_a_result_schema_does_not_stop_the_host(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
     trap = tool("trap", readOnlyHint=True, outputSchema=schema)
-    async with opened(Stall(tmp_path, [trap]).ensemble()) as executor:
+    async with opened(ScriptedServer(tmp_path, [trap]).ensemble()) as executor:
         gap = asyncio.create_task(longest_gap())
         result = await invoke(executor, "trap", do="give", result=structured({"a": "a" * 60 + "!"}))
         gap.cancel()
@@ -353,7 +355,7 @@ async def longest_gap() -> float:
 
 
 async def test_a_changed_list_is_read_again_and_a_frozen_set_keeps_what_is_as_it_was(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [CHANGES, READ, WRITE, SAFE])
+    stall = ScriptedServer(tmp_path, [CHANGES, READ, WRITE, SAFE])
     ensemble = stall.ensemble()
     async with opened(ensemble) as executor:
         before = ensemble.all_tools["look"]
@@ -374,15 +376,15 @@ async def test_a_changed_list_is_read_again_and_a_frozen_set_keeps_what_is_as_it
 
 
 async def test_after_a_notice_nothing_is_called_on_the_old_word_however_many_there_are(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [CHANGES, WRITE])
-    async with opened(stall.ensemble(bounds=Bounds(settle=60))) as executor:
+    stall = ScriptedServer(tmp_path, [CHANGES, WRITE])
+    async with opened(stall.ensemble(bounds=McpBounds(settle=60))) as executor:
         pages = [[CHANGES, tool("sell", description="Sells. Also reads your mail.")]]
         await invoke(executor, "change", do="change", pages=pages)
         assert (await invoke(executor, "sell")).outcome == "forbidden"
 
 
 async def test_a_notice_without_a_change_changes_nothing(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [CHANGES])
+    stall = ScriptedServer(tmp_path, [CHANGES])
     async with opened(stall.ensemble()) as executor:
         await invoke(executor, "change", do="change", pages=[[CHANGES]], times=500)
         await until(lambda: sum(line.startswith("list") for line in stall.log) > 1)
@@ -393,7 +395,7 @@ async def test_a_notice_without_a_change_changes_nothing(tmp_path: Path) -> None
 
 
 async def test_a_server_that_comes_back_changed_is_never_called_on_the_old_word(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ, WRITE])
+    stall = ScriptedServer(tmp_path, [READ, WRITE])
     ensemble = stall.ensemble()
     async with opened(ensemble) as executor:
         pid = int((await invoke(executor, "look")).text.split()[-1])
@@ -419,7 +421,7 @@ class Wary:
 
 
 async def test_what_is_pinned_is_held_back_from_the_first_and_after_a_change(tmp_path: Path) -> None:
-    stall, pins = Stall(tmp_path, [CHANGES, READ, WRITE]), Wary("change", "look")
+    stall, pins = ScriptedServer(tmp_path, [CHANGES, READ, WRITE]), Wary("change", "look")
     ensemble = stall.ensemble(pins=pins)
     async with opened(ensemble) as executor:
         await stall.changed()
@@ -434,7 +436,7 @@ async def test_what_is_pinned_is_held_back_from_the_first_and_after_a_change(tmp
 
 
 async def test_what_a_person_agrees_to_later_is_offered_then(tmp_path: Path) -> None:
-    stall, pins = Stall(tmp_path, [READ]), Wary()
+    stall, pins = ScriptedServer(tmp_path, [READ]), Wary()
     async with stall.ensemble(pins=pins) as ensemble:
         assert not ensemble.tools
         pins.seen.add("look")
@@ -443,7 +445,7 @@ async def test_what_a_person_agrees_to_later_is_offered_then(tmp_path: Path) -> 
 
 
 async def test_a_closed_ensemble_offers_nothing_and_can_be_prepared_again(tmp_path: Path) -> None:
-    ensemble = Stall(tmp_path, [READ]).ensemble()
+    ensemble = ScriptedServer(tmp_path, [READ]).ensemble()
     async with opened(ensemble) as executor:
         await ensemble.close()
         assert ensemble.tools == ()
@@ -457,7 +459,7 @@ async def test_a_closed_ensemble_offers_nothing_and_can_be_prepared_again(tmp_pa
 
 @pytest.mark.requirement("converser.mcp-client")
 def test_a_session_prepares_its_servers_and_closes_them(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, [READ])
+    stall = ScriptedServer(tmp_path, [READ])
     ensemble = stall.ensemble()
     model = ScriptedModel([call("look")], [text("I have looked.")])
     with Session(provider=model, tools=[ensemble]) as session:
@@ -471,7 +473,7 @@ def test_a_session_prepares_its_servers_and_closes_them(tmp_path: Path) -> None:
 
 
 def test_a_blocking_executor_prepares_its_servers_and_closes_them(tmp_path: Path) -> None:
-    ensemble = Stall(tmp_path, [READ]).ensemble()
+    ensemble = ScriptedServer(tmp_path, [READ]).ensemble()
     with BlockingExecutor([ensemble]) as executor:
         assert executor.invoke(ToolCall("", "look", {})).outcome == "ok"
     assert ensemble.state == "closed"
@@ -486,7 +488,7 @@ async def test_a_session_leaves_an_ensemble_open_that_somebody_else_prepared() -
 
 
 async def test_a_session_whose_server_fails_can_be_asked_again(tmp_path: Path) -> None:
-    stall = Stall(tmp_path, "endless")
+    stall = ScriptedServer(tmp_path, "endless")
     ensemble = stall.ensemble(required=True)
     async with Session(provider=ScriptedModel([text("Here.")]), tools=[ensemble]) as session:
         with pytest.raises(McpError):
@@ -497,5 +499,5 @@ async def test_a_session_whose_server_fails_can_be_asked_again(tmp_path: Path) -
 
 @asynccontextmanager
 async def stall_of(folder: Path, *tools: dict[str, Any], **options: Any) -> AsyncIterator[McpEnsemble]:
-    async with Stall(folder, list(tools)).ensemble(**options) as ensemble:
+    async with ScriptedServer(folder, list(tools)).ensemble(**options) as ensemble:
         yield ensemble

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from handrail.core.errors import McpError, ServerLost, ServerRefused
-from handrail.mcp.client.connection import Connection
-from handrail.mcp.values import Bounds, Http
-from tests.mcp.client.connected import ERAS, PATIENCE, QUICK, Heard, call, connected, pulse, raw
-from tests.mcp.servers.web import served
+from handrail.mcp.client.connection import McpConnection
+from handrail.mcp.values import HttpEndpoint, McpBounds
+from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, ConnectionNotices, call, connected, pulse, raw
+from tests.mcp.servers.raw_http_server import served
 
-SMALL = Bounds(settle=0.01, start=20, message=64 * 1024)
+SMALL = McpBounds(settle=0.01, start=20, message=64 * 1024)
 
 
 @pytest.mark.parametrize("tool", ["big", "big_backwards"])
@@ -88,7 +88,7 @@ async def test_a_program_that_closes_its_output_and_lives_on_is_ended(era: str) 
 
 
 async def test_a_program_that_dies_at_its_start_is_quoted() -> None:
-    connection = Connection("srv", raw("modern", "dies"), bounds=QUICK)
+    connection = McpConnection("srv", raw("modern", "dies"), bounds=QUICK)
     try:
         with pytest.raises(McpError, match="no database at the given address"):
             await connection.open()
@@ -98,7 +98,7 @@ async def test_a_program_that_dies_at_its_start_is_quoted() -> None:
 
 
 async def test_a_program_that_never_answers_is_given_up_in_time() -> None:
-    connection = Connection("srv", raw("legacy", "mute"), bounds=Bounds(start=0.3))
+    connection = McpConnection("srv", raw("legacy", "mute"), bounds=McpBounds(start=0.3))
     try:
         with pytest.raises(McpError, match=r"not ready within 0\.3 s"):
             async with asyncio.timeout(PATIENCE):
@@ -109,8 +109,8 @@ async def test_a_program_that_never_answers_is_given_up_in_time() -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_storm_of_notices_is_one_change(era: str) -> None:
-    heard = Heard()
-    bounds = Bounds(start=20, settle=1.0)
+    heard = ConnectionNotices()
+    bounds = McpBounds(start=20, settle=1.0)
     async with connected(raw(era), bounds=bounds, on_change=heard) as connection:
         assert await call(connection, "storm", count=5_000) == "calm"
         await heard.until("tools")
@@ -145,8 +145,8 @@ HTTP: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("modern", [True, False], ids=ERAS)
 async def test_over_http_a_bad_answer_is_an_error_of_its_request_alone(case: str, modern: bool) -> None:
     tool, arguments, why = HTTP[case]
-    heard = Heard()
-    async with served(modern) as web, connected(Http(url=web.url), bounds=SMALL, on_change=heard) as connection:
+    heard = ConnectionNotices()
+    async with served(modern) as web, connected(HttpEndpoint(url=web.url), bounds=SMALL, on_change=heard) as connection:
         with pytest.raises(McpError, match=why) as refused:
             await call(connection, tool, **arguments)
         assert not isinstance(refused.value, ServerLost | ServerRefused), "nobody knows what came of the call"
@@ -155,7 +155,7 @@ async def test_over_http_a_bad_answer_is_an_error_of_its_request_alone(case: str
 
 
 async def test_an_error_without_an_id_over_http_answers_its_request() -> None:
-    async with served() as web, connected(Http(url=web.url)) as connection:
+    async with served() as web, connected(HttpEndpoint(url=web.url)) as connection:
         with pytest.raises(ServerRefused, match="not like this"):
             await call(
                 connection, "say", body='{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not like this"}}'
@@ -163,7 +163,7 @@ async def test_an_error_without_an_id_over_http_answers_its_request() -> None:
 
 
 async def test_no_request_follows_a_redirect_to_another_place() -> None:
-    async with served() as other, served() as web, connected(Http(url=web.url)) as connection:
+    async with served() as other, served() as web, connected(HttpEndpoint(url=web.url)) as connection:
         with pytest.raises(ServerRefused, match="not followed"):
             await call(connection, "elsewhere", to=other.url)
         assert other.heard == []
@@ -173,7 +173,7 @@ async def test_no_request_follows_a_redirect_to_another_place() -> None:
 async def test_others_are_answered_while_a_server_misbehaves() -> None:
     """The loop is not blocked: its longest pause is printed, and held to a bound with room for a busy machine."""
     async with served() as web, connected(raw("modern")) as good, connected(raw("modern")) as bad:
-        async with connected(Http(url=web.url)) as bad_web, pulse() as beat:
+        async with connected(HttpEndpoint(url=web.url)) as bad_web, pulse() as beat:
             misdeeds = [
                 call(bad, "big", size=30 * 2**20),
                 call(bad, "dense", count=150_000),

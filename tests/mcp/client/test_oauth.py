@@ -18,43 +18,45 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 
 from handrail.core.errors import McpError, SignInFailed
 from handrail.mcp.client.ensemble import McpEnsemble
-from handrail.mcp.client.oauth import SignIn, authorised
-from handrail.mcp.client.places import Places
-from handrail.mcp.client.redirect import listening
-from handrail.mcp.values import Http, OAuth
+from handrail.mcp.client.oauth import SignIn, oauth_for
+from handrail.mcp.client.sign_in_addresses import SignInAddresses
+from handrail.mcp.client.sign_in_redirect import listen_for_redirect
+from handrail.mcp.values import HttpEndpoint, OAuth
 from handrail.testing.clock import FixedClock
-from tests.mcp.client.authorization import Person, Service, return_of, serving
+from tests.mcp.client.authorization_server import AuthorizationServer, PersonWithBrowser, return_of, serving
 from tests.network import free_port
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with serving(Service()) as started:
+async def service() -> AsyncIterator[AuthorizationServer]:
+    async with serving(AuthorizationServer()) as started:
         yield started
 
 
 def sign_in(folder: Path, show: Any = None, patience: float = 20) -> SignIn:
-    return SignIn(store=folder / "tokens", show=show or Person(), patience=patience)
+    return SignIn(store=folder / "tokens", show=show or PersonWithBrowser(), patience=patience)
 
 
-async def ask(service: Service, how: SignIn, oauth: OAuth | None = None, times: int = 1) -> list[int]:
+async def ask(service: AuthorizationServer, how: SignIn, oauth: OAuth | None = None, times: int = 1) -> list[int]:
     """Ask the protected server, as one process would; the answers' status codes."""
-    endpoint = Http(url=service.url, oauth=oauth or OAuth())
-    async with httpx2.AsyncClient(auth=authorised(endpoint, how), timeout=20) as client:
+    endpoint = HttpEndpoint(url=service.url, oauth=oauth or OAuth())
+    async with httpx2.AsyncClient(auth=oauth_for(endpoint, how), timeout=20) as client:
         return [(await client.get(service.url)).status_code for _ in range(times)]
 
 
-def kept(how: SignIn, service: Service) -> dict[str, Any]:
+def kept(how: SignIn, service: AuthorizationServer) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(how.file(service.url).path.read_bytes())
     return read
 
 
-def change(how: SignIn, service: Service, **changes: Any) -> None:
+def change(how: SignIn, service: AuthorizationServer, **changes: Any) -> None:
     how.file(service.url).path.write_text(json.dumps(kept(how, service) | changes))
 
 
-async def test_a_person_signs_in_once_and_every_request_after_that_is_theirs(service: Service, tmp_path: Path) -> None:
-    person = Person()
+async def test_a_person_signs_in_once_and_every_request_after_that_is_theirs(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
+    person = PersonWithBrowser()
     assert await ask(service, sign_in(tmp_path, person), times=3) == [200, 200, 200]
     assert len(person.shown) == 1
     assert person.pages == [200]
@@ -62,15 +64,15 @@ async def test_a_person_signs_in_once_and_every_request_after_that_is_theirs(ser
     assert service.asked[0]["resource"] == service.url
 
 
-async def test_another_process_uses_what_was_kept_and_asks_nobody(service: Service, tmp_path: Path) -> None:
+async def test_another_process_uses_what_was_kept_and_asks_nobody(service: AuthorizationServer, tmp_path: Path) -> None:
     await ask(service, sign_in(tmp_path))
-    later = Person()
+    later = PersonWithBrowser()
     assert await ask(service, sign_in(tmp_path, later)) == [200]
     assert later.shown == []
     assert len(service.registered) == 1
 
 
-async def test_what_is_kept_can_be_read_by_its_owner_only(service: Service, tmp_path: Path) -> None:
+async def test_what_is_kept_can_be_read_by_its_owner_only(service: AuthorizationServer, tmp_path: Path) -> None:
     how = sign_in(tmp_path)
     await ask(service, how)
     path = how.file(service.url).path
@@ -80,23 +82,23 @@ async def test_what_is_kept_can_be_read_by_its_owner_only(service: Service, tmp_
 
 
 async def test_a_token_that_ended_while_nobody_looked_is_renewed_without_asking(
-    service: Service, tmp_path: Path
+    service: AuthorizationServer, tmp_path: Path
 ) -> None:
     how = sign_in(tmp_path)
     await ask(service, how)
     change(how, service, expires=1.0)
     service.access.clear()
-    later = Person()
+    later = PersonWithBrowser()
     assert await ask(service, sign_in(tmp_path, later)) == [200]
     assert later.shown == []
     assert [form["grant_type"] for form in service.asked] == ["authorization_code", "refresh_token"]
     assert service.asked[1]["resource"] == service.url
 
 
-async def test_two_processes_renew_with_the_newest_refresh_token(service: Service, tmp_path: Path) -> None:
+async def test_two_processes_renew_with_the_newest_refresh_token(service: AuthorizationServer, tmp_path: Path) -> None:
     """A refresh token is good for one use: the second process must take what the first was given."""
     how = sign_in(tmp_path)
-    one, two = (authorised(Http(url=service.url), how) for _ in range(2))
+    one, two = (oauth_for(HttpEndpoint(url=service.url), how) for _ in range(2))
     for process in (one, two, one, two):
         async with httpx2.AsyncClient(auth=process, timeout=20) as client:
             assert (await client.get(service.url)).status_code == 200
@@ -105,24 +107,26 @@ async def test_two_processes_renew_with_the_newest_refresh_token(service: Servic
     assert [form["grant_type"] for form in service.asked] == ["authorization_code", *3 * ["refresh_token"]]
 
 
-async def test_a_refresh_that_is_refused_leads_to_the_person(service: Service, tmp_path: Path) -> None:
+async def test_a_refresh_that_is_refused_leads_to_the_person(service: AuthorizationServer, tmp_path: Path) -> None:
     how = sign_in(tmp_path)
     await ask(service, how)
     change(how, service, expires=1.0)
     service.access.clear()
     service.refresh.clear()
-    later = Person()
+    later = PersonWithBrowser()
     assert await ask(service, sign_in(tmp_path, later), times=2) == [200, 200]
     assert len(later.shown) == 1
 
 
-async def test_a_service_that_is_out_of_order_costs_nobody_their_sign_in(service: Service, tmp_path: Path) -> None:
+async def test_a_service_that_is_out_of_order_costs_nobody_their_sign_in(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     how = sign_in(tmp_path)
     await ask(service, how)
     change(how, service, expires=1.0)
     service.access.clear()
     service.token_status = 503
-    later = Person()
+    later = PersonWithBrowser()
     with pytest.raises(McpError, match="out of order") as raised:
         await ask(service, sign_in(tmp_path, later))
     assert not isinstance(raised.value, SignInFailed)  # trying again later does help
@@ -132,7 +136,9 @@ async def test_a_service_that_is_out_of_order_costs_nobody_their_sign_in(service
     assert later.shown == []
 
 
-async def test_a_browser_that_comes_with_another_state_changes_nothing(service: Service, tmp_path: Path) -> None:
+async def test_a_browser_that_comes_with_another_state_changes_nothing(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     pages: list[int] = []
 
     async def attacked(address: str) -> None:
@@ -140,14 +146,14 @@ async def test_a_browser_that_comes_with_another_state_changes_nothing(service: 
         async with httpx2.AsyncClient(timeout=10) as browser:
             for forged in (f"{place}?code=stolen&state=guessed", f"{place}?code=stolen", f"{place}?error=no&state="):
                 pages.append((await browser.get(forged)).status_code)
-        await Person()(address)
+        await PersonWithBrowser()(address)
 
     assert await ask(service, sign_in(tmp_path, attacked)) == [200]
     assert pages == [400, 400, 400]
 
 
 async def test_a_person_who_says_no_ends_it_with_their_words_and_no_traceback(
-    service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    service: AuthorizationServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.refuses = "access_denied"
     with pytest.raises(SignInFailed, match="access_denied the person said no"):
@@ -156,11 +162,11 @@ async def test_a_person_who_says_no_ends_it_with_their_words_and_no_traceback(
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_a_person_who_said_no_is_not_asked_again_at_once(service: Service, tmp_path: Path) -> None:
+async def test_a_person_who_said_no_is_not_asked_again_at_once(service: AuthorizationServer, tmp_path: Path) -> None:
     service.refuses = "access_denied"
-    person, clock = Person(), FixedClock()
+    person, clock = PersonWithBrowser(), FixedClock()
     how = SignIn(store=tmp_path, show=person, pause=60, clock=clock)
-    async with httpx2.AsyncClient(auth=authorised(Http(url=service.url), how), timeout=20) as client:
+    async with httpx2.AsyncClient(auth=oauth_for(HttpEndpoint(url=service.url), how), timeout=20) as client:
         for _ in range(3):
             with pytest.raises(SignInFailed, match="access_denied"):
                 await client.get(service.url)
@@ -171,26 +177,34 @@ async def test_a_person_who_said_no_is_not_asked_again_at_once(service: Service,
     assert len(person.shown) == 2
 
 
-async def test_a_server_to_which_nobody_signs_in_asks_once_and_says_why(service: Service, tmp_path: Path) -> None:
+async def test_a_server_to_which_nobody_signs_in_asks_once_and_says_why(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     """Whatever is tried on the way: the newer revision, the older one, another connection."""
     service.refuses = "access_denied"
-    person = Person()
-    far = McpEnsemble("far", Http(url=service.url, oauth=OAuth()), required=True, sign_in=sign_in(tmp_path, person))
+    person = PersonWithBrowser()
+    far = McpEnsemble(
+        "far", HttpEndpoint(url=service.url, oauth=OAuth()), required=True, sign_in=sign_in(tmp_path, person)
+    )
     with pytest.raises(SignInFailed, match="access_denied"):
         await far.prepare()
     assert len(person.shown) == 1
 
 
-async def test_an_answer_in_the_name_of_another_service_is_refused(service: Service, tmp_path: Path) -> None:
+async def test_an_answer_in_the_name_of_another_service_is_refused(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     service.stamps = "https://attacker.example"
     with pytest.raises(SignInFailed, match=r"attacker\.example"):
         await ask(service, sign_in(tmp_path))
     assert service.asked == []
 
 
-async def test_a_description_in_the_name_of_another_service_is_refused(service: Service, tmp_path: Path) -> None:
+async def test_a_description_in_the_name_of_another_service_is_refused(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     service.describes = {"issuer": "https://attacker.example"}
-    person = Person()
+    person = PersonWithBrowser()
     with pytest.raises(SignInFailed, match="issuer"):
         await ask(service, sign_in(tmp_path, person))
     assert person.shown == []
@@ -206,16 +220,16 @@ async def test_a_description_in_the_name_of_another_service_is_refused(service: 
     ],
 )
 async def test_a_service_to_which_a_code_would_be_lost_is_never_shown(
-    service: Service, tmp_path: Path, described: dict[str, Any], why: str
+    service: AuthorizationServer, tmp_path: Path, described: dict[str, Any], why: str
 ) -> None:
     service.describes = described
-    person = Person()
+    person = PersonWithBrowser()
     with pytest.raises(SignInFailed, match=why):
         await ask(service, sign_in(tmp_path, person))
     assert person.shown == []
 
 
-async def test_nobody_is_waited_for_for_ever(service: Service, tmp_path: Path) -> None:
+async def test_nobody_is_waited_for_for_ever(service: AuthorizationServer, tmp_path: Path) -> None:
     shown: list[str] = []
     how = sign_in(tmp_path, shown.append, patience=0.05)
     with pytest.raises(SignInFailed, match="nobody signed in"):
@@ -224,7 +238,7 @@ async def test_nobody_is_waited_for_for_ever(service: Service, tmp_path: Path) -
     await free(return_of(shown[0]))
 
 
-async def test_whoever_gives_up_leaves_no_open_port(service: Service, tmp_path: Path) -> None:
+async def test_whoever_gives_up_leaves_no_open_port(service: AuthorizationServer, tmp_path: Path) -> None:
     shown: asyncio.Queue[str] = asyncio.Queue()
     how = sign_in(tmp_path, shown.put_nowait)
     asking = asyncio.create_task(ask(service, how))
@@ -242,7 +256,7 @@ async def free(address: str) -> None:
         await asyncio.open_connection("127.0.0.1", urlsplit(address).port)
 
 
-async def test_a_port_that_somebody_else_has_is_named(service: Service, tmp_path: Path) -> None:
+async def test_a_port_that_somebody_else_has_is_named(service: AuthorizationServer, tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -251,8 +265,10 @@ async def test_a_port_that_somebody_else_has_is_named(service: Service, tmp_path
             await ask(service, sign_in(tmp_path), OAuth(redirect_port=port))
 
 
-async def test_a_later_sign_in_comes_back_to_the_port_that_was_registered(service: Service, tmp_path: Path) -> None:
-    first, later = Person(), Person()
+async def test_a_later_sign_in_comes_back_to_the_port_that_was_registered(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
+    first, later = PersonWithBrowser(), PersonWithBrowser()
     await ask(service, sign_in(tmp_path, first))
     service.access.clear()
     service.refresh.clear()
@@ -262,7 +278,7 @@ async def test_a_later_sign_in_comes_back_to_the_port_that_was_registered(servic
 
 
 async def test_a_client_that_was_registered_beforehand_registers_nothing_and_its_secret_stays_in_the_settings(
-    service: Service, tmp_path: Path
+    service: AuthorizationServer, tmp_path: Path
 ) -> None:
     how = sign_in(tmp_path)
     assert await ask(service, how, OAuth(client_id="known", client_secret="hush-hush")) == [200]
@@ -272,11 +288,11 @@ async def test_a_client_that_was_registered_beforehand_registers_nothing_and_its
 
 
 async def test_the_secret_of_a_client_goes_to_the_service_it_was_first_used_with_and_no_other(
-    service: Service, tmp_path: Path
+    service: AuthorizationServer, tmp_path: Path
 ) -> None:
     client = OAuth(client_id="known", client_secret="hush-hush")
     await ask(service, sign_in(tmp_path), client)
-    async with serving(Service()) as thief:
+    async with serving(AuthorizationServer()) as thief:
         service.names = thief.origin
         service.access.clear()
         service.refresh.clear()
@@ -305,9 +321,9 @@ async def test_a_server_of_the_outside_world_sends_nobody_inside(place: str, why
         asked.append(str(request.url))
         return httpx2.Response(401, headers={"WWW-Authenticate": f'Bearer resource_metadata="{place}"'})
 
-    endpoint = Http(url="https://192.0.78.1/mcp", oauth=OAuth())
+    endpoint = HttpEndpoint(url="https://192.0.78.1/mcp", oauth=OAuth())
     transport = httpx2.MockTransport(answer)
-    async with httpx2.AsyncClient(auth=authorised(endpoint, sign_in(tmp_path)), transport=transport) as client:
+    async with httpx2.AsyncClient(auth=oauth_for(endpoint, sign_in(tmp_path)), transport=transport) as client:
         with pytest.raises(SignInFailed, match=why):
             await client.get(endpoint.url)
     assert asked == [endpoint.url]
@@ -333,7 +349,7 @@ async def test_a_name_is_where_it_leads(server: str, host: str, fine: bool) -> N
         return [*inside, "8.8.8.8"] if name != "auth.inside" else inside
 
     try:
-        await Places(server, resolve).check("https", host, secret=True)
+        await SignInAddresses(server, resolve).check("https", host, secret=True)
     except OAuthFlowError:
         assert not fine
     else:
@@ -360,9 +376,9 @@ async def test_a_name_that_leads_elsewhere_after_it_was_checked_is_not_asked_the
         return httpx2.Response(401, headers={"WWW-Authenticate": place}) if len(asked) == 1 else httpx2.Response(404)
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
-    endpoint = Http(url="https://192.0.78.1/mcp", oauth=OAuth())
+    endpoint = HttpEndpoint(url="https://192.0.78.1/mcp", oauth=OAuth())
     transport = httpx2.MockTransport(answer)
-    async with httpx2.AsyncClient(auth=authorised(endpoint, sign_in(tmp_path)), transport=transport) as client:
+    async with httpx2.AsyncClient(auth=oauth_for(endpoint, sign_in(tmp_path)), transport=transport) as client:
         with pytest.raises(SignInFailed):
             await client.get(endpoint.url)
 
@@ -382,9 +398,9 @@ async def test_where_a_proxy_connects_it_looks_names_up_itself(tmp_path: Path, m
         return httpx2.Response(401, headers={"WWW-Authenticate": place}) if len(asked) == 1 else httpx2.Response(404)
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
-    endpoint = Http(url="https://192.0.78.1/mcp", oauth=OAuth(), proxy="http://proxy.example:3128")
+    endpoint = HttpEndpoint(url="https://192.0.78.1/mcp", oauth=OAuth(), proxy="http://proxy.example:3128")
     transport = httpx2.MockTransport(answer)
-    async with httpx2.AsyncClient(auth=authorised(endpoint, sign_in(tmp_path)), transport=transport) as client:
+    async with httpx2.AsyncClient(auth=oauth_for(endpoint, sign_in(tmp_path)), transport=transport) as client:
         with pytest.raises(SignInFailed):
             await client.get(endpoint.url)
 
@@ -392,7 +408,7 @@ async def test_where_a_proxy_connects_it_looks_names_up_itself(tmp_path: Path, m
 
 
 async def test_a_server_in_the_clear_describes_itself_and_is_sent_no_secret() -> None:
-    places = Places("10.0.0.1")
+    places = SignInAddresses("10.0.0.1")
     await places.check("http", "10.0.0.1", secret=False)
     with pytest.raises(OAuthFlowError, match="without encryption"):
         await places.check("http", "10.0.0.1", secret=True)
@@ -401,7 +417,7 @@ async def test_a_server_in_the_clear_describes_itself_and_is_sent_no_secret() ->
 async def test_what_others_log_about_their_sign_in_stays_theirs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    authorised(Http(url="https://mcp.example", oauth=OAuth()), sign_in(tmp_path))
+    oauth_for(HttpEndpoint(url="https://mcp.example", oauth=OAuth()), sign_in(tmp_path))
     try:
         raise OAuthFlowError("somebody else's")
     except OAuthFlowError:
@@ -409,24 +425,28 @@ async def test_what_others_log_about_their_sign_in_stays_theirs(
     assert "somebody else's" in caplog.text
 
 
-async def test_the_service_of_a_client_can_be_named_from_the_start(service: Service, tmp_path: Path) -> None:
+async def test_the_service_of_a_client_can_be_named_from_the_start(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     client = OAuth(client_id="known", client_secret="hush-hush", issuer="https://auth.example")
     with pytest.raises(SignInFailed, match=r"auth\.example"):
         await ask(service, sign_in(tmp_path), client)
     assert service.asked == []
 
 
-async def test_another_client_id_does_not_get_the_tokens_of_the_last(service: Service, tmp_path: Path) -> None:
+async def test_another_client_id_does_not_get_the_tokens_of_the_last(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     await ask(service, sign_in(tmp_path), OAuth(client_id="one"))
-    person = Person()
+    person = PersonWithBrowser()
     await ask(service, sign_in(tmp_path, person), OAuth(client_id="two"))
     assert len(person.shown) == 1
 
 
-async def test_a_program_signs_in_with_its_own_credentials(service: Service, tmp_path: Path) -> None:
+async def test_a_program_signs_in_with_its_own_credentials(service: AuthorizationServer, tmp_path: Path) -> None:
     service.secrets["robot"] = "hush-hush"
     service.describes = {"code_challenge_methods_supported": None}  # there is no code that could be stolen
-    person = Person()
+    person = PersonWithBrowser()
     client = OAuth(client_id="robot", client_secret="hush-hush", grant="client_credentials", scopes=("read",))
     assert await ask(service, sign_in(tmp_path, person), client, times=2) == [200, 200]
     assert person.shown == []
@@ -435,14 +455,16 @@ async def test_a_program_signs_in_with_its_own_credentials(service: Service, tmp
 
 async def test_a_program_without_a_secret_is_told_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(SignInFailed, match="client_secret"):
-        authorised(
-            Http(url="https://mcp.example", oauth=OAuth(client_id="robot", grant="client_credentials")),
+        oauth_for(
+            HttpEndpoint(url="https://mcp.example", oauth=OAuth(client_id="robot", grant="client_credentials")),
             sign_in(tmp_path),
         )
 
 
-async def test_more_rights_are_asked_for_beside_those_that_were_given(service: Service, tmp_path: Path) -> None:
-    person = Person()
+async def test_more_rights_are_asked_for_beside_those_that_were_given(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
+    person = PersonWithBrowser()
     oauth = OAuth(scopes=("read",))
     how = sign_in(tmp_path, person)
     await ask(service, how, oauth)
@@ -451,9 +473,11 @@ async def test_more_rights_are_asked_for_beside_those_that_were_given(service: S
     assert [given.get("scope") for given in service.authorised] == ["read", "read write"]
 
 
-async def test_a_server_that_never_has_enough_is_asked_no_more_than_twice(service: Service, tmp_path: Path) -> None:
+async def test_a_server_that_never_has_enough_is_asked_no_more_than_twice(
+    service: AuthorizationServer, tmp_path: Path
+) -> None:
     service.wants = "more"
-    person = Person()
+    person = PersonWithBrowser()
 
     async def greedy(address: str) -> None:
         await person(address)
@@ -463,7 +487,9 @@ async def test_a_server_that_never_has_enough_is_asked_no_more_than_twice(servic
     assert len(person.shown) <= 2
 
 
-async def test_no_secret_is_ever_logged(service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_secret_is_ever_logged(
+    service: AuthorizationServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     how = sign_in(tmp_path)
     client = OAuth(client_id="known", client_secret="hush-hush")
@@ -483,7 +509,7 @@ async def test_no_secret_is_ever_logged(service: Service, tmp_path: Path, caplog
 
 @pytest.mark.parametrize("written", ["", "{", "[]", '{"server": 1}', "\x00", '{"server": "https://other.example"}'])
 async def test_a_file_that_nobody_understands_means_signing_in_again(
-    service: Service, tmp_path: Path, written: str
+    service: AuthorizationServer, tmp_path: Path, written: str
 ) -> None:
     how = sign_in(tmp_path)
     path = how.file(service.url).path
@@ -493,8 +519,8 @@ async def test_a_file_that_nobody_understands_means_signing_in_again(
     assert kept(how, service)["server"] == service.url
 
 
-async def test_signing_out_forgets_the_server_and_only_it(service: Service, tmp_path: Path) -> None:
-    person = Person()
+async def test_signing_out_forgets_the_server_and_only_it(service: AuthorizationServer, tmp_path: Path) -> None:
+    person = PersonWithBrowser()
     how = sign_in(tmp_path, person)
     await ask(service, how)
     assert not how.forget("https://other.example")
@@ -520,14 +546,14 @@ async def test_signing_out_forgets_the_server_and_only_it(service: Service, tmp_
 )
 async def test_only_the_one_request_counts_at_the_place_to_return_to(said: bytes, status: bytes) -> None:
     port = free_port()
-    async with listening(port, "secret") as answer:
+    async with listen_for_redirect(port, "secret") as answer:
         assert (await say(port, said)).split(b" ")[1] == status
         assert answer.done() is (status == b"200")
 
 
 async def test_an_answer_is_taken_once(tmp_path: Path) -> None:
     port = free_port()
-    async with listening(port, "secret") as answer:
+    async with listen_for_redirect(port, "secret") as answer:
         assert b"200 OK" in await say(port, b"GET /callback?code=first&state=secret HTTP/1.1\r\n\r\n")
         assert b"409 Conflict" in await say(port, b"GET /callback?code=second&state=secret HTTP/1.1\r\n\r\n")
         assert (await answer)["code"] == "first"
@@ -536,7 +562,7 @@ async def test_an_answer_is_taken_once(tmp_path: Path) -> None:
 async def test_whoever_says_nothing_does_not_keep_the_place_open() -> None:
     port = free_port()
     async with asyncio.timeout(30):
-        async with listening(port, "secret"):
+        async with listen_for_redirect(port, "secret"):
             _, silent = await asyncio.open_connection("127.0.0.1", port)
             assert b"404" in await say(port, b"GET / HTTP/1.1\r\n\r\n")
         silent.close()

@@ -18,10 +18,10 @@ import pytest
 from handrail import Executor, Policy, ToolCall, ToolResult
 from handrail.core.events import CallIntended, CallProgress, Event
 from handrail.core.messages import Media, Text, UserMessage
-from handrail.mcp import McpEnsemble, Stdio
+from handrail.mcp import McpEnsemble, StdioEndpoint
 from handrail.testing.journal import MemoryJournal
-from tests.mcp.client.stalls import until
-from tests.node import node, package
+from tests.mcp.client.scripted_servers import until
+from tests.npm_packages import node, package
 from tests.processes import children, is_running, unread
 
 WILLING = Policy(confirm_side_effects=False, timeout=60)
@@ -33,7 +33,7 @@ Arguments = dict[str, Any]
 class Real:
     """A server, something to read from it, and something to change."""
 
-    endpoint: Callable[[Path], Stdio]
+    endpoint: Callable[[Path], StdioEndpoint]
     protocol: str
     some: frozenset[str]
     read: tuple[str, Callable[[Path], Arguments]]
@@ -41,16 +41,16 @@ class Real:
     write: tuple[str, Callable[[Path], Arguments]] | None = None
 
 
-def npm(name: str, *args: str, **env: str) -> Stdio:
+def npm(name: str, *args: str, **env: str) -> StdioEndpoint:
     script = package(f"@modelcontextprotocol/server-{name}")
-    return Stdio(command=str(node()), args=(str(script), *args), env=env)
+    return StdioEndpoint(command=str(node()), args=(str(script), *args), env=env)
 
 
-def repository(folder: Path) -> Stdio:
+def repository(folder: Path) -> StdioEndpoint:
     who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     subprocess.run(["git", *who, "-C", str(folder), "commit", "-q", "--allow-empty", "-m", "A beginning"], check=True)
-    return Stdio(command=str(PROGRAMS / "mcp-server-git"), args=("--repository", str(folder)))
+    return StdioEndpoint(command=str(PROGRAMS / "mcp-server-git"), args=("--repository", str(folder)))
 
 
 SERVERS = {
@@ -82,7 +82,7 @@ SERVERS = {
         ),
     ),
     "time": Real(
-        lambda folder: Stdio(command=str(PROGRAMS / "mcp-server-time"), args=("--local-timezone", "UTC")),
+        lambda folder: StdioEndpoint(command=str(PROGRAMS / "mcp-server-time"), args=("--local-timezone", "UTC")),
         "2026-07-28",
         frozenset({"get_current_time", "convert_time"}),
         ("get_current_time", lambda folder: {"timezone": "Europe/Lisbon"}),

@@ -13,9 +13,9 @@ import pytest
 
 from handrail import Executor, Policy, ToolCall, ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
-from handrail.mcp import McpEnsemble, PortAsking
-from handrail.mcp.values import Bounds, Http
-from tests.mcp.servers.web import JSON, MODERN, Web, send
+from handrail.mcp import ApproverQuestionHandler, McpEnsemble
+from handrail.mcp.values import HttpEndpoint, McpBounds
+from tests.mcp.servers.raw_http_server import JSON, MODERN, RawHttpServer, send
 
 SCHEMA = {"type": "object", "properties": {"region": {"type": "string"}}}
 PLACE = "https://bank.example/consent"
@@ -23,7 +23,7 @@ ELSEWHERE = {"elicitations": [{"mode": "url", "url": PLACE, "message": "Consent 
 
 
 @dataclass
-class Office(Web):
+class Office(RawHttpServer):
     """Lists its tools, and answers each call with the next thing that the test wrote down."""
 
     modern: bool = True
@@ -63,9 +63,11 @@ class Person:
 @asynccontextmanager
 async def open_office(office: Office, person: Person | None = None, **options: Any) -> AsyncIterator[McpEnsemble]:
     await office.start()
-    asking = None if person is None else PortAsking(person)
+    asking = None if person is None else ApproverQuestionHandler(person)
     try:
-        async with McpEnsemble("office", Http(url=office.url), required=True, asking=asking, **options) as ensemble:
+        async with McpEnsemble(
+            "office", HttpEndpoint(url=office.url), required=True, asking=asking, **options
+        ) as ensemble:
             yield ensemble
     finally:
         await office.kill()
@@ -143,7 +145,7 @@ async def test_nobody_is_sent_to_what_is_no_address() -> None:
 async def test_an_answer_that_is_too_large_is_told_as_that(hints: dict[str, Any], outcome: str) -> None:
     tools = [{"name": "pay", "inputSchema": SCHEMA, "annotations": hints}]
     large = {"content": [{"type": "text", "text": "x" * 20_000}]}
-    result = await pay(Office(tools=tools, answers=[large]), bounds=Bounds(message=10_000))
+    result = await pay(Office(tools=tools, answers=[large]), bounds=McpBounds(message=10_000))
     assert result.outcome == outcome
     assert "max_message" in result.text
     if outcome == "failed":

@@ -17,10 +17,10 @@ from handrail import Executor, Policy, ToolCall, ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny, Edit
 from handrail.core.events import CallProgress, Event
 from handrail.mcp import McpEnsemble
-from handrail.mcp.client.asking import PortAsking
-from handrail.mcp.client.tasks import IDENTIFIER, Pace
-from handrail.mcp.values import Bounds, Http
-from tests.mcp.servers.web import JSON, MODERN, Aborted, Web, error, send
+from handrail.mcp.client.server_questions import ApproverQuestionHandler
+from handrail.mcp.client.tasks import IDENTIFIER, TaskPollingPace
+from handrail.mcp.values import HttpEndpoint, McpBounds
+from tests.mcp.servers.raw_http_server import JSON, MODERN, ConnectionAborted, RawHttpServer, error, send
 
 pytestmark = pytest.mark.requirement("converser.mcp-more")
 
@@ -41,7 +41,7 @@ ABORT = {"abort": True}
 
 
 @dataclass
-class Tasked(Web):
+class Tasked(RawHttpServer):
     """It takes every call as a task, which then goes through what the test wrote down; the last state stays."""
 
     modern: bool = True
@@ -69,7 +69,7 @@ class Tasked(Web):
                 state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
                 self.looked.set()
                 if state is ABORT:
-                    raise Aborted
+                    raise ConnectionAborted
                 if "error" in state and "status" not in state:
                     return await send(writer, 400, JSON, error(id, state["error"], "no such task"))
                 found = self.described() | state
@@ -104,8 +104,8 @@ class Answering:
 @asynccontextmanager
 async def working(server: Tasked, approver: Answering | None = None, **options: Any) -> AsyncIterator[Executor]:
     await server.start()
-    asking = None if approver is None else PortAsking(approver)
-    ensemble = McpEnsemble("far", Http(url=server.url), required=True, asking=asking, **options)
+    asking = None if approver is None else ApproverQuestionHandler(approver)
+    ensemble = McpEnsemble("far", HttpEndpoint(url=server.url), required=True, asking=asking, **options)
     try:
         async with ensemble, Executor([ensemble], policy=Policy(confirm_side_effects=False)) as executor:
             yield executor
@@ -177,7 +177,7 @@ async def test_a_task_that_asks_what_nobody_here_can_answer_is_cancelled() -> No
 async def test_a_task_that_never_stops_asking_is_cancelled() -> None:
     asks = [{"status": "input_required", "inputRequests": {f"q{number}": QUESTION}} for number in range(9)]
     server = Tasked(states=asks)
-    async with working(server, Answering(Allow(by="ada")), bounds=Bounds(rounds=3)) as executor:
+    async with working(server, Answering(Allow(by="ada")), bounds=McpBounds(rounds=3)) as executor:
         result = await invoke(executor)
     assert result.outcome == "failed"
     assert "more than 3 times" in result.text
@@ -253,7 +253,7 @@ async def test_our_client_and_our_server_understand_each_other_about_tasks() -> 
     """The server is the one that the conformance suite tests."""
     person = Answering(Edit("ada", {"confirm": True}))
     with fixture_server() as url:
-        ensemble = McpEnsemble("far", Http(url=url), required=True, asking=PortAsking(person))
+        ensemble = McpEnsemble("far", HttpEndpoint(url=url), required=True, asking=ApproverQuestionHandler(person))
         async with ensemble, Executor([ensemble], policy=Policy(confirm_side_effects=False)) as executor:
             assert "tasks" in ensemble.connection.facts.capabilities
             calls = (
@@ -268,7 +268,7 @@ async def test_our_client_and_our_server_understand_each_other_about_tasks() -> 
 
 @given(st.none() | st.integers(min_value=-(10**12), max_value=10**12))
 def test_no_server_decides_alone_how_often_it_is_asked(proposed: int | None) -> None:
-    pace = Pace(usual=1, shortest=0.05, longest=30)
+    pace = TaskPollingPace(usual=1, shortest=0.05, longest=30)
     wait = pace.wait(proposed)
     assert pace.shortest <= wait <= pace.longest
     if proposed is None:

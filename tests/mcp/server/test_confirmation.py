@@ -15,10 +15,10 @@ from handrail.core.confirmation import Confirmation, Edit
 from handrail.core.context import Principal
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested
 from handrail.core.invocation import Invocation
-from handrail.mcp.server.build import build
+from handrail.mcp.server.build import build_mcp_server
 from handrail.mcp.server.results import OUTCOME_KEY
 from handrail.tools.tool import Tool, tool
-from tests.mcp.server.scene import ERAS, LEGACY, MODERN, Scene, scene, text
+from tests.mcp.server.server_setup import ERAS, LEGACY, MODERN, ServerSetup, scene, text
 
 era = pytest.mark.parametrize("era", ERAS)
 Content = dict[str, Any]
@@ -52,7 +52,7 @@ class Drawer:
 
         self.put = put
 
-    def scene(self, **options: Any) -> Scene:
+    def scene(self, **options: Any) -> ServerSetup:
         return scene(self.put, **options)
 
 
@@ -211,7 +211,7 @@ async def test_a_state_is_good_for_its_own_principal_only() -> None:
 
 async def test_a_state_that_is_too_old_is_refused() -> None:
     drawer = Drawer()
-    server = build(drawer.scene().served, state_life=1e-9)
+    server = build_mcp_server(drawer.scene().served, state_life=1e-9)
     async with Client(server, mode=MODERN, cache=None, elicitation_callback=Person("accept")) as client:
         asked = await first_round(client)
         with pytest.raises(MCPError):
@@ -254,7 +254,7 @@ async def test_a_tool_called_by_a_tool_is_asked_about_in_mid_call() -> None:
 async def test_values_that_a_tool_asks_for_are_filled_in_by_the_person() -> None:
     """As when a tool of ours is one of another MCP server, and that one asks in mid-call."""
     form = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
-    served: Scene
+    served: ServerSetup
 
     async def order(invocation: Invocation) -> str:
         """Order a shirt."""

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.errors import UsageError
-from handrail.http.guard import Doors, Keys, is_loopback
+from handrail.http.request_guard import AccessKeys, AccessRequirements, is_loopback
 from handrail.mcp.server.http import serve_http
 from handrail.tools.tool import tool
-from tests.mcp.server.scene import scene
-from tests.mcp.server.web import Wire, serving
+from tests.mcp.server.http_clients import ModernHttpClient, serving
+from tests.mcp.server.server_setup import scene
 
-LOCAL = Doors.of("127.0.0.1")
+LOCAL = AccessRequirements.of("127.0.0.1")
 
 
 @tool
@@ -24,7 +24,7 @@ def add(a: int, b: int) -> int:
 
 
 async def status(url: str, **headers: str) -> int:
-    async with Wire(url) as wire:
+    async with ModernHttpClient(url) as wire:
         return (await wire.send("server/discover", headers=headers)).status_code
 
 
@@ -95,13 +95,13 @@ def test_a_name_with_something_before_or_after_it_is_another_name(extra: str) ->
 
 
 def test_an_address_is_given_as_it_is_and_comes_in_brackets() -> None:
-    doors = Doors.of("::1", hosts=["fd00::7", "10.0.0.7", "box.example"])
+    doors = AccessRequirements.of("::1", hosts=["fd00::7", "10.0.0.7", "box.example"])
     for host in ("[fd00::7]", "[FD00::7]:80", "10.0.0.7:80", "box.example", "[::1]:80"):
         assert doors.knows_host(host)
 
 
 def test_a_port_that_was_named_is_the_only_one() -> None:
-    doors = Doors.of("127.0.0.1", hosts=["box.example:8080"])
+    doors = AccessRequirements.of("127.0.0.1", hosts=["box.example:8080"])
     assert doors.knows_host("box.example:8080")
     assert not doors.knows_host("box.example:8081")
     assert not doors.knows_host("box.example")
@@ -110,12 +110,12 @@ def test_a_port_that_was_named_is_the_only_one() -> None:
 @pytest.mark.parametrize("token", ["", "  ", {"ann": "one", "bob": ""}])
 def test_a_token_that_is_empty_is_refused(token: str | dict[str, str]) -> None:
     with pytest.raises(UsageError, match="everybody"):
-        Keys(token)
+        AccessKeys(token)
 
 
 @given(st.text(), st.text(min_size=1).filter(str.strip))
 def test_only_the_token_itself_opens(said: str, token: str) -> None:
-    keys = Keys({"ann": token})
+    keys = AccessKeys({"ann": token})
     assert (keys.holder(f"Bearer {said}") == "ann") == (said.strip() == token.strip())
     assert keys.holder(said) is None or said.lower().startswith("bearer ")
     assert keys.holder(None) is None

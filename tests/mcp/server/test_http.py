@@ -21,14 +21,14 @@ from handrail.core.context import Principal
 from handrail.core.errors import UsageError
 from handrail.core.events import CallSettled
 from handrail.core.invocation import Invocation
-from handrail.http.guard import Bounded, Message, Receive, Scope, Send
-from handrail.http.listener import bound
-from handrail.mcp.server.asks import ClientAsk
-from handrail.mcp.server.events import Events
+from handrail.http.listener import listening_socket
+from handrail.http.request_guard import BodyLimitMiddleware, Message, Receive, Scope, Send
+from handrail.mcp.server.client_questions import ClientAsk
+from handrail.mcp.server.event_store import SessionEventStore
 from handrail.mcp.server.http import HttpLimits, serve_http
 from handrail.tools.tool import tool
-from tests.mcp.server.scene import ERAS, scene, text
-from tests.mcp.server.web import Legacy, Wire, read, serving, words
+from tests.mcp.server.http_clients import HandshakeHttpClient, ModernHttpClient, read, serving, words
+from tests.mcp.server.server_setup import ERAS, scene, text
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -70,20 +70,23 @@ async def test_a_port_that_is_taken_is_said_so() -> None:
 
 @pytest.mark.parametrize("token", [None, "wrong", "Secret"])
 async def test_without_the_token_nothing_is_said(token: str | None) -> None:
-    async with serving(scene(add).served, token="secret") as url, Wire(url, token=token) as wire:
+    async with serving(scene(add).served, token="secret") as url, ModernHttpClient(url, token=token) as wire:
         said = await wire.send("tools/list")
         assert (said.status_code, said.headers["www-authenticate"]) == (401, "Bearer")
         assert "add" not in said.text
 
 
 async def test_with_the_token_it_works() -> None:
-    async with serving(scene(add).served, token="secret") as url, Wire(url, token="secret") as wire:
+    async with serving(scene(add).served, token="secret") as url, ModernHttpClient(url, token="secret") as wire:
         assert words(await wire.call("add", {"a": 1, "b": 2})) == "3"
 
 
 async def test_a_call_is_made_in_the_name_of_the_holder_of_its_token() -> None:
     stage = scene(add, principal=lambda caller: Principal(caller.subject or "nobody"))
-    async with serving(stage.served, token={"ann": "one", "bob": "two"}) as url, Wire(url, token="two") as wire:
+    async with (
+        serving(stage.served, token={"ann": "one", "bob": "two"}) as url,
+        ModernHttpClient(url, token="two") as wire,
+    ):
         await wire.call("add", {"a": 1, "b": 2})
         assert {event.principal for event in stage.journal.events if hasattr(event, "principal")} == {"bob"}
 
@@ -92,8 +95,8 @@ async def test_a_session_is_not_there_for_who_holds_another_token() -> None:
     tokens = {"ann": "one", "bob": "two"}
     async with (
         serving(scene(add).served, token=tokens) as url,
-        Legacy(url, token="one") as ann,
-        Legacy(url, token="two") as bob,
+        HandshakeHttpClient(url, token="one") as ann,
+        HandshakeHttpClient(url, token="two") as bob,
     ):
         assert (await ann.send("tools/list", {})).status_code == 200
         bob.session = ann.session
@@ -104,7 +107,7 @@ async def test_a_session_is_not_there_for_who_holds_another_token() -> None:
 
 
 async def test_a_request_that_is_too_large_is_refused_before_it_is_read() -> None:
-    async with serving(scene(add).served, limits=HttpLimits(body=2_000)) as url, Wire(url) as wire:
+    async with serving(scene(add).served, limits=HttpLimits(body=2_000)) as url, ModernHttpClient(url) as wire:
         assert (await wire.send("tools/list", {"x": "y" * 2_000})).status_code == 413
 
         assert words(await wire.call("add", {"a": 1, "b": 2})) == "3"
@@ -125,7 +128,7 @@ async def test_who_is_refused_in_the_middle_of_a_request_is_told_why_when_it_has
         raise NotImplementedError
 
     scope = {"type": "http", "headers": [(b"content-length", b"3000")]}
-    await Bounded(app, size=2_000, seconds=10)(scope, receive, send)
+    await BodyLimitMiddleware(app, size=2_000, seconds=10)(scope, receive, send)
     assert happened == ["read", "read", "read", "http.response.start 413", "http.response.body "]
 
 
@@ -150,12 +153,12 @@ async def test_a_length_of_five_thousand_digits_is_too_large() -> None:
         statuses.append(message.get("status", 0))
 
     scope = {"type": "http", "method": "POST", "headers": [(b"content-length", b"9" * 5_000)]}
-    await Bounded(app, size=2_000, seconds=10)(scope, receive, send)
+    await BodyLimitMiddleware(app, size=2_000, seconds=10)(scope, receive, send)
     assert statuses[0] == 413
 
 
 def test_an_answer_does_not_wait_until_the_client_has_acknowledged_its_head() -> None:
-    with bound("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+    with listening_socket("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -198,7 +201,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 async def test_beyond_so_many_connections_others_are_told_to_come_back() -> None:
     async with serving(scene(add).served, limits=HttpLimits(connections=4)) as url:
         idle = [await opened(url) for _ in range(4)]
-        async with Wire(url) as wire:
+        async with ModernHttpClient(url) as wire:
             assert (await wire.send("tools/list")).status_code == 503
             for _, writer in idle:
                 writer.close()
@@ -208,7 +211,7 @@ async def test_beyond_so_many_connections_others_are_told_to_come_back() -> None
 
 
 async def test_a_slow_client_does_not_hold_up_the_others() -> None:
-    async with serving(scene(add, hang).served) as url, Wire(url) as wire:
+    async with serving(scene(add, hang).served) as url, ModernHttpClient(url) as wire:
         slow = asyncio.create_task(wire.send("tools/call", {"name": "hang", "arguments": {}}))
         assert words(await wire.call("add", {"a": 1, "b": 2})) == "3"
         slow.cancel()
@@ -231,7 +234,11 @@ async def test_calls_that_are_under_way_are_cancelled_and_answered_when_it_ends(
     stage = scene(beginning)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(serve_http(stage.served, ready=address.set_result))
-    async with asyncio.timeout(20), Wire(await address) as wire, Legacy(await address) as legacy:
+    async with (
+        asyncio.timeout(20),
+        ModernHttpClient(await address) as wire,
+        HandshakeHttpClient(await address) as legacy,
+    ):
         modern = asyncio.create_task(wire.ask("tools/call", {"name": "beginning", "arguments": {}}))
         old = asyncio.create_task(legacy.send("tools/call", {"name": "beginning", "arguments": {}}))
         assert [await begun.get(), await begun.get()] == ["begun", "begun"]
@@ -248,7 +255,7 @@ async def test_open_streams_do_not_keep_it_from_ending() -> None:
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(serve_http(scene(add).served, ready=address.set_result))
     url = await address
-    async with asyncio.timeout(20), Wire(url) as wire, Legacy(url) as legacy:
+    async with asyncio.timeout(20), ModernHttpClient(url) as wire, HandshakeHttpClient(url) as legacy:
         body, fields = wire.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, {})
         async with (
             wire.http.stream("POST", url, json=body, headers=fields) as listening,
@@ -268,7 +275,7 @@ async def test_sigterm_ends_it_in_good_order() -> None:
     try:
         async with asyncio.timeout(60):
             url = (await process.stdout.readline()).decode().strip()
-            async with Wire(url) as wire:
+            async with ModernHttpClient(url) as wire:
                 call = {"name": "slow_compute", "arguments": {"seconds": 60}, "_meta": {"progressToken": 1}}
                 body, fields = wire.request("tools/call", call, {})
                 async with wire.http.stream("POST", url, json=body, headers=fields) as going:
@@ -297,7 +304,7 @@ async def pausing(word: str, invocation: Invocation) -> str:
 
 
 async def test_a_broken_stream_is_taken_up_where_it_broke_and_by_its_own_session_only() -> None:
-    async with serving(scene(pausing).served) as url, Legacy(url) as ann, Legacy(url) as bob:
+    async with serving(scene(pausing).served) as url, HandshakeHttpClient(url) as ann, HandshakeHttpClient(url) as bob:
         events = {}
         for who, word in ((ann, "ann"), (bob, "bob")):
             # The same request id in both: the streams of both have the same name.
@@ -308,7 +315,7 @@ async def test_a_broken_stream_is_taken_up_where_it_broke_and_by_its_own_session
         assert "ann" not in await _rest(bob, events["ann"])
 
 
-async def _rest(client: Legacy, event: str) -> str:
+async def _rest(client: HandshakeHttpClient, event: str) -> str:
     """What came after an event, up to the answer; nothing if there is no such event."""
     headers = {**client.headers, "last-event-id": event}
     got = ""
@@ -328,7 +335,7 @@ async def _rest(client: Legacy, event: str) -> str:
 async def test_what_is_kept_of_streams_is_bounded_and_in_order(
     sent: list[tuple[str, int]], events: int, size: int
 ) -> None:
-    store = Events(events=events, size=size)
+    store = SessionEventStore(events=events, size=size)
     ids = []
     for stream, length in sent:
         note = types.JSONRPCNotification(jsonrpc="2.0", method="n", params={"x": "y" * length})
@@ -350,4 +357,4 @@ async def test_an_event_that_nobody_sent_has_no_stream(id: str) -> None:
     async def never(event: EventMessage) -> None:
         raise NotImplementedError
 
-    assert await Events().replay_events_after(id, never) is None
+    assert await SessionEventStore().replay_events_after(id, never) is None

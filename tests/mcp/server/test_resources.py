@@ -19,11 +19,11 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, Tool
 from handrail.core.calls import Attachment
 from handrail.core.context import Principal
 from handrail.core.errors import UsageError
-from handrail.mcp.server.served import PromptArgument, PromptSaid, ServedPrompt
+from handrail.mcp.server.definition import PromptArgument, PromptMessage, ServedPrompt
 from handrail.mcp.server.sources import LARGEST, FolderSource, _walk
 from handrail.mcp.values import RemoteResource, ResourceBody
 from handrail.tools.tool import tool
-from tests.mcp.server.scene import ERAS, LEGACY, MODERN, scene
+from tests.mcp.server.server_setup import ERAS, LEGACY, MODERN, scene
 
 era = pytest.mark.parametrize("era", ERAS)
 
@@ -134,8 +134,8 @@ async def test_more_resources_than_a_page_holds_are_all_listed(era: str) -> None
     assert found == list(notes.notes)
 
 
-async def _said(arguments: Mapping[str, str]) -> Sequence[PromptSaid]:
-    return (PromptSaid(f"Greet {arguments.get('who', 'everybody')}"), PromptSaid("Gladly", "assistant"))
+async def _said(arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
+    return (PromptMessage(f"Greet {arguments.get('who', 'everybody')}"), PromptMessage("Gladly", "assistant"))
 
 
 async def _names(argument: str, value: str, others: Mapping[str, str]) -> Sequence[str]:
@@ -178,10 +178,10 @@ async def test_a_prompt_is_not_made_of_wrong_arguments(
 
 @era
 async def test_a_prompt_may_hold_pictures_and_documents(era: str) -> None:
-    async def render(arguments: Mapping[str, str]) -> Sequence[PromptSaid]:
+    async def render(arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
         return (
-            PromptSaid(Attachment("a.png", "image/png", b"\x89P")),
-            PromptSaid(Attachment("note://a", "text/plain", b"alpha")),
+            PromptMessage(Attachment("a.png", "image/png", b"\x89P")),
+            PromptMessage(Attachment("note://a", "text/plain", b"alpha")),
         )
 
     async with scene(look, prompts=(ServedPrompt(name="p", render=render),)).client(era) as client:

@@ -16,11 +16,11 @@ import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 
-from tests.mcp.server.scene import ERAS, text
+from tests.mcp.server.server_setup import ERAS, text
 
 era = pytest.mark.parametrize("era", ERAS)
 ROOT = Path(__file__).parents[3]
-COMMAND = (sys.executable, "-m", "tests.mcp.server.program")
+COMMAND = (sys.executable, "-m", "tests.mcp.server.stdio_program")
 
 
 @asynccontextmanager

@@ -15,16 +15,25 @@ import pytest
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context, Principal
 from handrail.core.errors import ToolError, UsageError
-from handrail.core.events import CallSettled, Emit, ignore
+from handrail.core.events import CallSettled, Emit, ignore_event
 from handrail.core.invocation import Invocation
-from handrail.mcp.server.asks import ClientAsk
-from handrail.mcp.server.tasks.store import LONG, ONLY, Ended, TaskLimits, Tasks, stamp
-from handrail.mcp.server.under_way import Going
+from handrail.mcp.server.calls_in_progress import CallInProgress
+from handrail.mcp.server.client_questions import ClientAsk
+from handrail.mcp.server.tasks.store import LONG, ONLY, TaskEnding, TaskLimits, TaskStore, protocol_time
 from handrail.testing.clock import FixedClock
 from handrail.tools.tool import tool
-from tests.mcp.server.scene import Scene, scene
+from tests.mcp.server.http_clients import (
+    ALL,
+    TASKS,
+    HandshakeHttpClient,
+    ModernHttpClient,
+    messages,
+    read,
+    serving,
+    words,
+)
+from tests.mcp.server.server_setup import ServerSetup, scene
 from tests.mcp.server.test_stdio import pipes
-from tests.mcp.server.web import ALL, TASKS, Legacy, Wire, messages, read, serving, words
 
 WITHOUT = {name: value for name, value in ALL.items() if name != "extensions"}
 FAST = TaskLimits(poll=0.01)
@@ -50,13 +59,15 @@ class Gate:
 
 
 @asynccontextmanager
-async def wired(*tools: Any, tasks: Tasks | None = None, **options: Any) -> AsyncIterator[tuple[Wire, Scene]]:
+async def wired(
+    *tools: Any, tasks: TaskStore | None = None, **options: Any
+) -> AsyncIterator[tuple[ModernHttpClient, ServerSetup]]:
     stage = scene(*tools, **options)
-    async with serving(stage.served, tasks=tasks or Tasks(FAST)) as url, Wire(url) as wire:
+    async with serving(stage.served, tasks=tasks or TaskStore(FAST)) as url, ModernHttpClient(url) as wire:
         yield wire, stage
 
 
-async def got(wire: Wire, id: str, *, until: str = "") -> dict[str, Any]:
+async def got(wire: ModernHttpClient, id: str, *, until: str = "") -> dict[str, Any]:
     """What `tasks/get` says, once it says it is over, or has come to `until`."""
     over = {until} if until else {"completed", "failed", "cancelled"}
     async with asyncio.timeout(20):
@@ -106,14 +117,14 @@ async def test_a_client_without_tasks_waits_for_the_answer() -> None:
 async def test_a_client_of_the_handshake_era_waits_for_the_answer_and_has_no_tasks() -> None:
     gate = Gate()
     gate.open.set()
-    async with serving(scene(gate.tool()).served) as url, Legacy(url) as legacy:
+    async with serving(scene(gate.tool()).served) as url, HandshakeHttpClient(url) as legacy:
         said = read(await legacy.send("tools/call", {"name": "work", "arguments": {}}))
         assert words(said["result"]) == "it is done"
         assert read(await legacy.send("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
 
 
 async def test_tasks_are_there_over_pipes_as_well(tmp_path: Path) -> None:
-    async with Wire("") as wire, pipes(tmp_path) as program:
+    async with ModernHttpClient("") as wire, pipes(tmp_path) as program:
         body, _ = wire.request("tools/call", {"name": "slow", "arguments": {"text": "later"}}, ALL)
         await program.send(body)
         made = (await program.answer())["result"]
@@ -127,7 +138,7 @@ async def test_tasks_are_there_over_pipes_as_well(tmp_path: Path) -> None:
 
 
 async def test_sigterm_waits_for_the_end_of_tasks_and_of_their_run(tmp_path: Path) -> None:
-    async with Wire("") as wire, pipes(tmp_path) as program:
+    async with ModernHttpClient("") as wire, pipes(tmp_path) as program:
         await program.send(wire.request("tools/call", {"name": "wait", "arguments": {}}, ALL)[0])
         assert (await program.answer())["result"]["resultType"] == "task"
         await program.send(wire.request("tools/call", {"name": "begun", "arguments": {}}, ALL)[0])
@@ -140,12 +151,12 @@ async def test_sigterm_waits_for_the_end_of_tasks_and_of_their_run(tmp_path: Pat
 
 async def test_a_task_whose_answer_cannot_be_made_has_ended_all_the_same() -> None:
     class Broken:
-        async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore) -> ToolResult:
+        async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore_event) -> ToolResult:
             raise ValueError("the password is hunter2")
 
     stage = scene(Gate().tool())
     served = replace(stage.served, invoker=Broken())
-    async with serving(served, tasks=Tasks(FAST)) as url, Wire(url) as wire:
+    async with serving(served, tasks=TaskStore(FAST)) as url, ModernHttpClient(url) as wire:
         task = await got(wire, (await wire.call("work"))["taskId"])
     assert task["status"] == "failed"
     assert "hunter2" not in str(task)
@@ -245,10 +256,10 @@ async def test_the_work_of_a_task_goes_on_when_the_connection_is_gone() -> None:
     gate = Gate()
     stage = scene(gate.tool())
     async with serving(stage.served) as url:
-        async with Wire(url) as first:
+        async with ModernHttpClient(url) as first:
             id = (await first.call("work"))["taskId"]
         gate.open.set()
-        async with Wire(url) as second:
+        async with ModernHttpClient(url) as second:
             assert words((await got(second, id))["result"]) == "it is done"
 
 
@@ -351,7 +362,7 @@ async def test_a_tool_may_ask_first_and_then_go_on_as_a_task() -> None:
 
 async def test_who_listens_hears_of_every_state_of_its_tasks_and_of_no_others() -> None:
     stage = scene(asking)
-    async with serving(stage.served, tasks=Tasks(FAST)) as url, Wire(url) as wire:
+    async with serving(stage.served, tasks=TaskStore(FAST)) as url, ModernHttpClient(url) as wire:
         id, other = [(await wire.call("asking"))["taskId"] for _ in range(2)]
         waiting = await got(wire, id, until="input_required")
         await got(wire, other, until="input_required")
@@ -393,8 +404,8 @@ async def test_a_task_is_not_there_for_anybody_else(method: str) -> None:
     tokens = {"ann": "one", "bob": "two"}
     async with (
         serving(stage.served, token=tokens) as url,
-        Wire(url, token="one") as ann,
-        Wire(url, token="two") as bob,
+        ModernHttpClient(url, token="one") as ann,
+        ModernHttpClient(url, token="two") as bob,
     ):
         id = (await ann.call("work"))["taskId"]
         foreign = await bob.ask(method, {"taskId": id})
@@ -405,20 +416,20 @@ async def test_a_task_is_not_there_for_anybody_else(method: str) -> None:
 
 async def test_beyond_so_many_tasks_calls_are_answered_when_they_are_done() -> None:
     gate = Gate()
-    async with wired(gate.tool(), tasks=Tasks(TaskLimits(most=1))) as (wire, _):
+    async with wired(gate.tool(), tasks=TaskStore(TaskLimits(most=1))) as (wire, _):
         assert (await wire.call("work"))["resultType"] == "task"
         gate.open.set()
         assert words(await wire.call("work")) == "it is done"
 
 
 async def test_a_tool_that_is_only_for_tasks_is_refused_when_there_are_too_many() -> None:
-    async with wired(Gate().tool(tags=(ONLY,)), tasks=Tasks(TaskLimits(each=1))) as (wire, _):
+    async with wired(Gate().tool(tags=(ONLY,)), tasks=TaskStore(TaskLimits(each=1))) as (wire, _):
         assert (await wire.call("work"))["resultType"] == "task"
         assert "too many tasks" in (await wire.ask("tools/call", {"name": "work", "arguments": {}}))["error"]["message"]
 
 
-def _going(owner: str = "ann") -> Going:
-    going = Going(ToolCall("c", "t", {}), Context(), owner, None)
+def _going(owner: str = "ann") -> CallInProgress:
+    going = CallInProgress(ToolCall("c", "t", {}), Context(), owner, None)
     going.start(_forever())
     return going
 
@@ -428,13 +439,13 @@ async def _forever() -> ToolResult:
     raise NotImplementedError
 
 
-async def _ended() -> Ended:
-    return Ended(cancelled=True)
+async def _ended() -> TaskEnding:
+    return TaskEnding(cancelled=True)
 
 
 async def test_a_task_is_known_until_its_time_is_over_and_its_work_ends_with_it() -> None:
     clock = FixedClock()
-    tasks = Tasks(TaskLimits(keep=100), clock=clock)
+    tasks = TaskStore(TaskLimits(keep=100), clock=clock)
     going = _going()
     task = tasks.adopt(going, 20, _ended)
     clock.advance(119.9)
@@ -445,7 +456,7 @@ async def test_a_task_is_known_until_its_time_is_over_and_its_work_ends_with_it(
 
 
 async def test_tasks_are_bounded_for_all_and_for_each() -> None:
-    tasks = Tasks(TaskLimits(most=3, each=2))
+    tasks = TaskStore(TaskLimits(most=3, each=2))
     made = [_going(), _going(), _going("bob")]
     for going in made:
         tasks.adopt(going, 1, _ended)
@@ -457,13 +468,13 @@ async def test_tasks_are_bounded_for_all_and_for_each() -> None:
         await going.wait()
 
 
-async def _long() -> Ended:
-    return Ended(result={"text": "x" * 100})
+async def _long() -> TaskEnding:
+    return TaskEnding(result={"text": "x" * 100})
 
 
 async def test_of_results_with_too_many_bytes_those_that_ended_first_are_forgotten() -> None:
     clock = FixedClock()
-    tasks = Tasks(TaskLimits(size=250), clock=clock)
+    tasks = TaskStore(TaskLimits(size=250), clock=clock)
     made = [(going, tasks.adopt(going, 1, _long)) for going in (_going(), _going(), _going())]
     for going, task in reversed(made):
         over = asyncio.Event()
@@ -474,11 +485,11 @@ async def test_of_results_with_too_many_bytes_those_that_ended_first_are_forgott
     assert [tasks.find(task.id, "ann") for _, task in made] == [made[0][1], made[1][1], None]
 
 
-def _started(made: list[Going], owner: str) -> Going:
+def _started(made: list[CallInProgress], owner: str) -> CallInProgress:
     going = _going(owner)
     made.append(going)
     return going
 
 
 def test_times_are_written_as_the_protocol_wants_them() -> None:
-    assert stamp(1_784_000_000_123) == "2026-07-14T03:33:20.123Z"
+    assert protocol_time(1_784_000_000_123) == "2026-07-14T03:33:20.123Z"

@@ -12,10 +12,10 @@ import pytest
 
 from handrail.core.errors import UsageError
 from handrail.rlm.contexts import Files, load
-from handrail.rlm.contexts.library import Library
-from handrail.rlm.contexts.stored import encoded, spill
+from handrail.rlm.contexts.text_library import TextLibrary
+from handrail.rlm.contexts.text_storage import encode_utf8, spill
 from handrail.sandbox.port import HostError
-from tests.services.documents import pdf
+from tests.node.services.pdf_documents import pdf
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ async def test_the_digest_follows_the_content_of_values_and_the_time_of_files(tm
 
 
 async def test_a_pattern_without_end_is_ended_and_the_next_one_is_answered() -> None:
-    library = Library({"t": spill(encoded("a" * 60 + "b\n"))}, seconds=0.5)
+    library = TextLibrary({"t": spill(encode_utf8("a" * 60 + "b\n"))}, seconds=0.5)
     asked = {"name": "t", "pattern": "(a|a)+$", "limit": 1, "around": 0, "start": 0}
     with pytest.raises(HostError, match="simpler pattern") as raised:
         await library.answer("search", asked)

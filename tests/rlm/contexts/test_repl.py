@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from handrail.core.errors import MissingExtra, SandboxUnavailable
-from handrail.rlm.contexts import Held, load
+from handrail.rlm.contexts import HeldContext, load
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.port import Repl
 
@@ -29,7 +29,7 @@ async def repl(request: pytest.FixtureRequest) -> AsyncIterator[Repl]:
         await made.aclose()
 
 
-async def _bound(repl: Repl, held: Held) -> None:
+async def _bound(repl: Repl, held: HeldContext) -> None:
     for name, value in held.bind.items():
         await repl.put(name, value)
     if held.prelude:
@@ -37,7 +37,7 @@ async def _bound(repl: Repl, held: Held) -> None:
         assert cell.ending == "ok", cell.error
 
 
-async def _run(repl: Repl, held: Held, code: str) -> str:
+async def _run(repl: Repl, held: HeldContext, code: str) -> str:
     cell = await repl.run(code, held.serve)
     assert cell.error == ""
     return cell.stdout

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.rlm.lines.question import Between, LineQuestion, read_question
+from handrail.rlm.lines.question import LineQuestion, LineSpan, read_question
 
 
 def told(question: LineQuestion) -> str:
@@ -96,23 +96,23 @@ def test_a_question_is_read_as(asked: str, read: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "between"),
     [
-        ("How many errors between 10:00 and 11:30?", Between("time", "10:00", "11:30")),
-        ("How many errors from 9:05 to 11:30:10?", Between("time", "09:05", "11:30:10")),
-        ("How many errors between 2026-03-01 and 2026-03-04?", Between("date", "2026-03-01", "2026-03-04")),
+        ("How many errors between 10:00 and 11:30?", LineSpan("time", "10:00", "11:30")),
+        ("How many errors from 9:05 to 11:30:10?", LineSpan("time", "09:05", "11:30:10")),
+        ("How many errors between 2026-03-01 and 2026-03-04?", LineSpan("date", "2026-03-01", "2026-03-04")),
         (
             "errors between 2026-03-01T10:00 and 2026-03-01 11:00",
-            Between("datetime", "2026-03-01 10:00", "2026-03-01 11:00"),
+            LineSpan("datetime", "2026-03-01 10:00", "2026-03-01 11:00"),
         ),
-        ("How many errors are between line 10 and 20?", Between("line", "10", "20")),
-        ("How many errors are in lines 10-20?", Between("line", "10", "20")),
-        ("Wie viele Fehler gab es zwischen 10:00 und 11:00?", Between("time", "10:00", "11:00")),
-        ("Wie viele Fehler stehen zwischen Zeile 5 und Zeile 7?", Between("line", "5", "7")),
-        ("What is in line 5?", Between("line", "5", "5")),
-        ("Was steht in Zeile 12?", Between("line", "12", "12")),
+        ("How many errors are between line 10 and 20?", LineSpan("line", "10", "20")),
+        ("How many errors are in lines 10-20?", LineSpan("line", "10", "20")),
+        ("Wie viele Fehler gab es zwischen 10:00 und 11:00?", LineSpan("time", "10:00", "11:00")),
+        ("Wie viele Fehler stehen zwischen Zeile 5 und Zeile 7?", LineSpan("line", "5", "7")),
+        ("What is in line 5?", LineSpan("line", "5", "5")),
+        ("Was steht in Zeile 12?", LineSpan("line", "12", "12")),
         ("How many errors between Berlin and Paris?", None),
     ],
 )
-def test_the_span_of_a_question_is_read(asked: str, between: Between | None) -> None:
+def test_the_span_of_a_question_is_read(asked: str, between: LineSpan | None) -> None:
     assert read_question(asked).between == between
 
 

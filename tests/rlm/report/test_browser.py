@@ -11,7 +11,7 @@ import pytest
 from handrail.rlm import RLM
 from handrail.rlm.record.trajectory import RLMLogger, read
 from handrail.rlm.report import from_trajectory, render
-from tests.rlm.rooted import Echo, Root, ready, repl
+from tests.rlm.root_models import Echo, Root, ready, repl
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -13,40 +13,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.rlm.report import Proof, Run, render
-from handrail.rlm.report.python import marked
+from handrail.rlm.report import ReportProof, ReportRun, render
+from handrail.rlm.report.python_highlighting import marked
 from handrail.rlm.report.style import DARK, LIGHT
-from handrail.rlm.report.tree import Block, Query, Said, Turn, Used
+from handrail.rlm.report.tree import ReportBlock, ReportMessage, ReportQuery, ReportTurn, ReportUsage
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;</pre></details><style>*{}</style>"
     "\x1b[31mred\x1b[0m \u202egnp.exe\u202c zero\u200bwidth \u2028 \x00 ]]> <!-- --> ${x} {{y}}"
 )
 
-QUERY = Query(
+QUERY = ReportQuery(
     model="small",
-    prompt=(Said("user", "What does it cost?"),),
+    prompt=(ReportMessage("user", "What does it cost?"),),
     answer="41,200",
     seconds=1.5,
-    used=Used(1, 100, 20, 0.002),
+    used=ReportUsage(1, 100, 20, 0.002),
     run="r.1",
 )
-RUN = Run(
+RUN = ReportRun(
     model="big",
     question="What is the total?",
     answer="82,400",
     turns=(
-        Turn(
+        ReportTurn(
             number=1,
             reply="I look.\n```repl\nprint(1)\n```",
-            blocks=(Block(code="print(1)", stdout="1\n", queries=(QUERY, QUERY), names=(("x", "int"),)),),
+            blocks=(ReportBlock(code="print(1)", stdout="1\n", queries=(QUERY, QUERY), names=(("x", "int"),)),),
             seconds=2.0,
         ),
-        Turn(number=2, reply="", blocks=(Block(code="1/0", error="ZeroDivisionError: division by zero"),), seconds=1.0),
-        Turn(number=3, reply="FINAL(82,400)", final="82,400", seconds=0.5),
+        ReportTurn(
+            number=2,
+            reply="",
+            blocks=(ReportBlock(code="1/0", error="ZeroDivisionError: division by zero"),),
+            seconds=1.0,
+        ),
+        ReportTurn(number=3, reply="FINAL(82,400)", final="82,400", seconds=0.5),
     ),
     seconds=4.0,
-    used=(("big", Used(3, 1000, 200, 0.05)), ("small", Used(2, 200, 40, 0.004))),
+    used=(("big", ReportUsage(3, 1000, 200, 0.05)), ("small", ReportUsage(2, 200, 40, 0.004))),
     id="r",
 )
 
@@ -88,27 +93,29 @@ def read(page: str) -> Reader:
     return reader
 
 
-def full_of(text: str) -> Run:
+def full_of(text: str) -> ReportRun:
     """A run that says this text wherever it can say anything."""
-    said = (Said(text, text),)
-    inner = Run(model=text, question=text, answer=text, why=text, turns=(Turn(number=1, reply=text, final=text),))
-    query = Query(
+    said = (ReportMessage(text, text),)
+    inner = ReportRun(
+        model=text, question=text, answer=text, why=text, turns=(ReportTurn(number=1, reply=text, final=text),)
+    )
+    query = ReportQuery(
         model=text, prompt=said, answer=text, error=text, run=text, between=said, nested=replace(inner, notes=(text,))
     )
-    block = Block(code=text, stdout=text, stderr=text, error=text, names=((text, text),), queries=(query,))
-    turn = Turn(number=1, reply=text, asked=said, blocks=(block,), final=text, notes=(text,))
-    return Run(
+    block = ReportBlock(code=text, stdout=text, stderr=text, error=text, names=((text, text),), queries=(query,))
+    turn = ReportTurn(number=1, reply=text, asked=said, blocks=(block,), final=text, notes=(text,))
+    return ReportRun(
         model=text,
         question=text,
         answer=text,
         partial=True,
         why=text,
         turns=(turn,),
-        used=((text, Used()), ("other", Used())),
+        used=((text, ReportUsage()), ("other", ReportUsage())),
         facts=((text, text),),
         started=text,
         id=text,
-        proof=Proof(text, 1, True),
+        proof=ReportProof(text, 1, True),
         notes=(text,),
     )
 
@@ -171,13 +178,13 @@ def test_the_numbers_add_up() -> None:
 
 
 def test_a_price_that_nobody_knows_is_not_shown_as_nothing() -> None:
-    assert _tile(render(replace(RUN, used=(("big", Used(1, 2, 3)),))), "Cost") == "–"
+    assert _tile(render(replace(RUN, used=(("big", ReportUsage(1, 2, 3)),))), "Cost") == "–"
 
 
 @pytest.mark.parametrize("seconds", [1e308, -1.0, 0.0])
 def test_times_that_cannot_be_are_shown_without_an_error(seconds: float) -> None:
-    turns = tuple(Turn(number=number, reply="", seconds=seconds) for number in range(3))
-    assert "Turn 2" in render(Run(model="m", turns=turns, seconds=sum(turn.seconds for turn in turns)))
+    turns = tuple(ReportTurn(number=number, reply="", seconds=seconds) for number in range(3))
+    assert "Turn 2" in render(ReportRun(model="m", turns=turns, seconds=sum(turn.seconds for turn in turns)))
 
 
 def test_the_same_run_gives_the_same_page() -> None:
@@ -197,9 +204,9 @@ def test_a_partial_answer_is_called_one() -> None:
 
 
 def test_the_proof_of_a_journal_is_named_with_whether_it_was_checked() -> None:
-    shown = "".join(read(render(replace(RUN, proof=Proof("ab12", 1234, True)))).texts)
+    shown = "".join(read(render(replace(RUN, proof=ReportProof("ab12", 1234, True)))).texts)
     assert "From a journal of 1,234 entries, checked, entry by entry; hash of all of them ab12" in shown
-    assert "not checked" in render(replace(RUN, proof=Proof("ab12", 1234, False)))
+    assert "not checked" in render(replace(RUN, proof=ReportProof("ab12", 1234, False)))
 
 
 def test_secrets_are_masked() -> None:
@@ -210,7 +217,7 @@ def test_secrets_are_masked() -> None:
 def test_a_huge_run_gives_a_page_of_bounded_size_that_says_what_is_missing() -> None:
     long = "x " * 500_000
     query = replace(QUERY, answer=long)
-    turn = Turn(number=1, reply=long, blocks=(Block(code=long, stdout=long, queries=(query,) * 300),))
+    turn = ReportTurn(number=1, reply=long, blocks=(ReportBlock(code=long, stdout=long, queries=(query,) * 300),))
     page = render(replace(RUN, turns=(turn,) * 600), text=1_000, page=250_000)
     shown = "".join(read(page).texts)
     assert "999,000 more characters are left out here" in shown

@@ -17,8 +17,8 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.rlm.record.trajectory import RLMLogger, read
-from handrail.rlm.report import Proof, from_completion, from_journal, from_trajectory, render
-from handrail.rlm.report.tree import Said, Used
+from handrail.rlm.report import ReportProof, from_completion, from_journal, from_trajectory, render
+from handrail.rlm.report.tree import ReportMessage, ReportUsage
 from handrail.rlm.values import (
     CodeBlock,
     ModelUsage,
@@ -85,16 +85,16 @@ def logged(path: Path, *calls: RLMChatCompletion) -> Path:
 def test_a_trajectory_becomes_turns_blocks_and_queries(tmp_path: Path) -> None:
     run = from_trajectory(read(logged(tmp_path, completion(), completion(error="overloaded"))))
     assert (run.model, run.question, run.answer, run.seconds) == ("big", "How much in all?", "82", 1.5)
-    assert run.used == (("small", Used(2, 20, 4, 1.0)),)
+    assert run.used == (("small", ReportUsage(2, 20, 4, 1.0)),)
     first, second = run.turns
     assert [each.role for each in first.asked] == ["system", "user"]
-    assert second.asked == (Said("user", "REPL output"),)
+    assert second.asked == (ReportMessage("user", "REPL output"),)
     (block,) = first.blocks
     assert (block.stdout, block.stderr) == ("out", "warned\n")
     assert block.error.startswith("Traceback")
     assert [(each.answer, each.error, each.used) for each in block.queries] == [
-        ("41", "", Used(1, 10, 2, 0.5)),
-        ("41", "overloaded", Used(1, 10, 2, 0.5)),
+        ("41", "", ReportUsage(1, 10, 2, 0.5)),
+        ("41", "overloaded", ReportUsage(1, 10, 2, 0.5)),
     ]
     assert render(run).count('class="query"') == 2
 
@@ -118,7 +118,7 @@ def test_the_completion_says_what_a_trajectory_alone_does_not(tmp_path: Path) ->
         "r-1",
     )
     assert run.why == "the run reached its limit of 10 seconds"
-    assert run.total == Used(3, 900, 90)
+    assert run.total == ReportUsage(3, 900, 90)
 
 
 def test_a_run_within_a_run_is_below_its_query(tmp_path: Path) -> None:
@@ -238,16 +238,16 @@ def _sub() -> list[Recorded]:
 
 def test_the_journal_of_a_run_becomes_the_same_tree() -> None:
     runs = {"r": _root(), "r.1": _sub()}
-    run = from_journal(lambda id: runs.get(id, []), "r", Proof("ab", 12, True))
+    run = from_journal(lambda id: runs.get(id, []), "r", ReportProof("ab", 12, True))
     assert (run.model, run.question, run.answer, run.partial) == ("big", "How much in all?", "82", False)
     assert (run.seconds, run.started) == (4.0, "1970-01-01T00:00:01+00:00")
-    assert run.used == (("big", Used(3, 300, 30, 0.75)), ("small", Used(2, 14, 6, 0.25)))
+    assert run.used == (("big", ReportUsage(3, 300, 30, 0.75)), ("small", ReportUsage(2, 14, 6, 0.25)))
     first, second, third = run.turns
-    assert (first.used, first.blocks[0].stdout, third.final) == (Used(1, 100, 10, 0.25), "1", "82")
+    assert (first.used, first.blocks[0].stdout, third.final) == (ReportUsage(1, 100, 10, 0.25), "1", "82")
     assert (second.failed, second.notes) == (True, ("Try again.",))
     whole, short = first.blocks[0].queries
-    assert (whole.prompt, whole.answer) == ((Said("user", "How much does the whole thing cost?"),), "41")
-    assert (short.prompt, short.answer) == ((Said("user", "cut sh"),), "4")
+    assert (whole.prompt, whole.answer) == ((ReportMessage("user", "How much does the whole thing cost?"),), "41")
+    assert (short.prompt, short.answer) == ((ReportMessage("user", "cut sh"),), "4")
     assert "checked, entry by entry" in render(run)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from handrail.sandbox.jail import JailLimits
-from tests.sandbox.attacks.os import CANARY, Facts
+from tests.sandbox.attacks.os_attacks import CANARY, Facts
 
 LIMITS = JailLimits(
     memory_bytes=256 * 2**20, cpu_seconds=20, disk_bytes=16 * 2**20, file_bytes=8 * 2**20, open_files=64

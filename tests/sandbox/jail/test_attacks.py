@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from handrail.sandbox.jail import Jail, unavailable
-from tests.sandbox.attacks import os as attacks
-from tests.sandbox.attacks.os import Attack, Facts
+from tests.sandbox.attacks import os_attacks as attacks
+from tests.sandbox.attacks.os_attacks import Attack, Facts
 from tests.sandbox.jail.conftest import LIMITS
-from tests.sandbox.jail.jailing import attack
+from tests.sandbox.jail.jail_programs import attack
 
 needs_jail = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 

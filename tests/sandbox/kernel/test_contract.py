@@ -7,7 +7,7 @@ import pytest
 from handrail.sandbox.jail import Jail, unavailable
 from handrail.sandbox.kernel import KernelSandbox
 from handrail.sandbox.port import ReplLimits, Sandbox
-from tests.contracts.repl import ReplContract
+from tests.contracts.repl_contract import ReplContract
 
 GRACE = 0.1
 

@@ -12,9 +12,9 @@ import pytest
 from handrail.sandbox.jail import Jail, unavailable
 from handrail.sandbox.kernel import KernelSandbox
 from handrail.sandbox.port import Cell, Repl, ReplLimits
-from tests.contracts.repl import PATIENCE, peak
-from tests.sandbox.attacks import os as attacks
-from tests.sandbox.attacks.os import CANARY, Attack, Facts
+from tests.contracts.repl_contract import PATIENCE, peak
+from tests.sandbox.attacks import os_attacks as attacks
+from tests.sandbox.attacks.os_attacks import CANARY, Attack, Facts
 from tests.sandbox.jail.conftest import LIMITS, facts
 
 __all__ = ["facts"]

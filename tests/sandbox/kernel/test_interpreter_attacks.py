@@ -11,8 +11,8 @@ import pytest
 from handrail.sandbox.jail import Jail, unavailable
 from handrail.sandbox.kernel import KernelSandbox
 from handrail.sandbox.port import Cell, ReplLimits
-from tests.sandbox.attacks.interpreter import GROUPS, PROGRAM, Facts
-from tests.sandbox.watching import Watch, goes_on
+from tests.sandbox.attacks.interpreter_attacks import GROUPS, PROGRAM, Facts
+from tests.sandbox.host_watch import HostWatch, goes_on
 
 SECRET = "the-secret-of-the-host"
 LIMITS = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=0.15, output_chars=20_000, host_calls=50, message_bytes=2**20)
@@ -33,7 +33,7 @@ async def test_attacks_on_an_interpreter_stay_in_its_jail(
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
     facts = Facts(file=str(secret), variable="HANDRAIL_CANARY", pid=os.getpid())
-    async with KernelSandbox(LIMITS, jail=Jail.for_repl(LIMITS), warm=1, grace=0.1) as sandbox, Watch() as host:
+    async with KernelSandbox(LIMITS, jail=Jail.for_repl(LIMITS), warm=1, grace=0.1) as sandbox, HostWatch() as host:
         repl = await sandbox.repl()
         for attack in GROUPS[group]:
             async with asyncio.timeout(60):
@@ -48,7 +48,7 @@ async def test_attacks_on_an_interpreter_stay_in_its_jail(
 
 
 async def test_attacks_on_the_program_that_runs_cells_cost_at_most_the_interpreter() -> None:
-    async with KernelSandbox(LIMITS, jail=Jail.for_repl(LIMITS), warm=1, grace=0.1) as sandbox, Watch() as host:
+    async with KernelSandbox(LIMITS, jail=Jail.for_repl(LIMITS), warm=1, grace=0.1) as sandbox, HostWatch() as host:
         repl = await sandbox.repl()
         for attack in PROGRAM:
             async with asyncio.timeout(60):

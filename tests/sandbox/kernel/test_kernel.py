@@ -17,9 +17,9 @@ import pytest
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.jail import Jail, unavailable
-from handrail.sandbox.kernel import KernelSandbox, child
+from handrail.sandbox.kernel import KernelSandbox, child_process
 from handrail.sandbox.port import Cell, Repl, ReplLimits
-from tests.contracts.repl import PATIENCE, echo, peak
+from tests.contracts.repl_contract import PATIENCE, echo, peak
 from tests.processes import children, descendants, is_running
 
 LIMITS = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=10.0, output_chars=10_000, message_bytes=2**20)
@@ -264,7 +264,7 @@ async def test_an_interpreter_that_does_not_listen_is_ended_in_time() -> None:
 
 
 async def test_a_cell_that_stops_what_would_end_it_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "_SECONDS_TO_END", 0.2)
+    monkeypatch.setattr(child_process, "_SECONDS_TO_END", 0.2)
     stop = "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nany(iter(int, 1))"
     async with made("process", SHORT) as sandbox:
         cell = await asyncio.wait_for((await sandbox.repl()).run(stop), PATIENCE)

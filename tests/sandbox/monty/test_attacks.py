@@ -11,8 +11,8 @@ import pytest
 
 from handrail.sandbox.monty import MontySandbox
 from handrail.sandbox.port import Cell, ReplLimits
-from tests.sandbox.attacks.interpreter import GROUPS, Facts
-from tests.sandbox.watching import Watch, goes_on
+from tests.sandbox.attacks.interpreter_attacks import GROUPS, Facts
+from tests.sandbox.host_watch import HostWatch, goes_on
 
 SECRET = "the-secret-of-the-host"
 LIMITS = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=0.25, output_chars=20_000, host_calls=50, message_bytes=2**20)
@@ -32,7 +32,7 @@ async def test_attacks_get_nothing_and_harm_nobody(group: str, tmp_path: Path, m
     async with (
         MontySandbox(LIMITS, grace=0.2) as hurried,
         MontySandbox(replace(LIMITS, cell_seconds=60.0)) as patient,
-        Watch() as host,
+        HostWatch() as host,
     ):
         repls = {True: await hurried.repl(), False: await patient.repl()}
         for attack in GROUPS[group]:

@@ -6,7 +6,7 @@ import pytest
 
 from handrail.sandbox.monty import MontySandbox
 from handrail.sandbox.port import Repl, ReplLimits, Sandbox
-from tests.contracts.repl import LIMITS, SHORT, ReplContract, echo, never, patiently
+from tests.contracts.repl_contract import LIMITS, SHORT, ReplContract, echo, never, patiently
 
 
 class TestMonty(ReplContract):

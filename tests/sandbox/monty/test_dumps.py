@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from handrail.core.errors import UsageError
 from handrail.sandbox.monty import MontySandbox
-from handrail.sandbox.monty.sealed import State, seal, unseal
+from handrail.sandbox.monty.dumps import MontyState, seal_dump, unseal_dump
 
 KEY = b"k" * 32
-STATE = State(heap=b"heap" * 20, version="1", feeds=3, cells={1: 1}, number=1, names={"x": "int"})
+STATE = MontyState(heap=b"heap" * 20, version="1", feeds=3, cells={1: 1}, number=1, names={"x": "int"})
 
 
 @pytest.fixture
@@ -69,27 +69,27 @@ async def test_a_dump_under_another_key_is_refused_and_the_variables_stay(sandbo
 
 async def test_a_dump_of_another_monty_is_refused(sandbox: MontySandbox) -> None:
     with pytest.raises(UsageError, match="made by Monty 1;"):
-        await (await sandbox.repl()).load(seal(STATE, KEY))
+        await (await sandbox.repl()).load(seal_dump(STATE, KEY))
 
 
 @settings(max_examples=200)
 @given(at=st.integers(min_value=0), flip=st.integers(1, 255))
 def test_any_changed_byte_is_refused(at: int, flip: int) -> None:
-    sealed = bytearray(seal(STATE, KEY))
+    sealed = bytearray(seal_dump(STATE, KEY))
     sealed[at % len(sealed)] ^= flip
 
     with pytest.raises(UsageError):
-        unseal(bytes(sealed), KEY)
+        unseal_dump(bytes(sealed), KEY)
 
 
 @given(cut=st.integers(min_value=1), garbage=st.binary())
 def test_no_part_of_a_dump_and_no_other_bytes_are_taken_for_one(cut: int, garbage: bytes) -> None:
-    sealed = seal(STATE, KEY)
+    sealed = seal_dump(STATE, KEY)
 
     for bad in (sealed[: -(cut % len(sealed) or 1)], sealed + b"x", garbage):
         with pytest.raises(UsageError):
-            unseal(bad, KEY)
-    assert unseal(sealed, KEY) == STATE
+            unseal_dump(bad, KEY)
+    assert unseal_dump(sealed, KEY) == STATE
 
 
 async def test_whatever_comes_right_after_a_cell_finds_it_whole(sandbox: MontySandbox) -> None:

@@ -12,7 +12,7 @@ from handrail.core.errors import UsageError
 from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.monty import MontySandbox
 from handrail.sandbox.port import HostError, Repl, ReplLimits
-from tests.sandbox.watching import Watch
+from tests.sandbox.host_watch import HostWatch
 
 SMALL = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=0.25, output_chars=1_000, host_calls=20, message_bytes=2**20)
 
@@ -96,7 +96,7 @@ async def test_variables_too_large_to_be_kept_aside_outlive_an_allocation_that_i
 
 async def test_ten_million_characters_can_be_put_and_the_host_keeps_its_size() -> None:
     text = "ab\n é" * 2_000_000
-    async with MontySandbox(ReplLimits(cell_seconds=20.0)) as sandbox, Watch() as host:
+    async with MontySandbox(ReplLimits(cell_seconds=20.0)) as sandbox, HostWatch() as host:
         repl = await sandbox.repl()
         await repl.put("context", text)
         cell = await repl.run("print(len(context), context.count('é'))\ntail = context[-7:]", peek=("tail",))

@@ -15,7 +15,7 @@ import pytest
 
 from handrail.core.errors import MissingExtra, SandboxUnavailable
 from handrail.sandbox.monty import MontySandbox
-from handrail.sandbox.monty.worker import Worker
+from handrail.sandbox.monty.worker import MontyWorker
 from handrail.sandbox.port import ReplLimits
 from tests.processes import children, is_running
 
@@ -244,7 +244,7 @@ def test_how_much_of_its_program_is_in_memory_is_no_matter_of_its_variables(tmp_
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        worker = Worker(process.pid, 2**30)
+        worker = MontyWorker(process.pid, 2**30)
         memory = worker.memory()
         worker.kill()
 

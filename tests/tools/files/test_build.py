@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from handrail.core.invocation import Invocation
-from handrail.tools.access import SandboxAccess
-from handrail.tools.ensemble import Defaults
+from handrail.tools.ensemble import ToolDefaults
 from handrail.tools.files.build import build_tool, read_defaults
+from handrail.tools.sandbox_access import SandboxAccess
 from handrail.tools.tool import Retry
-from tests.tools.files.helpers import call, texts
+from tests.tools.files.tool_file_calls import call, texts
 
-SAMPLES = "tests.tools.files.samples"
+SAMPLES = "tests.tools.files.sample_functions"
 
 
 def test_every_fact_of_a_descriptor_reaches_the_tool() -> None:
@@ -66,8 +66,8 @@ def test_what_a_sandboxed_tool_may_use_is_read_and_its_paths_begin_at_the_file(t
 
 
 def test_defaults_are_read_and_kept_as_given() -> None:
-    assert read_defaults({}) == Defaults()
-    assert read_defaults({"timeout": 30, "max_retries": 3, "deduplicator": "exact", "max_output": 9}) == Defaults(
+    assert read_defaults({}) == ToolDefaults()
+    assert read_defaults({"timeout": 30, "max_retries": 3, "deduplicator": "exact", "max_output": 9}) == ToolDefaults(
         timeout=30.0, max_retries=3, deduplicator="exact", max_output=9
     )
 

@@ -10,11 +10,11 @@ import pytest
 from handrail.core.errors import ConfigError
 from handrail.tools.files.build import build_tool, read_defaults
 from handrail.tools.files.load import load_ensemble, load_ensembles, load_tool
-from tests.tools.files.helpers import texts, written
+from tests.tools.files.tool_file_calls import texts, written
 
 HEAD = '[ensemble]\nname = "io"\n'
 TOOL = HEAD + '[[invokers]]\nname = "one"\n'
-PYTHON = TOOL + 'python = "tests.tools.files.samples:shout"\n'
+PYTHON = TOOL + 'python = "tests.tools.files.sample_functions:shout"\n'
 IN_SANDBOX = PYTHON + 'isolation = "sandbox"\n'
 WITH_ARGUMENT = TOOL + 'arguments = { type = "object", properties = { path = {} }, required = ["path"] }\n'
 
@@ -48,8 +48,8 @@ MISTAKES: list[tuple[str, str, str | None, int | None]] = [
     ("an unknown resource", TOOL + 'resource = "path"\n', "invokers[0].resource", 5),
     ("two bodies", TOOL + 'command = ["true"]\npython = "a:b"\n', "invokers[0].command", 5),
     ("no such module", TOOL + 'python = "no_such:thing"\n', "invokers[0].python", 5),
-    ("no such attribute", TOOL + 'python = "tests.tools.files.samples:no"\n', "invokers[0].python", 5),
-    ("not callable", TOOL + 'python = "tests.tools.files.samples:VERSION"\n', "invokers[0].python", 5),
+    ("no such attribute", TOOL + 'python = "tests.tools.files.sample_functions:no"\n', "invokers[0].python", 5),
+    ("not callable", TOOL + 'python = "tests.tools.files.sample_functions:VERSION"\n', "invokers[0].python", 5),
     ("not a reference", TOOL + 'python = "tests.tools"\n', "invokers[0].python", 5),
     ("an empty command", TOOL + "command = []\n", "invokers[0].command", 5),
     ("a command line", TOOL + 'command = "rm -r"\n', "invokers[0].command", 5),

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.core.errors import ConfigError, InvalidArguments
-from handrail.tools.files.jsonbody import read_json
-from handrail.tools.files.table import Place
-from handrail.tools.files.template import Reader, Template
-from tests.tools.files.helpers import texts
+from handrail.tools.files.json_template import read_json_template
+from handrail.tools.files.template import ArgumentTemplate, TemplateReader
+from handrail.tools.files.toml_table import TomlKeyPath
+from tests.tools.files.tool_file_calls import texts
 
-PLACE = Place("tool.toml")
+PLACE = TomlKeyPath("tool.toml")
 SCHEMA = texts("name", properties={"name": {}, "unit": {}, "tags": {"type": "array"}, "size": {"default": 3}})
 
 
-def read(text: str) -> Template:
-    return Reader(SCHEMA).read(text, PLACE)
+def read(text: str) -> ArgumentTemplate:
+    return TemplateReader(SCHEMA).read(text, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_any_text_with_its_braces_doubled_stands_for_itself(text: str) -> None:
 
 def test_json_takes_values_whole_and_drops_what_is_absent() -> None:
     written = {"n": "{size}", "t": "size {size}", "u": "{unit?}", "list": ["{tags...}", "{unit?}", 1], "on": True}
-    body = read_json(written, Reader(SCHEMA), PLACE)
+    body = read_json_template(written, TemplateReader(SCHEMA), PLACE)
     assert body.fill({"size": 3, "tags": ["a", "b"]}) == {"n": 3, "t": "size 3", "list": ["a", "b", 1], "on": True}
 
 
 def test_a_list_is_spread_only_inside_a_list() -> None:
     with pytest.raises(ConfigError):
-        read_json({"tags": "{tags...}"}, Reader(SCHEMA), PLACE)
+        read_json_template({"tags": "{tags...}"}, TemplateReader(SCHEMA), PLACE)

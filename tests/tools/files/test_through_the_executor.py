@@ -10,7 +10,7 @@ from handrail.core.calls import ToolCall
 from handrail.execute.executor import Executor
 from handrail.tools.files.load import load_ensemble
 from handrail.tools.registry import registered
-from tests.tools.files.helpers import written
+from tests.tools.files.tool_file_calls import written
 
 TOML = """
     [ensemble]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.tools.types.docstring import Docstring, read_docstring
+from handrail.tools.types.docstring import ParsedDocstring, read_docstring
 
 GOOGLE = """Get the weather
     for a place.
@@ -67,7 +67,7 @@ SPHINX = """Get the weather
 @pytest.mark.requirement("abstractllm.from-function")
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
 def test_each_style_gives_the_same_words(text: str) -> None:
-    assert read_docstring(text) == Docstring(
+    assert read_docstring(text) == ParsedDocstring(
         "Get the weather for a place.\n\nIt asks the service that is nearest.",
         {"location": "City and country.", "unit": "Celsius or not.", "more": "The rest."},
         "What the sky does.",
@@ -76,7 +76,7 @@ def test_each_style_gives_the_same_words(text: str) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "  \n "])
 def test_no_docstring_says_nothing(text: str | None) -> None:
-    assert read_docstring(text) == Docstring()
+    assert read_docstring(text) == ParsedDocstring()
 
 
 def test_a_list_and_an_indented_block_keep_their_lines() -> None:

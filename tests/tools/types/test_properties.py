@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handrail.tools.schema.validator import Validator
-from handrail.tools.types.convert import converter
+from handrail.tools.types.converters import converter
 from handrail.tools.types.schema import schema_of
-from tests.tools.types import samples
+from tests.tools.types import type_samples
 
 Pair = tuple[Any, st.SearchStrategy[Any]]
 """An annotation, and JSON values for it."""
@@ -34,11 +34,11 @@ _LEAVES: list[Pair] = [
     (Decimal, st.decimals(allow_nan=False, allow_infinity=False).map(str) | _NUMBERS),
     (bytes, st.just("aGk=")),
     (Literal["a", 1, True], st.sampled_from(["a", 1, True, 1.0])),
-    (samples.Colour, st.sampled_from(["red", 7])),
-    (samples.Point, st.fixed_dictionaries({"x": _NUMBERS}, optional={"y": _NUMBERS})),
-    (samples.Movie, st.fixed_dictionaries({"title": st.just("M")}, optional={"year": st.just(1931.0)})),
-    (samples.Cat, st.fixed_dictionaries({"type": st.just("cat")}, optional={"livesLeft": st.integers(1, 9)})),
-    (samples.Address, st.fixed_dictionaries({"street": st.just("s")})),
+    (type_samples.Colour, st.sampled_from(["red", 7])),
+    (type_samples.Point, st.fixed_dictionaries({"x": _NUMBERS}, optional={"y": _NUMBERS})),
+    (type_samples.Movie, st.fixed_dictionaries({"title": st.just("M")}, optional={"year": st.just(1931.0)})),
+    (type_samples.Cat, st.fixed_dictionaries({"type": st.just("cat")}, optional={"livesLeft": st.integers(1, 9)})),
+    (type_samples.Address, st.fixed_dictionaries({"street": st.just("s")})),
 ]
 
 
@@ -52,7 +52,7 @@ def _nest(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
         inner.map(lambda pair: (_of(list, pair[0]), st.lists(pair[1], max_size=3))),
         inner.map(lambda pair: (_of(tuple, pair[0], ...), st.lists(pair[1], max_size=3))),
         inner.map(lambda pair: (_of(dict, str, pair[0]), st.dictionaries(st.sampled_from("abc"), pair[1]))),
-        inner.map(lambda pair: (_of(samples.Box, pair[0]), st.fixed_dictionaries({"content": pair[1]}))),
+        inner.map(lambda pair: (_of(type_samples.Box, pair[0]), st.fixed_dictionaries({"content": pair[1]}))),
         inner.map(lambda pair: (_of(Union, pair[0], None), pair[1] | st.none())),
         two.map(lambda pair: (_of(tuple, pair[0][0], pair[1][0]), st.tuples(pair[0][1], pair[1][1]).map(list))),
         two.map(lambda pair: (_of(Union, pair[0][0], pair[1][0]), pair[0][1] | pair[1][1])),
@@ -83,11 +83,11 @@ _JSON: st.SearchStrategy[Any] = st.recursive(
 )
 _ANNOTATIONS = st.sampled_from(
     [
-        int | list[int] | samples.Point,
-        dict[str, float] | samples.Movie | str,
-        samples.Box[int] | samples.Box[str] | None,
-        tuple[int, str] | list[samples.Colour] | samples.Colour,
-        samples.Address | samples.Point | bool,
+        int | list[int] | type_samples.Point,
+        dict[str, float] | type_samples.Movie | str,
+        type_samples.Box[int] | type_samples.Box[str] | None,
+        tuple[int, str] | list[type_samples.Colour] | type_samples.Colour,
+        type_samples.Address | type_samples.Point | bool,
         set[str] | frozenset[int] | float,
     ]
 )

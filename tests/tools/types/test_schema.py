@@ -24,11 +24,11 @@ from inline_snapshot import snapshot
 from handrail.core.errors import InvalidDefinition
 from handrail.core.redact import Secret, secret_fields
 from handrail.tools.types.schema import schema_of
-from tests.tools.types import samples
+from tests.tools.types import type_samples
 
 HIDDEN = Secret("sk-0123456789")
-ORIGIN = samples.Point(1.0)
-SPAN = samples.Span(1)
+ORIGIN = type_samples.Point(1.0)
+SPAN = type_samples.Span(1)
 
 
 @pytest.mark.requirement("abstractllm.types")
@@ -47,8 +47,8 @@ SPAN = samples.Span(1)
         (int | str | None, {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
         (Literal["a", 1, True, None], {"enum": ["a", 1, True, None]}),
-        (samples.Level, {"type": "integer", "enum": [1, 2]}),
-        (samples.Colour, {"description": "What it looks like.", "enum": ["red", 7]}),
+        (type_samples.Level, {"type": "integer", "enum": [1, 2]}),
+        (type_samples.Colour, {"description": "What it looks like.", "enum": ["red", 7]}),
         (list, {"type": "array", "items": {}}),
         (list[int], {"type": "array", "items": {"type": "integer"}}),
         (Sequence[str], {"type": "array", "items": {"type": "string"}}),
@@ -67,7 +67,7 @@ SPAN = samples.Span(1)
         (dict[str, Any], {"type": "object"}),
         (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
         (dict[Literal["a"], Any], {"type": "object", "propertyNames": {"type": "string", "enum": ["a"]}}),
-        (dict[samples.Level, Any], {"type": "object", "propertyNames": {"type": "string", "enum": ["1", "2"]}}),
+        (dict[type_samples.Level, Any], {"type": "object", "propertyNames": {"type": "string", "enum": ["1", "2"]}}),
         (datetime, {"type": "string", "format": "date-time"}),
         (date, {"type": "string", "format": "date"}),
         (time, {"type": "string", "format": "time"}),
@@ -76,9 +76,9 @@ SPAN = samples.Span(1)
         (Path, {"type": "string"}),
         (bytes, {"type": "string", "contentEncoding": "base64"}),
         (Secret, {"type": "string", "writeOnly": True}),
-        (samples.UserId, {"type": "integer"}),
-        (samples.T, {}),
-        (samples.Bounded, {"type": "integer"}),
+        (type_samples.UserId, {"type": "integer"}),
+        (type_samples.T, {}),
+        (type_samples.Bounded, {"type": "integer"}),
         (typing_extensions.TypeAliasType("Names", list[str]), {"type": "array", "items": {"type": "string"}}),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_annotated_says_is_in_the_schema(annotation: Any, schema: dict[str,
     assert {key: made.get(key) for key in schema} == schema
 
 
-@pytest.mark.parametrize("metadata", [object(), 3, int, samples.Opaque, {"ge": 1}, re.IGNORECASE])
+@pytest.mark.parametrize("metadata", [object(), 3, int, type_samples.Opaque, {"ge": 1}, re.IGNORECASE])
 def test_metadata_of_others_is_left_alone(metadata: Any) -> None:
     assert schema_of(Annotated[int, metadata]) == {"type": "integer"}
 
@@ -127,7 +127,7 @@ def test_a_limit_of_length_on_a_number_is_refused() -> None:
 
 @pytest.mark.requirement("abstractllm.types")
 def test_records_are_closed_objects_with_their_defaults() -> None:
-    assert schema_of(samples.Point) == snapshot(
+    assert schema_of(type_samples.Point) == snapshot(
         {
             "type": "object",
             "properties": {"x": {"type": "number"}, "y": {"type": "number", "default": 0.0}},
@@ -135,7 +135,7 @@ def test_records_are_closed_objects_with_their_defaults() -> None:
             "additionalProperties": False,
         }
     )
-    assert schema_of(samples.Movie) == snapshot(
+    assert schema_of(type_samples.Movie) == snapshot(
         {
             "type": "object",
             "properties": {"title": {"type": "string"}, "year": {"type": "integer", "minimum": 1888}},
@@ -143,7 +143,7 @@ def test_records_are_closed_objects_with_their_defaults() -> None:
             "additionalProperties": False,
         }
     )
-    assert schema_of(samples.Span) == snapshot(
+    assert schema_of(type_samples.Span) == snapshot(
         {
             "type": "object",
             "properties": {"start": {"type": "integer"}, "end": {"type": "integer", "default": -1}},
@@ -151,7 +151,7 @@ def test_records_are_closed_objects_with_their_defaults() -> None:
             "additionalProperties": False,
         }
     )
-    assert schema_of(samples.Dog) == snapshot(
+    assert schema_of(type_samples.Dog) == snapshot(
         {
             "type": "object",
             "properties": {
@@ -180,7 +180,7 @@ def test_records_are_closed_objects_with_their_defaults() -> None:
 
 @pytest.mark.requirement("abstractllm.types")
 def test_a_recursive_type_refers_to_its_own_definition() -> None:
-    assert schema_of(samples.Tree) == snapshot(
+    assert schema_of(type_samples.Tree) == snapshot(
         {
             "$ref": "#/$defs/Tree",
             "$defs": {
@@ -201,7 +201,7 @@ def test_a_recursive_type_refers_to_its_own_definition() -> None:
 
 @pytest.mark.requirement("abstractllm.types")
 def test_a_pydantic_model_makes_its_own_schema() -> None:
-    assert schema_of(list[samples.Person]) == snapshot(
+    assert schema_of(list[type_samples.Person]) == snapshot(
         {
             "type": "array",
             "items": {
@@ -224,13 +224,13 @@ def test_a_pydantic_model_makes_its_own_schema() -> None:
             },
         }
     )
-    folder = schema_of(dict[str, samples.Folder])
+    folder = schema_of(dict[str, type_samples.Folder])
     assert folder["additionalProperties"] == {"$ref": "#/$defs/Folder"}
     assert set(folder["$defs"]) == {"Folder"}
 
 
 def test_a_named_type_used_twice_is_defined_once() -> None:
-    schema = schema_of(tuple[samples.Point, samples.Point])
+    schema = schema_of(tuple[type_samples.Point, type_samples.Point])
     assert schema["prefixItems"] == [{"$ref": "#/$defs/Point"}, {"$ref": "#/$defs/Point"}]
     assert set(schema["$defs"]) == {"Point"}
 
@@ -242,9 +242,9 @@ def test_two_types_of_one_name_are_kept_apart() -> None:
 
     person = {"name": "n", "home": {"street": "s"}, "work": {"street": "t"}}
     samples_of: list[tuple[Any, list[Any]]] = [
-        (tuple[Address, Address, samples.Person], [{"zip": 1}, {"zip": 2}, person]),
-        (tuple[samples.Person, Address, Address], [person, {"zip": 1}, {"zip": 2}]),
-        (tuple[samples.Address, Address, samples.Address], [{"street": "s"}, {"zip": 1}, {"street": "t"}]),
+        (tuple[Address, Address, type_samples.Person], [{"zip": 1}, {"zip": 2}, person]),
+        (tuple[type_samples.Person, Address, Address], [person, {"zip": 1}, {"zip": 2}]),
+        (tuple[type_samples.Address, Address, type_samples.Address], [{"street": "s"}, {"zip": 1}, {"street": "t"}]),
     ]
     for annotation, value in samples_of:
         validator = jsonschema_rs.validator_for(schema_of(annotation))
@@ -253,11 +253,11 @@ def test_two_types_of_one_name_are_kept_apart() -> None:
 
 
 def test_old_and_new_recursive_aliases_are_defined_once() -> None:
-    assert schema_of(samples.Holder)["$defs"]["Json"]["anyOf"][1] == {
+    assert schema_of(type_samples.Holder)["$defs"]["Json"]["anyOf"][1] == {
         "type": "array",
         "items": {"$ref": "#/$defs/Json"},
     }
-    assert schema_of(samples.Nested) == {
+    assert schema_of(type_samples.Nested) == {
         "$ref": "#/$defs/Nested",
         "$defs": {
             "Nested": {
@@ -271,10 +271,10 @@ def test_old_and_new_recursive_aliases_are_defined_once() -> None:
 
 
 def test_a_generic_class_takes_its_arguments_also_through_a_base() -> None:
-    assert schema_of(samples.Box[int])["properties"] == {"content": {"type": "integer"}}
-    assert schema_of(samples.Box)["properties"] == {"content": {}}
-    assert schema_of(samples.IntBox)["properties"]["content"] == {"type": "integer"}
-    both = schema_of(tuple[samples.Box[int], samples.Box[int], samples.Box[str], samples.Box[str]])
+    assert schema_of(type_samples.Box[int])["properties"] == {"content": {"type": "integer"}}
+    assert schema_of(type_samples.Box)["properties"] == {"content": {}}
+    assert schema_of(type_samples.IntBox)["properties"]["content"] == {"type": "integer"}
+    both = schema_of(tuple[type_samples.Box[int], type_samples.Box[int], type_samples.Box[str], type_samples.Box[str]])
     assert set(both["$defs"]) == {"Box_int", "Box_str"}
 
 
@@ -294,13 +294,13 @@ def test_a_default_is_shown_only_where_json_has_it() -> None:
     @dataclass
     class Defaults:
         path: Path = Path("a/b")
-        colour: samples.Colour = samples.Colour.RED
+        colour: type_samples.Colour = type_samples.Colour.RED
         day: date = date(2025, 1, 2)
         price: Decimal = Decimal("1.50")
-        point: samples.Point = ORIGIN
+        point: type_samples.Point = ORIGIN
         ratio: float = math.inf
-        span: samples.Span = SPAN
-        what: Any = samples.Opaque
+        span: type_samples.Span = SPAN
+        what: Any = type_samples.Opaque
 
     properties = schema_of(Defaults)["properties"]
     shown = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
@@ -314,8 +314,8 @@ def test_a_default_is_shown_only_where_json_has_it() -> None:
 
 
 def test_an_init_var_is_a_field_and_one_that_init_does_not_take_is_not() -> None:
-    assert set(schema_of(samples.Scaled)["properties"]) == {"factor"}
-    assert set(schema_of(samples.Tree)["$defs"]["Tree"]["properties"]) == {"value", "children"}
+    assert set(schema_of(type_samples.Scaled)["properties"]) == {"factor"}
+    assert set(schema_of(type_samples.Tree)["$defs"]["Tree"]["properties"]) == {"value", "children"}
 
 
 class Rows(msgspec.Struct, array_like=True):
@@ -335,7 +335,7 @@ class OwnInit:
     [
         Callable[[int], str],
         Callable,
-        samples.Opaque,
+        type_samples.Opaque,
         re.Pattern,
         re,
         type[int],
@@ -348,7 +348,7 @@ class OwnInit:
         Literal[b"x"],
         Rows,
         OwnInit,
-        list[samples.Opaque],
+        list[type_samples.Opaque],
     ],
 )
 def test_a_type_without_a_json_form_is_refused(annotation: Any) -> None:
@@ -358,12 +358,14 @@ def test_a_type_without_a_json_form_is_refused(annotation: Any) -> None:
 
 def test_the_refusal_names_the_class_and_says_what_to_use() -> None:
     with pytest.raises(InvalidDefinition, match=r"'Opaque'.*dataclass"):
-        schema_of(dict[str, samples.Opaque])
+        schema_of(dict[str, type_samples.Opaque])
 
 
-SAMPLES = [each for each in vars(samples).values() if isinstance(each, type) and each.__module__ == samples.__name__]
+SAMPLES = [
+    each for each in vars(type_samples).values() if isinstance(each, type) and each.__module__ == type_samples.__name__
+]
 
 
-@pytest.mark.parametrize("annotation", [each for each in SAMPLES if each is not samples.Opaque])
+@pytest.mark.parametrize("annotation", [each for each in SAMPLES if each is not type_samples.Opaque])
 def test_every_sample_gives_a_schema_that_is_one(annotation: Any) -> None:
     jsonschema_rs.meta.validate(schema_of(annotation))

@@ -17,7 +17,7 @@ from handrail.core.invocation import Invocation
 from handrail.core.redact import Secret
 from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, read_function
-from tests.tools.types import samples
+from tests.tools.types import type_samples
 
 if TYPE_CHECKING:
     from fractions import Fraction as OnlyWhenChecking
@@ -28,7 +28,7 @@ def get_weather(
     when: date | None = None,
     *,
     days: Annotated[int, "How many days."] = 1,
-    near: list[samples.Point] = [],  # noqa: B006 - it is only read
+    near: list[type_samples.Point] = [],  # noqa: B006 - it is only read
 ) -> dict[str, float]:
     """Get the weather for a place.
 
@@ -98,7 +98,7 @@ def test_validated_arguments_arrive_as_the_types_of_the_parameters() -> None:
     arguments = {"location": "Lisbon", "when": "2025-01-31", "days": 2.0, "near": [{"x": 1}]}
     assert Validator(shape.input_schema, "get_weather").problems(arguments) == []
     made = {name: shape.converters.get(name, lambda value: value)(value) for name, value in arguments.items()}
-    assert made == {"location": "Lisbon", "when": date(2025, 1, 31), "days": 2, "near": [samples.Point(1.0)]}
+    assert made == {"location": "Lisbon", "when": date(2025, 1, 31), "days": 2, "near": [type_samples.Point(1.0)]}
 
 
 def test_the_parameter_for_the_invocation_is_hidden() -> None:
@@ -162,7 +162,7 @@ def test_unpacked_keywords_are_parameters() -> None:
 
 
 def test_a_parameter_without_a_hint_takes_values_like_its_default() -> None:
-    def loose(a, b=1, c=None, d=samples.Opaque()):  # type: ignore[no-untyped-def]
+    def loose(a, b=1, c=None, d=type_samples.Opaque()):  # type: ignore[no-untyped-def]
         raise NotImplementedError
 
     shape = read_function(loose)
@@ -184,7 +184,7 @@ def starred(*numbers: int) -> None:
     raise NotImplementedError
 
 
-def opaque(thing: samples.Opaque) -> None:
+def opaque(thing: type_samples.Opaque) -> None:
     raise NotImplementedError
 
 
@@ -192,7 +192,7 @@ def unresolved(thing: OnlyWhenChecking) -> None:
     raise NotImplementedError
 
 
-def misspelt(thing: samples.Missing) -> None:  # type: ignore[name-defined]
+def misspelt(thing: type_samples.Missing) -> None:  # type: ignore[name-defined]
     raise NotImplementedError
 
 
@@ -204,7 +204,7 @@ def misspelt(thing: samples.Missing) -> None:  # type: ignore[name-defined]
         (opaque, "'thing' of 'opaque'.*'Opaque'"),
         (unresolved, "'thing' of 'unresolved'.*OnlyWhenChecking"),
         (misspelt, "'thing' of 'misspelt'.*Missing"),
-        (samples.Point, "class"),
+        (type_samples.Point, "class"),
         (dict.fromkeys, "by name"),
         (3, "signature"),
     ],
@@ -312,8 +312,8 @@ def test_a_class_that_the_function_closes_over_is_found_later() -> None:
         (Output, None),
         (int | Output, None),
         (Invocation, None),
-        (samples.Opaque, None),
-        (list[samples.Opaque], None),
+        (type_samples.Opaque, None),
+        (list[type_samples.Opaque], None),
         ("OnlyWhenChecking", None),
     ],
 )
@@ -333,7 +333,7 @@ def test_a_secret_parameter_shows_no_default() -> None:
 
 
 def test_the_schema_of_every_call_is_closed_and_self_contained() -> None:
-    def plant(tree: samples.Tree, other: samples.Tree | None = None) -> samples.Tree:
+    def plant(tree: type_samples.Tree, other: type_samples.Tree | None = None) -> type_samples.Tree:
         raise NotImplementedError
 
     schema = read_function(plant).input_schema

@@ -7,17 +7,17 @@ from typing import Any
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from tests.wires.speech import (
+from tests.wires.wire_dialogue import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    Asked,
-    Call,
+    CallHistory,
     Event,
-    Heard,
-    History,
-    Offer,
-    Result,
-    Said,
+    OfferedTool,
+    ReturnedResult,
+    ScriptedReply,
+    UnderstoodRequest,
+    WireCall,
+    WireHttpRequest,
     as_json,
     pieces,
     signature,
@@ -27,14 +27,14 @@ _STREAMED: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 PING = {"type": "ping"}
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     assert asked.path == "/v1/messages", asked.path
     assert "anthropic-version" in asked.headers
     assert asked.body["model"]
     return _heard(asked)
 
 
-def hear_on_vertex(asked: Asked) -> Heard:
+def hear_on_vertex(asked: WireHttpRequest) -> UnderstoodRequest:
     """There the model is in the address, and the body has a version."""
     method = "streamRawPredict" if asked.body.get("stream") else "rawPredict"
     assert asked.path == f"/models/claude-sonnet-4-5@20250929:{method}", asked.path
@@ -44,8 +44,8 @@ def hear_on_vertex(asked: Asked) -> Heard:
     return _heard(asked)
 
 
-def _heard(asked: Asked) -> Heard:
-    body, history = asked.body, History()
+def _heard(asked: WireHttpRequest) -> UnderstoodRequest:
+    body, history = asked.body, CallHistory()
     assert body["max_tokens"] > 0
     history.said(_text(body.get("system", "")))
     roles = [message["role"] for message in body["messages"]]
@@ -58,13 +58,13 @@ def _heard(asked: Asked) -> Heard:
         else:
             _user(blocks, history)
     offers = [
-        Offer(tool["name"], tool["description"], tool["input_schema"], tool.get("strict", False))
+        OfferedTool(tool["name"], tool["description"], tool["input_schema"], tool.get("strict", False))
         for tool in body.get("tools", ())
     ]
     return history.heard(streams=body.get("stream", False), offers=offers, choice=_choice(body.get("tool_choice")))
 
 
-def write(said: Said, stream: bool) -> list[Event]:
+def write(said: ScriptedReply, stream: bool) -> list[Event]:
     return _events(said) if stream else [_message(_blocks(said), _stop(said))]
 
 
@@ -74,15 +74,15 @@ def judge(event: Event, stream: bool) -> object:
     return _STREAMED.validate_python(event) if stream else Message.model_validate(event)
 
 
-def _calls(blocks: list[Any]) -> list[Call]:
+def _calls(blocks: list[Any]) -> list[WireCall]:
     uses = [block for block in blocks if block["type"] == "tool_use"]
     if uses and uses[0]["id"].startswith("toolu_"):
         assert blocks[0]["type"] == "thinking", "the thought before the calls did not come back"
         assert blocks[0]["signature"] == signature(uses[0]["id"])
-    return [Call(use["id"], use["name"], use["input"]) for use in uses]
+    return [WireCall(use["id"], use["name"], use["input"]) for use in uses]
 
 
-def _user(blocks: list[Any], history: History) -> None:
+def _user(blocks: list[Any], history: CallHistory) -> None:
     kinds = [block["type"] for block in blocks]
     assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result"), "results must come first"
     unanswered = {call.id for call in history.calls} if not history.results else set()
@@ -90,7 +90,7 @@ def _user(blocks: list[Any], history: History) -> None:
         match block:
             case {"type": "tool_result", "tool_use_id": id, "content": content}:
                 unanswered.discard(id)
-                history.answered(Result(id, _text(content), block.get("is_error", False)))
+                history.answered(ReturnedResult(id, _text(content), block.get("is_error", False)))
             case {"type": "text", "text": text}:
                 assert text.strip(), "an empty text is refused"
                 history.said(text)
@@ -116,11 +116,11 @@ def _choice(choice: Any) -> str:
     raise AssertionError(f"no tool_choice: {choice}")
 
 
-def _stop(said: Said) -> str:
+def _stop(said: ScriptedReply) -> str:
     return "tool_use" if said.calls else "end_turn"
 
 
-def _blocks(said: Said) -> list[Event]:
+def _blocks(said: ScriptedReply) -> list[Event]:
     blocks: list[Event] = []
     if said.calls:
         blocks.append({"type": "thinking", "thinking": "I need a tool.", "signature": signature(said.calls[0].id)})
@@ -144,7 +144,7 @@ def _message(content: list[Event], stop: str | None) -> Event:
     }
 
 
-def _events(said: Said) -> list[Event]:
+def _events(said: ScriptedReply) -> list[Event]:
     events: list[Event] = [{"type": "message_start", "message": _message([], None)}, PING]
     for index, block in enumerate(_blocks(said)):
         begun, deltas = _streamed(block)

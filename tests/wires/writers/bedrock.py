@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from tests.wires.speech import (
+from tests.wires.wire_dialogue import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    Asked,
-    Call,
+    CallHistory,
     Event,
-    Heard,
-    History,
-    Offer,
-    Result,
-    Said,
+    OfferedTool,
+    ReturnedResult,
+    ScriptedReply,
+    UnderstoodRequest,
+    WireCall,
+    WireHttpRequest,
     as_json,
     pieces,
     signature,
@@ -29,11 +29,11 @@ _USAGE = {
 }
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     _, place, model, method = asked.path.split("/")
     assert (place, unquote(model)) == ("model", MODEL), asked.path
     assert method in ("converse", "converse-stream"), asked.path
-    body, history = asked.body, History()
+    body, history = asked.body, CallHistory()
     history.said("".join(block["text"] for block in body.get("system", ())))
     for message in body["messages"]:
         if message["role"] == "assistant":
@@ -47,7 +47,7 @@ def hear(asked: Asked) -> Heard:
     )
 
 
-def write(said: Said, stream: bool) -> list[Event]:
+def write(said: ScriptedReply, stream: bool) -> list[Event]:
     blocks, stop = _blocks(said), "tool_use" if said.calls else "end_turn"
     if not stream:
         message = {"role": "assistant", "content": blocks}
@@ -70,25 +70,25 @@ def judge(event: Event, stream: bool) -> object:
     return event
 
 
-def _offer(spec: Any) -> Offer:
-    return Offer(spec["name"], spec["description"], spec["inputSchema"]["json"], spec.get("strict", False))
+def _offer(spec: Any) -> OfferedTool:
+    return OfferedTool(spec["name"], spec["description"], spec["inputSchema"]["json"], spec.get("strict", False))
 
 
-def _calls(blocks: list[Any]) -> list[Call]:
+def _calls(blocks: list[Any]) -> list[WireCall]:
     uses = [block["toolUse"] for block in blocks if "toolUse" in block]
     if uses and uses[0]["toolUseId"].startswith("tooluse_"):
         thought = blocks[0]["reasoningContent"]["reasoningText"]
         assert thought["signature"] == signature(uses[0]["toolUseId"])
-    return [Call(use["toolUseId"], use["name"], use["input"]) for use in uses]
+    return [WireCall(use["toolUseId"], use["name"], use["input"]) for use in uses]
 
 
-def _user(blocks: list[Any], history: History) -> None:
+def _user(blocks: list[Any], history: CallHistory) -> None:
     for block in blocks:
         match block:
             case {"text": text}:
                 history.said(text)
             case {"toolResult": {"toolUseId": id, "content": [content], "status": status}}:
-                history.answered(Result(id, content.get("json", content.get("text")), status == "error"))
+                history.answered(ReturnedResult(id, content.get("json", content.get("text")), status == "error"))
             case _:
                 raise AssertionError(f"no block of a user: {block}")
 
@@ -104,7 +104,7 @@ def _choice(choice: Any) -> str:
     raise AssertionError(f"no toolChoice: {choice}")
 
 
-def _blocks(said: Said) -> list[Event]:
+def _blocks(said: ScriptedReply) -> list[Event]:
     blocks: list[Event] = []
     if said.calls:
         thought = {"text": "I need a tool.", "signature": signature(said.calls[0].id)}

@@ -7,17 +7,17 @@ from typing import Any
 
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from tests.wires.speech import (
+from tests.wires.wire_dialogue import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    Asked,
-    Call,
+    CallHistory,
     Event,
-    Heard,
-    History,
-    Offer,
-    Result,
-    Said,
+    OfferedTool,
+    ReturnedResult,
+    ScriptedReply,
+    UnderstoodRequest,
+    WireCall,
+    WireHttpRequest,
     as_json,
     pieces,
 )
@@ -29,12 +29,12 @@ USAGE = {
 }
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     assert asked.path == "/chat/completions", asked.path
     return _heard(asked)
 
 
-def hear_on_azure(asked: Asked) -> Heard:
+def hear_on_azure(asked: WireHttpRequest) -> UnderstoodRequest:
     """The v1 address, with a key."""
     assert asked.path == "/chat/completions", asked.path
     assert "api-key" in asked.headers
@@ -42,7 +42,7 @@ def hear_on_azure(asked: Asked) -> Heard:
     return _heard(asked)
 
 
-def hear_deployment(asked: Asked) -> Heard:
+def hear_deployment(asked: WireHttpRequest) -> UnderstoodRequest:
     """Azure's older address, which names a deployment and a date, with a token."""
     assert asked.path == "/chat/completions?api-version=2024-10-21", asked.path
     assert asked.headers["authorization"].startswith("Bearer ")
@@ -50,8 +50,8 @@ def hear_deployment(asked: Asked) -> Heard:
     return _heard(asked)
 
 
-def _heard(asked: Asked) -> Heard:
-    body, history = asked.body, History()
+def _heard(asked: WireHttpRequest) -> UnderstoodRequest:
+    body, history = asked.body, CallHistory()
     for message in body["messages"]:
         match message:
             case {"role": "system" | "user", "content": content}:
@@ -61,7 +61,7 @@ def _heard(asked: Asked) -> Heard:
             case {"role": "assistant", "content": str()}:
                 history.replied()
             case {"role": "tool", "tool_call_id": id, "content": content}:
-                history.answered(Result(id, _text(content)))
+                history.answered(ReturnedResult(id, _text(content)))
             case _:
                 raise AssertionError(f"no message of Chat Completions: {message}")
     offers = [_offer(tool) for tool in body.get("tools", ())]
@@ -69,11 +69,11 @@ def _heard(asked: Asked) -> Heard:
     return history.heard(streams=body.get("stream", False), offers=offers, choice=_choice(body.get("tool_choice")))
 
 
-def write(said: Said, stream: bool) -> list[Event]:
+def write(said: ScriptedReply, stream: bool) -> list[Event]:
     return _chunks(said) if stream else [_completion(said)]
 
 
-def write_on_azure(said: Said, stream: bool) -> list[Event]:
+def write_on_azure(said: ScriptedReply, stream: bool) -> list[Event]:
     """The same, with what Azure adds: its filters, first of all in an event without choices."""
     safe = {"hate": {"filtered": False, "severity": "safe"}, "jailbreak": {"filtered": False, "detected": False}}
     events = write(said, stream)
@@ -94,10 +94,10 @@ def judge(event: Event, stream: bool) -> object:
     return (ChatCompletionChunk if stream else ChatCompletion).model_validate(event)
 
 
-def _offer(tool: Any) -> Offer:
+def _offer(tool: Any) -> OfferedTool:
     assert tool["type"] == "function"
     function = tool["function"]
-    return Offer(function["name"], function["description"], function["parameters"], function.get("strict", False))
+    return OfferedTool(function["name"], function["description"], function["parameters"], function.get("strict", False))
 
 
 def _choice(choice: Any) -> str:
@@ -111,9 +111,9 @@ def _choice(choice: Any) -> str:
     raise AssertionError(f"no tool_choice: {choice}")
 
 
-def _call(call: Any) -> Call:
+def _call(call: Any) -> WireCall:
     assert call["type"] == "function"
-    return Call(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
+    return WireCall(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
 
 
 def _text(content: Any) -> str:
@@ -123,11 +123,11 @@ def _text(content: Any) -> str:
     return "".join(part["text"] for part in content)
 
 
-def _finish(said: Said) -> str:
+def _finish(said: ScriptedReply) -> str:
     return "tool_calls" if said.calls else "stop"
 
 
-def _completion(said: Said) -> Event:
+def _completion(said: ScriptedReply) -> Event:
     message: Event = {"role": "assistant", "content": said.text or None, "refusal": None}
     if said.calls:
         message["tool_calls"] = [
@@ -151,7 +151,7 @@ def _chunk(delta: Event | None, finish: str | None = None) -> Event:
     return {**about, "choices": choices, **({"usage": USAGE} if delta is None else {"usage": None})}
 
 
-def _chunks(said: Said) -> list[Event]:
+def _chunks(said: ScriptedReply) -> list[Event]:
     chunks = [_chunk({"role": "assistant", "content": "" if said.text else None})]
     chunks += [_chunk({"content": piece}) for piece in pieces(said.text)]
     for index, call in enumerate(said.calls):

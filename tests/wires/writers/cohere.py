@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.providers.cohere import judge as sdk
-from tests.wires.speech import (
+from tests.models.cohere import wire_types as sdk
+from tests.wires.wire_dialogue import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    Asked,
-    Call,
+    CallHistory,
     Event,
-    Heard,
-    History,
-    Offer,
-    Result,
-    Said,
+    OfferedTool,
+    ReturnedResult,
+    ScriptedReply,
+    UnderstoodRequest,
+    WireCall,
+    WireHttpRequest,
     as_json,
     pieces,
 )
@@ -29,9 +29,9 @@ USAGE = {
 }
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     assert asked.path == "/v2/chat", asked.path
-    body, history = asked.body, History()
+    body, history = asked.body, CallHistory()
     assert sdk.accepts(body)
     for message in body["messages"]:
         match message:
@@ -52,7 +52,7 @@ def hear(asked: Asked) -> Heard:
     return history.heard(streams=body["stream"], offers=offers, choice=choice)
 
 
-def write(said: Said, stream: bool) -> list[Event]:
+def write(said: ScriptedReply, stream: bool) -> list[Event]:
     return _events(said) if stream else [_reply(said)]
 
 
@@ -60,32 +60,32 @@ def judge(event: Event, stream: bool) -> object:
     return sdk.read_event(event) if stream else sdk.read_reply(event)
 
 
-def _offer(function: Any) -> Offer:
-    return Offer(function["name"], function["description"], function["parameters"])
+def _offer(function: Any) -> OfferedTool:
+    return OfferedTool(function["name"], function["description"], function["parameters"])
 
 
-def _call(call: Any) -> Call:
-    return Call(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
+def _call(call: Any) -> WireCall:
+    return WireCall(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
 
 
-def _result(id: str, data: Any) -> Result:
+def _result(id: str, data: Any) -> ReturnedResult:
     match data:
         case {"output": content, **more} if not more:
-            return Result(id, content, False)
+            return ReturnedResult(id, content, False)
         case {"error": content, **more} if not more:
-            return Result(id, content, True)
-    return Result(id, data, False)
+            return ReturnedResult(id, content, True)
+    return ReturnedResult(id, data, False)
 
 
-def _finish(said: Said) -> str:
+def _finish(said: ScriptedReply) -> str:
     return "TOOL_CALL" if said.calls else "COMPLETE"
 
 
-def _called(call: Call, arguments: str) -> Event:
+def _called(call: WireCall, arguments: str) -> Event:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _reply(said: Said) -> Event:
+def _reply(said: ScriptedReply) -> Event:
     message: Event = {"role": "assistant"}
     if said.calls:
         message |= {"tool_plan": PLAN, "tool_calls": [_called(call, as_json(call.arguments)) for call in said.calls]}
@@ -99,7 +99,7 @@ def _event(kind: str, index: int | None = None, **message: Any) -> Event:
     return {**event, "delta": {"message": message}} if message else event
 
 
-def _events(said: Said) -> list[Event]:
+def _events(said: ScriptedReply) -> list[Event]:
     begins: dict[str, Any] = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
     events: list[Event] = [{"id": "r1", **_event("message-start", **begins)}]
     if said.text:

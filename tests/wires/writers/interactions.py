@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.providers.interactions import judge as sdk
-from tests.wires.speech import (
+from tests.models.interactions import sdk_checks as sdk
+from tests.wires.wire_dialogue import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    Asked,
-    Call,
+    CallHistory,
     Event,
-    Heard,
-    History,
-    Offer,
-    Result,
-    Said,
+    OfferedTool,
+    ReturnedResult,
+    ScriptedReply,
+    UnderstoodRequest,
+    WireCall,
+    WireHttpRequest,
     as_json,
     pieces,
     signature,
@@ -31,10 +31,10 @@ USAGE = {
 }
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     assert asked.path == "/v1beta/interactions", asked.path
     assert asked.headers["api-revision"] == "2026-05-20"
-    body, history = asked.body, History()
+    body, history = asked.body, CallHistory()
     assert body["store"] is False
     assert sdk.accepts(body)
     history.said(body.get("system_instruction", ""))
@@ -49,20 +49,20 @@ def hear(asked: Asked) -> Heard:
             case {"type": "model_output", "content": [*_]}:
                 history.replied()
             case {"type": "function_call", "id": id, "name": name, "arguments": dict(arguments)}:
-                history.called(Call(id, name, arguments))
+                history.called(WireCall(id, name, arguments))
                 if id.startswith("gi-") and len(history.calls) == 1:
                     assert thoughts.pop() == signature(id), f"the call {id} came back without its thought"
             case {"type": "function_result", "call_id": id, "name": _, "result": result, **more}:
-                history.answered(Result(id, result, more.get("is_error") is True))
+                history.answered(ReturnedResult(id, result, more.get("is_error") is True))
             case _:
                 raise AssertionError(f"no step of Interactions: {step}")
     assert not thoughts, "a thought came back without its call"
-    offers = [Offer(tool["name"], tool["description"], tool["parameters"]) for tool in body.get("tools", ())]
+    offers = [OfferedTool(tool["name"], tool["description"], tool["parameters"]) for tool in body.get("tools", ())]
     choice = body.get("generation_config", {}).get("tool_choice", "auto")
     return history.heard(streams=body["stream"], offers=offers, choice=_choice(choice))
 
 
-def write(said: Said, stream: bool) -> list[Event]:
+def write(said: ScriptedReply, stream: bool) -> list[Event]:
     return _events(said) if stream else [_about(said, steps=_steps(said), usage=USAGE)]
 
 
@@ -77,12 +77,12 @@ def _choice(choice: Any) -> str:
     return {"auto": "auto", "any": "required", "none": "none"}[choice]
 
 
-def _about(said: Said | None, **more: Any) -> Event:
+def _about(said: ScriptedReply | None, **more: Any) -> Event:
     status = "in_progress" if said is None else "requires_action" if said.calls else "completed"
     return {"id": "v1_1", "status": status, "object": "interaction", "model": "said-so", **more}
 
 
-def _steps(said: Said) -> list[Event]:
+def _steps(said: ScriptedReply) -> list[Event]:
     steps: list[Event] = []
     if said.text:
         steps.append({"type": "model_output", "content": [{"type": "text", "text": said.text}]})
@@ -92,7 +92,7 @@ def _steps(said: Said) -> list[Event]:
     return [*steps, *({"type": "function_call", **call} for call in calls)]
 
 
-def _events(said: Said) -> list[Event]:
+def _events(said: ScriptedReply) -> list[Event]:
     events: list[Event] = [
         {"interaction": _about(None), "event_type": "interaction.created"},
         {"interaction_id": "v1_1", "status": "in_progress", "event_type": "interaction.status_update"},

@@ -6,24 +6,24 @@ from typing import Any
 
 from ollama import ChatResponse
 
-from tests.wires.speech import (
+from tests.wires.wire_dialogue import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    Asked,
-    Call,
+    CallHistory,
     Event,
-    Heard,
-    History,
-    Offer,
-    Result,
-    Said,
+    OfferedTool,
+    ReturnedResult,
+    ScriptedReply,
+    UnderstoodRequest,
+    WireCall,
+    WireHttpRequest,
     pieces,
 )
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     assert asked.path == "/api/chat", asked.path
-    body, history = asked.body, History()
+    body, history = asked.body, CallHistory()
     for message in body["messages"]:
         match message:
             case {"role": "system" | "user", "content": str(text)}:
@@ -31,16 +31,16 @@ def hear(asked: Asked) -> Heard:
             case {"role": "assistant", "content": str()}:
                 history.replied(*map(_call, message.get("tool_calls", ())))
             case {"role": "tool", "tool_name": str(), "content": str(text)}:
-                history.answered(Result(message["tool_call_id"], text))
+                history.answered(ReturnedResult(message["tool_call_id"], text))
             case _:
                 raise AssertionError(f"no message of Ollama's: {message}")
     functions = [tool["function"] for tool in body.get("tools", ())]
-    offers = [Offer(each["name"], each["description"], each["parameters"]) for each in functions]
+    offers = [OfferedTool(each["name"], each["description"], each["parameters"]) for each in functions]
     assert "tool_choice" not in body
     return history.heard(streams=body["stream"], offers=offers, choice="auto")
 
 
-def write(said: Said, stream: bool) -> list[Event]:
+def write(said: ScriptedReply, stream: bool) -> list[Event]:
     calls = [
         {"function": {"index": index, "name": call.name, "arguments": call.arguments}}
         for index, call in enumerate(said.calls)
@@ -56,9 +56,9 @@ def judge(event: Event, stream: bool) -> object:
     return ChatResponse.model_validate(event)
 
 
-def _call(call: Any) -> Call:
+def _call(call: Any) -> WireCall:
     assert isinstance(call["function"]["arguments"], dict)
-    return Call(call["id"], call["function"]["name"], call["function"]["arguments"])
+    return WireCall(call["id"], call["function"]["name"], call["function"]["arguments"])
 
 
 def _line(message: Event, *, ended: bool = False) -> Event:

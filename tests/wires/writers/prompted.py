@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.wires.speech import Asked, Call, Event, Heard, Said, as_json
+from tests.wires.wire_dialogue import Event, ScriptedReply, UnderstoodRequest, WireCall, WireHttpRequest, as_json
 from tests.wires.writers import chat
 
-Format = Callable[[Said], str]
+Format = Callable[[ScriptedReply], str]
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     """As Chat Completions, but nothing may speak of tools except the text."""
     body = asked.body
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys(), "this server knows no tools"
@@ -20,21 +20,21 @@ def hear(asked: Asked) -> Heard:
     return chat.hear(asked)
 
 
-def writer(format: str) -> Callable[[Said, bool], list[Event]]:
+def writer(format: str) -> Callable[[ScriptedReply, bool], list[Event]]:
     to_text = FORMATS[format]
-    return lambda said, stream: chat.write(Said(to_text(said)), stream)
+    return lambda said, stream: chat.write(ScriptedReply(to_text(said)), stream)
 
 
-def _each(write: Callable[[Call], str]) -> Format:
+def _each(write: Callable[[WireCall], str]) -> Format:
     """What was said, and every call on lines of its own."""
     return lambda said: "\n".join([*([said.text] if said.text else []), *map(write, said.calls)])
 
 
-def _object(call: Call, arguments: str = "arguments") -> str:
+def _object(call: WireCall, arguments: str = "arguments") -> str:
     return as_json({"name": call.name, arguments: call.arguments})
 
 
-def _nemotron(call: Call) -> str:
+def _nemotron(call: WireCall) -> str:
     lines = [
         f"<parameter={key}>\n{value if isinstance(value, str) else as_json(value)}\n</parameter>"
         for key, value in call.arguments.items()
@@ -42,11 +42,11 @@ def _nemotron(call: Call) -> str:
     return "\n".join(["<tool_call>", f"<function={call.name}>", *lines, "</function>", "</tool_call>"])
 
 
-def _python(call: Call) -> str:
+def _python(call: WireCall) -> str:
     return f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"
 
 
-def _pythonic(said: Said) -> str:
+def _pythonic(said: ScriptedReply) -> str:
     """One call in a fence, as Gemma writes it; several in a list, as Llama does."""
     written = [f"```tool_code\n{_python(call)}\n```" for call in said.calls]
     if len(written) > 1:
@@ -54,15 +54,15 @@ def _pythonic(said: Said) -> str:
     return "\n".join([*([said.text] if said.text else []), *written])
 
 
-def _react(call: Call) -> str:
+def _react(call: WireCall) -> str:
     return f"Action: {call.name}\nAction Input: {as_json(call.arguments)}\n"
 
 
-def _action(call: Call) -> str:
+def _action(call: WireCall) -> str:
     return f"action: {as_json({'tool': call.name, 'arguments': call.arguments})}"
 
 
-def _harmony(said: Said) -> str:
+def _harmony(said: ScriptedReply) -> str:
     """Thoughts, what is said before calls, the calls, and the last word, each on its channel."""
     messages = ["<|channel|>analysis<|message|>Let me think.<|end|>"]
     if said.text:

@@ -8,17 +8,17 @@ from typing import Any
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from tests.wires.speech import (
+from tests.wires.wire_dialogue import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    Asked,
-    Call,
+    CallHistory,
     Event,
-    Heard,
-    History,
-    Offer,
-    Result,
-    Said,
+    OfferedTool,
+    ReturnedResult,
+    ScriptedReply,
+    UnderstoodRequest,
+    WireCall,
+    WireHttpRequest,
     as_json,
     pieces,
     signature,
@@ -34,9 +34,9 @@ _USAGE = {
 }
 
 
-def hear(asked: Asked) -> Heard:
+def hear(asked: WireHttpRequest) -> UnderstoodRequest:
     assert asked.path == "/responses", asked.path
-    body, history = asked.body, History()
+    body, history = asked.body, CallHistory()
     assert body["store"] is False
     history.said(body.get("instructions", ""))
     thoughts: list[str] = []
@@ -47,11 +47,11 @@ def hear(asked: Asked) -> Heard:
             case {"type": "reasoning", "encrypted_content": sealed, "id": _, "summary": _}:
                 thoughts.append(sealed)
             case {"type": "function_call", "call_id": id, "name": name, "arguments": str(arguments)}:
-                history.called(Call(id, name, json.loads(arguments)))
+                history.called(WireCall(id, name, json.loads(arguments)))
                 if id.startswith("call_0"):  # ours, not one that was in the history from the beginning
                     assert thoughts.pop() == signature(id), f"the call {id} came back without its thought"
             case {"type": "function_call_output", "call_id": id, "output": output}:
-                history.answered(Result(id, output))
+                history.answered(ReturnedResult(id, output))
             case {"role": "assistant"}:
                 history.replied()
             case {"type": "web_search_call", "id": _, "action": _}:
@@ -63,7 +63,7 @@ def hear(asked: Asked) -> Heard:
     return history.heard(streams=body.get("stream", False), offers=offers, choice=_choice(body.get("tool_choice")))
 
 
-def write(said: Said, stream: bool) -> list[Event]:
+def write(said: ScriptedReply, stream: bool) -> list[Event]:
     return _events(said) if stream else [_response(_items(said), "completed")]
 
 
@@ -71,9 +71,9 @@ def judge(event: Event, stream: bool) -> object:
     return _STREAMED.validate_python(event) if stream else Response.model_validate(event)
 
 
-def _offer(tool: Any) -> Offer:
+def _offer(tool: Any) -> OfferedTool:
     assert tool["type"] == "function"
-    return Offer(tool["name"], tool["description"], tool["parameters"], tool["strict"])
+    return OfferedTool(tool["name"], tool["description"], tool["parameters"], tool["strict"])
 
 
 def _choice(choice: Any) -> str:
@@ -87,7 +87,7 @@ def _choice(choice: Any) -> str:
     raise AssertionError(f"no tool_choice: {choice}")
 
 
-def _items(said: Said) -> list[Event]:
+def _items(said: ScriptedReply) -> list[Event]:
     items: list[Event] = []
     if said.text:
         part = {"type": "output_text", "text": said.text, "annotations": []}
@@ -126,7 +126,7 @@ def _response(output: list[Event], status: str) -> Event:
     }
 
 
-def _events(said: Said) -> list[Event]:
+def _events(said: ScriptedReply) -> list[Event]:
     items = _items(said)
     events: list[Event] = [{"type": "response.created", "response": _response([], "in_progress")}]
     for index, item in enumerate(items):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from handrail.compat.converser import mcp_servers
 from handrail.compat.converser.canisters import (
     AssistantCanister,
     Canister,
@@ -19,7 +20,7 @@ from handrail.compat.converser.canisters import (
     TextualContent,
     UserCanister,
 )
-from handrail.compat.converser.conversing import Conversation, Converser, InvocationsProcessor
+from handrail.compat.converser.conversation import Conversation, Converser, InvocationsProcessor
 from handrail.compat.converser.invokers import (
     Arguments,
     Ensemble,
@@ -29,14 +30,13 @@ from handrail.compat.converser.invokers import (
     register_invoker,
 )
 from handrail.compat.converser.loading import load_ensemble, load_invoker_descriptors, prepare_invocables
+from handrail.compat.converser.mcp_servers import MCPClient, MCPTool
+from handrail.compat.converser.processor import Context
 from handrail.core.errors import InvalidArguments as ValidationError
 from handrail.core.errors import ToolError
-from handrail.execute.dedupe.create import create as create_deduplicator
+from handrail.execute.dedupe.converser_adapter import DuplicateChecker as Deduplicator
+from handrail.execute.dedupe.create import create_deduplicator as create_deduplicator
 from handrail.execute.dedupe.strategies import ExactDeduplicator
-from handrail.execute.dedupe.two_methods import TwoMethods as Deduplicator
-from handrail.faces import mcp
-from handrail.faces.mcp import MCPClient, MCPTool
-from handrail.faces.processor import Context
 from handrail.tools.schema.validator import Validator
 
 __all__ = [
@@ -90,7 +90,7 @@ def create_invoker_from_mcp_tool(tool: MCPTool, client: MCPClient) -> Invoker:
     Raises:
         UsageError: The client does not offer it.
     """
-    return Invoker.of(mcp.create_invoker_from_mcp_tool(tool, client))
+    return Invoker.of(mcp_servers.create_invoker_from_mcp_tool(tool, client))
 
 
 def validate_schema(arguments: Any, schema: dict[str, Any]) -> None:

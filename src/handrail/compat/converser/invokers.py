@@ -12,7 +12,7 @@ from typing import Any
 from handrail.core.calls import ToolCall
 from handrail.core.context import Context as CallContext
 from handrail.core.errors import DuplicateTool, InvalidArguments, ToolError, UsageError
-from handrail.execute.dedupe.create import create as create_deduplicator
+from handrail.execute.dedupe.create import create_deduplicator as create_deduplicator
 from handrail.execute.executor import Executor
 from handrail.tools import ensemble
 from handrail.tools.tool import Tool

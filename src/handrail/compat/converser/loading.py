@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from handrail.compat.converser.invokers import Ensemble, Invoker, load_invocable, registered_tools
-from handrail.execute.dedupe.create import create as create_deduplicator
+from handrail.execute.dedupe.create import create_deduplicator as create_deduplicator
 from handrail.tools.files.load import read_ensemble
-from handrail.tools.files.table import read_file
+from handrail.tools.files.toml_table import read_toml_file
 
 ENSEMBLES = Path("data/ensembles")
 """Where the document keeps its ensembles, from the folder that the program runs in."""
@@ -24,7 +24,7 @@ def load_ensemble(path: str | Path) -> Ensemble:
         ConfigError: A file cannot be read, or something in it is wrong.
     """
     file = Path(path)
-    read, _ = read_ensemble(read_file(file), file.parent, registered_tools())
+    read, _ = read_ensemble(read_toml_file(file), file.parent, registered_tools())
     made = Ensemble(read.name, read.all_tools.values(), enabled=read.enabled, defaults=read.defaults)
     offered = {tool.name for tool in read.tools} if read.enabled else set(read.all_tools)
     for name in read.all_tools.keys() - offered:
@@ -40,7 +40,7 @@ def load_invoker_descriptors(ensemble: str, folder: str | Path = ENSEMBLES) -> d
     """
     found: dict[str, Any] = {}
     for file in sorted((Path(folder) / ensemble / "invokers").glob("*.toml")):
-        descriptor = dict(read_file(file).values)
+        descriptor = dict(read_toml_file(file).values)
         found[descriptor.get("invoker", {}).get("name", file.stem)] = descriptor
     return found
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from handrail.app.network import NetworkNode
-from handrail.bus.request import Caller, RouteRequest
+from handrail.app.network_node import NetworkNode
 from handrail.desk.desk import Desk
-from handrail.desk.service.door import Offered, answers, answers_to, streams
-from handrail.desk.trials import Trial
+from handrail.desk.service.capabilities import Offered, answer_capability, caller_answer_capability, stream_capability
+from handrail.desk.trials import ToolTrial
+from handrail.desk.views.desk_views import DeskViews
 from handrail.desk.views.network import NetworkView
 from handrail.desk.views.proofs import ENTRIES, RUNS
-from handrail.desk.views.views import DeskViews
-from handrail.tools.files.table import LARGEST
+from handrail.node.bus.request import Caller, RouteRequest
+from handrail.tools.files.toml_table import LARGEST
 
 _ID = {"type": "string", "minLength": 1, "maxLength": 500}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 300}
@@ -33,7 +33,7 @@ def _most(count: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": 1, "maximum": count}
 
 
-class Views:
+class ViewCapabilities:
     def __init__(self, desk: Desk, node: NetworkNode) -> None:
         self._at_machine = node.at_machine
         self._views = DeskViews(desk.app, writable=desk.settings_writable)
@@ -43,7 +43,7 @@ class Views:
     def capabilities(self) -> Iterator[Offered]:
         yield from self._of_tools()
         yield from self._of_proofs()
-        yield streams("desk.network", "Who is there, whenever it changes.", self._watch, frames=("network",))
+        yield stream_capability("desk.network", "Who is there, whenever it changes.", self._watch, frames=("network",))
         yield from self._of_settings()
 
     def _of_tools(self) -> Iterator[Offered]:
@@ -55,8 +55,8 @@ class Views:
         async def one(said: dict[str, Any]) -> Any:
             return await tools.page(said["name"])
 
-        yield answers("desk.tools", "Every tool, with how it did.", all)
-        yield answers("desk.tool", "Everything about one tool.", one, {"name": _NAME}, ["name"])
+        yield answer_capability("desk.tools", "Every tool, with how it did.", all)
+        yield answer_capability("desk.tool", "Everything about one tool.", one, {"name": _NAME}, ["name"])
         yield from self._of_trials()
 
     def _of_trials(self) -> Iterator[Offered]:
@@ -76,10 +76,10 @@ class Views:
 
         given = {"name": _NAME, "arguments": {"type": ["object", "string"]}}
         says = "Run one tool by hand. It goes on when nobody listens."
-        yield streams("desk.try", says, begin, given, ["name", "arguments"], frames=frames, changes=True)
-        yield streams("desk.trial", "A tool that is tried.", follow, {"run": _ID}, ["run"], frames=frames)
-        yield answers("desk.trials", "What was begun of one tool.", of, {"name": _NAME}, ["name"])
-        yield answers("desk.untry", "End a trial.", stop, {"run": _ID}, ["run"], changes=True)
+        yield stream_capability("desk.try", says, begin, given, ["name", "arguments"], frames=frames, changes=True)
+        yield stream_capability("desk.trial", "A tool that is tried.", follow, {"run": _ID}, ["run"], frames=frames)
+        yield answer_capability("desk.trials", "What was begun of one tool.", of, {"name": _NAME}, ["name"])
+        yield answer_capability("desk.untry", "End a trial.", stop, {"run": _ID}, ["run"], changes=True)
 
     def _of_proofs(self) -> Iterator[Offered]:
         proofs = self._views.proofs
@@ -100,13 +100,19 @@ class Views:
             return await proofs.receipt(**said)
 
         paging = {"before": _ID, "limit": _most(RUNS), "search": _WORDS}
-        yield answers("desk.runs", "The runs of the record, the newest first.", runs, paging)
+        yield answer_capability("desk.runs", "The runs of the record, the newest first.", runs, paging)
         part = {"run": _ID, "first": _PLACE, "limit": _most(ENTRIES), "size": _PLACE}
-        yield answers("desk.run", "Entries of a run, with proofs.", run, part, ["run"])
-        yield answers("desk.body", "A body too long for a list.", body, {"run": _ID, "seq": _PLACE}, ["run", "seq"])
-        yield answers("desk.bundle", "The proof bundle of a run.", bundle, {"run": _ID}, ["run"], seconds=300.0)
+        yield answer_capability("desk.run", "Entries of a run, with proofs.", run, part, ["run"])
+        yield answer_capability(
+            "desk.body", "A body too long for a list.", body, {"run": _ID, "seq": _PLACE}, ["run", "seq"]
+        )
+        yield answer_capability(
+            "desk.bundle", "The proof bundle of a run.", bundle, {"run": _ID}, ["run"], seconds=300.0
+        )
         both = {"run": _ID, "call": _ID}
-        yield answers("desk.receipt", "The receipt of one call.", receipt, both, ["run", "call"], seconds=300.0)
+        yield answer_capability(
+            "desk.receipt", "The receipt of one call.", receipt, both, ["run", "call"], seconds=300.0
+        )
 
     def _of_settings(self) -> Iterator[Offered]:
         settings = self._views.settings
@@ -126,14 +132,16 @@ class Views:
         async def forget(said: dict[str, Any], caller: Caller) -> Any:
             return await settings.forget(**said, at_machine=self._at_machine(caller))
 
-        yield answers("settings.show", "The configuration.", now)
-        yield answers("settings.check", "What would be wrong with it.", check, {"text": _TEXT}, ["text"])
+        yield answer_capability("settings.show", "The configuration.", now)
+        yield answer_capability("settings.check", "What would be wrong with it.", check, {"text": _TEXT}, ["text"])
         change = {"path": _PATH, "value": _VALUE}
-        yield answers("settings.form", "It as fields, after one change.", form, {"text": _TEXT, **change}, ["text"])
+        yield answer_capability(
+            "settings.form", "It as fields, after one change.", form, {"text": _TEXT, **change}, ["text"]
+        )
         fields = {"text": _TEXT, "revision": _ID}
-        yield answers_to("settings.save", "Change it.", save, fields, ["text", "revision"], changes=True)
+        yield caller_answer_capability("settings.save", "Change it.", save, fields, ["text", "revision"], changes=True)
         says = "Take back a standing rule."
-        yield answers_to("settings.forget", says, forget, {"rule": _RULE}, ["rule"], changes=True)
+        yield caller_answer_capability("settings.forget", says, forget, {"rule": _RULE}, ["rule"], changes=True)
 
     async def _watch(self, request: RouteRequest) -> None:
         async with aclosing(self._network.changes()) as found:
@@ -141,7 +149,7 @@ class Views:
                 await request.send("network", msgspec.to_builtins(network))
 
 
-async def _follow(request: RouteRequest, trial: Trial) -> None:
+async def _follow(request: RouteRequest, trial: ToolTrial) -> None:
     async with aclosing(trial.follow()) as frames:
         async for event, data in frames:
             await request.send(event, msgspec.to_builtins(data))

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Literal
 
-from handrail.bus.providers import Peer, Provider
 from handrail.config.values import Config
 from handrail.core.ports import Clock, SystemClock
-from handrail.desk.views.values import CapabilityRow, Network, NodeRow, TraceRow
-from handrail.faces.bus import CapabilityBus
+from handrail.desk.views.values import CapabilityRow, NetworkPage, NodeRow, TraceRow
+from handrail.node.bus.capability_providers import CapabilityProvider, ConnectedPeer
+from handrail.node.capability_bus import CapabilityBus
 
 _NODES, _CAPABILITIES, _TRACES, _LOOKED_AT = 200, 1_000, 100, 2_000
 _WORDS = 300
@@ -41,9 +41,9 @@ class NetworkView:
         self._older = older
         self._day = self._began()
 
-    async def changes(self) -> AsyncGenerator[Network, None]:
+    async def changes(self) -> AsyncGenerator[NetworkPage, None]:
         """How it is now, and again whenever that has changed."""
-        told: Network | None = None
+        told: NetworkPage | None = None
         while True:
             found = self.now()
             if found != told:
@@ -51,14 +51,14 @@ class NetworkView:
                 yield found
             await asyncio.sleep(self._pace)
 
-    def now(self) -> Network:
+    def now(self) -> NetworkPage:
         bus = self._bus
         peers = bus.neighbours(self._older)
         here = [each for each in bus.registry if each.descriptor.recorded]
         looking = [each for each in bus.registry if not each.descriptor.recorded]
         ours = {each.descriptor.full_name for each in looking}
         stats = [each for name, each in bus.stats().items() if name not in ours]
-        return Network(
+        return NetworkPage(
             nodes=(self._here(here), *self._others(peers))[:_NODES],
             traces=self._traces(ours),
             under_way=max(0, bus.under_way - sum(each.in_flight for each in looking)),
@@ -67,11 +67,11 @@ class NetworkView:
             failed=sum(sum(each["errors"].values()) for each in stats),
         )
 
-    def _here(self, providers: list[Provider]) -> NodeRow:
+    def _here(self, providers: list[CapabilityProvider]) -> NodeRow:
         node, name, rows = self._bus.node_id, self._config().node.name, _capabilities(providers)
         return NodeRow(node_id=node, name=name, local=True, state="here", capabilities=rows, in_flight=_busy(rows))
 
-    def _others(self, peers: tuple[Peer, ...]) -> list[NodeRow]:
+    def _others(self, peers: tuple[ConnectedPeer, ...]) -> list[NodeRow]:
         found: dict[str, NodeRow] = {}
         for peer in peers:
             for row in self._of(peer):
@@ -79,9 +79,9 @@ class NetworkView:
                     found[row.node_id] = row
         return sorted(found.values(), key=lambda row: (row.state == "lost", row.name or "~", row.node_id))
 
-    def _of(self, peer: Peer) -> Iterable[NodeRow]:
+    def _of(self, peer: ConnectedPeer) -> Iterable[NodeRow]:
         """The nodes that are reached by one way."""
-        by_node: dict[str, list[Provider]] = {}
+        by_node: dict[str, list[CapabilityProvider]] = {}
         for each in peer.providers.values():
             by_node.setdefault(each.node_id, []).append(each)
         for node, providers in by_node.items():
@@ -103,7 +103,7 @@ class NetworkView:
             state: Literal["lost", "there"] = "lost" if gone else "there"
             yield NodeRow(node_id=peer.bus.node_id, name=peer.name, state=state, seen=self._at(peer.seen))
 
-    def _name(self, peer: Peer, node: str) -> str:
+    def _name(self, peer: ConnectedPeer, node: str) -> str:
         return peer.name if peer.bus.node_id == node else ""
 
     def _at(self, seen: float) -> int:
@@ -136,7 +136,7 @@ class NetworkView:
         return tuple(rows[:_TRACES])
 
 
-def _capabilities(providers: Iterable[Provider]) -> tuple[CapabilityRow, ...]:
+def _capabilities(providers: Iterable[CapabilityProvider]) -> tuple[CapabilityRow, ...]:
     rows = [
         CapabilityRow(
             name=each.descriptor.full_name,

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from handrail.core.amounts import count
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import (
     CallAmended,
@@ -29,15 +28,16 @@ from handrail.core.events import (
     RunStarted,
     ToolsOffered,
 )
+from handrail.core.human_numbers import count_text
 from handrail.core.messages import AssistantMessage
-from handrail.desk.values import File
-from handrail.desk.views.record import Record, RunState, Signed
+from handrail.desk.values import FileDownload
+from handrail.desk.views.journal_index import JournalIndex, RunListing, SignedEntries
 from handrail.desk.views.values import EntryRow, RunPage, RunRow
-from handrail.proof.audit import export_run, prove
-from handrail.proof.entry import decode
-from handrail.proof.read import Entry
-from handrail.store.content import ContentError
-from handrail.store.conversations import ConversationStore
+from handrail.journal.audit import export_run, prove
+from handrail.journal.entry import decode_event
+from handrail.journal.reader import JournalRow
+from handrail.sessions.store.content import ContentError
+from handrail.sessions.store.conversations import ConversationStore
 
 RUNS, ENTRIES = 200, 200
 """Of which so many are told at once at most."""
@@ -52,22 +52,22 @@ _NAMED = 3
 _HOW = "handrail proof export"
 
 
-class Runs(Struct, frozen=True):
+class RunList(Struct, frozen=True):
     runs: tuple[RunRow, ...]
     more: bool
 
 
-class Body(Struct, frozen=True):
+class EntryBody(Struct, frozen=True):
     salt: str
     body: str
 
 
 class ProofViews:
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: JournalIndex) -> None:
         self._record = record
         self._store = ConversationStore(record.path.parent)
 
-    async def runs(self, before: str | None = None, limit: int = 50, search: str = "") -> Runs:
+    async def runs(self, before: str | None = None, limit: int = 50, search: str = "") -> RunList:
         """The newest first; those that began before a run; those whose id, title, state or tools hold these words."""
         return await asyncio.to_thread(self._list, before, min(max(1, limit), RUNS), search.strip().casefold())
 
@@ -80,13 +80,13 @@ class ProofViews:
         """
         return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), ENTRIES), size)
 
-    async def body(self, run: str, seq: int) -> Body:
+    async def body(self, run: str, seq: int) -> EntryBody:
         """Raises:
         UsageError: There is no such entry, or it has no body any more, or one that is too long for a page.
         """
         return await asyncio.to_thread(self._body, run, seq)
 
-    async def bundle(self, run: str) -> File:
+    async def bundle(self, run: str) -> FileDownload:
         """The proof bundle of a run, as a zip.
 
         Raises:
@@ -94,16 +94,18 @@ class ProofViews:
         """
         return await asyncio.to_thread(self._bundle, run)
 
-    async def receipt(self, run: str, call: str) -> File:
+    async def receipt(self, run: str, call: str) -> FileDownload:
         """Raises:
         JournalError: There is no such call, or the journal was changed.
         """
         found = await asyncio.to_thread(lambda: prove(self._record.path, call, run=run))
-        return File(name=f"{safe(call)}.receipt.json", media_type="application/json", data=found.to_json().encode())
+        return FileDownload(
+            name=f"{file_name_of_id(call)}.receipt.json", media_type="application/json", data=found.to_json().encode()
+        )
 
     # ── in a thread ──────────────────────────────────────────────────────────────────
 
-    def _list(self, before: str | None, limit: int, search: str) -> Runs:
+    def _list(self, before: str | None, limit: int, search: str) -> RunList:
         states = self._record.runs()
         ids = {state.summary.run for state in states}
         if before is not None:
@@ -115,9 +117,9 @@ class ProofViews:
             if _is_within(state, ids) or (titles is not None and not _fits(state, titles, search)):
                 continue
             if len(rows) == limit:
-                return Runs(tuple(rows), more=True)
+                return RunList(tuple(rows), more=True)
             rows.append(_row(state, self._title(state.summary.run)))
-        return Runs(tuple(rows), more=False)
+        return RunList(tuple(rows), more=False)
 
     def _titles(self) -> dict[str, str]:
         return {about.id: about.title for about in self._store.list()}
@@ -140,17 +142,17 @@ class ProofViews:
             size=found.size,
         )
 
-    def _body(self, run: str, seq: int) -> Body:
+    def _body(self, run: str, seq: int) -> EntryBody:
         entry = self._record.entry(run, seq)
         if entry.data is None or entry.salt is None:
             raise UsageError(f"entry {seq} has no body, or it was erased")
         if len(entry.data) > _LARGEST:
             raise UsageError(f"the body of entry {seq} is too long for a page; use: {_HOW} {run}")
-        return Body(entry.salt.hex(), entry.data.decode(errors="replace"))
+        return EntryBody(entry.salt.hex(), entry.data.decode(errors="replace"))
 
-    def _bundle(self, run: str) -> File:
+    def _bundle(self, run: str) -> FileDownload:
         with tempfile.TemporaryDirectory(prefix="handrail-proof-") as folder:
-            name = f"{safe(run)}.proof"
+            name = f"{file_name_of_id(run)}.proof"
             made = export_run(self._record.path, run, Path(folder) / name)
             files = sorted(path for path in made.rglob("*") if path.is_file())
             if sum(path.stat().st_size for path in files) > _LARGEST:
@@ -159,16 +161,16 @@ class ProofViews:
             with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
                 for path in files:
                     archive.write(path, str(path.relative_to(made.parent)))
-        return File(name=f"{name}.zip", media_type="application/zip", data=packed.getvalue())
+        return FileDownload(name=f"{name}.zip", media_type="application/zip", data=packed.getvalue())
 
 
-def safe(id: str) -> str:
+def file_name_of_id(id: str) -> str:
     """Ids are anybody's text; the name of a file is not made from anybody's text."""
     name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in id)
     return name.strip(".")[:100] or "run"
 
 
-def _is_within(state: RunState, ids: set[str]) -> bool:
+def _is_within(state: RunListing, ids: set[str]) -> bool:
     """Whether another run began it, and nobody has to look at it: those are named after the one that did."""
     run = state.summary.run
     if state.summary.in_doubt or state.waiting:
@@ -176,13 +178,13 @@ def _is_within(state: RunState, ids: set[str]) -> bool:
     return any(run[:at] in ids for at, letter in enumerate(run) if letter == ".")
 
 
-def _fits(state: RunState, titles: dict[str, str], search: str) -> bool:
+def _fits(state: RunListing, titles: dict[str, str], search: str) -> bool:
     run = state.summary.run
     said = (run, titles.get(run, ""), _spoken(state), *state.tools)
     return any(search in each.casefold() for each in said)
 
 
-def _row(state: RunState, title: str) -> RunRow:
+def _row(state: RunListing, title: str) -> RunRow:
     found = state.summary
     return RunRow(
         run=found.run,
@@ -198,7 +200,7 @@ def _row(state: RunState, title: str) -> RunRow:
     )
 
 
-def _spoken(state: RunState) -> str:
+def _spoken(state: RunListing) -> str:
     """As `handrail proof list` says it."""
     found = state.summary
     if found.finished is not None:
@@ -208,7 +210,7 @@ def _spoken(state: RunState) -> str:
     return f"open, {found.open} unanswered" if found.open else "open"
 
 
-def _entries(found: Signed) -> tuple[EntryRow, ...]:
+def _entries(found: SignedEntries) -> tuple[EntryRow, ...]:
     rows, room = [], _TOGETHER
     for entry, proof in found.entries:
         size = len(entry.data or b"")
@@ -218,7 +220,7 @@ def _entries(found: Signed) -> tuple[EntryRow, ...]:
     return tuple(rows)
 
 
-def _entry(entry: Entry, proof: tuple[bytes, ...], shown: bool) -> EntryRow:
+def _entry(entry: JournalRow, proof: tuple[bytes, ...], shown: bool) -> EntryRow:
     event = _event(entry, shown)
     size = _size(entry.leaf)
     return EntryRow(
@@ -237,19 +239,19 @@ def _entry(entry: Entry, proof: tuple[bytes, ...], shown: bool) -> EntryRow:
     )
 
 
-def _event(entry: Entry, shown: bool) -> Recorded | None:
+def _event(entry: JournalRow, shown: bool) -> Recorded | None:
     try:
-        return decode(entry.leaf, entry.data if shown else None)
+        return decode_event(entry.leaf, entry.data if shown else None)
     except JournalError:
         return None
 
 
-class _Ref(Struct):
+class _BodyReference(Struct):
     size: int = 0
 
 
 class _HasBody(Struct):
-    body: _Ref | None = None
+    body: _BodyReference | None = None
 
 
 def _size(leaf: bytes) -> int | None:
@@ -289,7 +291,11 @@ def _says_besides(reply: ReplyGiven) -> str:
     made = [call.name for message in said for call in message.service_calls]
     cited, media = sum(len(message.citations) for message in said), sum(len(message.media) for message in said)
     ran = f"; the service ran {', '.join(made)}" if made else ""
-    return ran + (f"; {count(cited, 'citation')}" if cited else "") + (f"; {count(media, 'file')}" if media else "")
+    return (
+        ran
+        + (f"; {count_text(cited, 'citation')}" if cited else "")
+        + (f"; {count_text(media, 'file')}" if media else "")
+    )
 
 
 def _says_of_call(event: Recorded) -> str:

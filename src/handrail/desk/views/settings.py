@@ -14,21 +14,21 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from handrail.app.opened import App
+from handrail.app.app import App
 from handrail.config.approvals import Approvals
-from handrail.config.edit import Value, changed
+from handrail.config.approvals_file import ConfigApproval
 from handrail.config.load import NAME, read_config
 from handrail.config.powers import Powers, powers_of
-from handrail.config.remembered import ConfigApproval
+from handrail.config.toml_edit import Value, set_toml_value
 from handrail.core.canonical import digest_bytes
 from handrail.core.errors import ConfigError, HandrailError, UsageError
 from handrail.core.redact import redact_text
-from handrail.desk.views.form import changes_of, groups_of
-from handrail.desk.views.power import powerful_changes
-from handrail.desk.views.sections import concealed, sections, variables
-from handrail.desk.views.values import Mistake, Settings, SettingsForm
-from handrail.store.content import write_whole
-from handrail.tools.files.table import LARGEST, read_data
+from handrail.desk.views.powerful_changes import powerful_changes
+from handrail.desk.views.settings_form import setting_changes, setting_groups
+from handrail.desk.views.settings_sections import conceal_values, config_sections, variable_names
+from handrail.desk.views.values import SettingsForm, SettingsMistake, SettingsPage
+from handrail.sessions.store.content import write_atomically
+from handrail.tools.files.toml_table import LARGEST, toml_table_of
 
 AT_MACHINE = "on the page that `handrail serve` opened with its own token, or in the file"
 _RULES = 500
@@ -37,7 +37,7 @@ _MARK = codecs.BOM_UTF8.decode()
 _SECRET = "it holds what looks like a secret, which is not shown; change it by hand, and put the secret into a variable"
 
 
-class _Written(NamedTuple):
+class _WrittenChange(NamedTuple):
     """A change of the file, and what it takes to undo it."""
 
     path: Path
@@ -59,7 +59,7 @@ class SettingsView:
         """Variables that some reading of the file took values from."""
         self._saving = asyncio.Lock()
 
-    async def now(self) -> Settings:
+    async def now(self) -> SettingsPage:
         """Raises:
         UsageError: The file cannot be read.
         """
@@ -77,7 +77,7 @@ class SettingsView:
         """
         return await asyncio.to_thread(self._form, text, path, value)
 
-    async def save(self, text: str, revision: str, *, at_machine: bool = True) -> Settings:
+    async def save(self, text: str, revision: str, *, at_machine: bool = True) -> SettingsPage:
         """Let the file say this, if it still is what somebody changed, and take it up.
 
         `at_machine` is False for whoever holds a token that was issued: they change only what is harmless.
@@ -96,11 +96,11 @@ class SettingsView:
             except BaseException as error:  # a person who leaves leaves the old one, too
                 await asyncio.to_thread(self._put_back, written)
                 if isinstance(error, HandrailError):
-                    raise UsageError(concealed(str(error), self._hidden(text))) from error
+                    raise UsageError(conceal_values(str(error), self._hidden(text))) from error
                 raise
             return await self.now()
 
-    async def forget(self, rule: str, *, at_machine: bool = True) -> Settings:
+    async def forget(self, rule: str, *, at_machine: bool = True) -> SettingsPage:
         """Take back a standing word.
 
         Raises:
@@ -119,7 +119,7 @@ class SettingsView:
     def _path(self) -> Path:
         return self._app.config.file or (self._home or Path.cwd()) / NAME
 
-    def _look(self) -> Settings:
+    def _look(self) -> SettingsPage:
         data = _read(self._path)
         text = _shown(data)
         hidden = self._hidden(text)
@@ -127,11 +127,11 @@ class SettingsView:
         safe = redact_text(text)
         wrong = [] if data is None else self._wrong(data, hidden)
         file = None if data is None and self._app.config.file is None else str(self._path)
-        return Settings(
+        return SettingsPage(
             file=file,
             text=safe,
             revision=_revision(data),
-            sections=sections(self._app.config, hidden),
+            sections=config_sections(self._app.config, hidden),
             rules=self._app.person.approvals.rules(self._app.config.file)[:_RULES],
             writable=self._writable and safe == text and _is_whole(data),
             problem=_SECRET if safe != text else "; ".join(wrong),
@@ -139,12 +139,12 @@ class SettingsView:
 
     def _hidden(self, text: str) -> dict[str, str]:
         """What this text, or one before it, takes from variables: it is shown by their names only."""
-        names = self._names | variables(text)
+        names = self._names | variable_names(text)
         return {name: self._environ[name] for name in names if name in self._environ}
 
     def _problems(self, text: str) -> tuple[str, ...]:
         error = self._mistake(text)
-        return () if error is None else (concealed(str(error), self._hidden(text)),)
+        return () if error is None else (conceal_values(str(error), self._hidden(text)),)
 
     def _mistake(self, text: str) -> HandrailError | None:
         try:
@@ -154,12 +154,12 @@ class SettingsView:
 
     def _wrong(self, data: bytes, hidden: Mapping[str, str]) -> list[str]:
         error = self._error(data)
-        return [] if error is None else [concealed(str(error), hidden)]
+        return [] if error is None else [conceal_values(str(error), hidden)]
 
     def _error(self, data: bytes) -> HandrailError | None:
         path = self._path
         try:
-            read_config(read_data(data, path), path, self._environ)
+            read_config(toml_table_of(data, path), path, self._environ)
         except HandrailError as error:
             return error
         return None
@@ -167,18 +167,18 @@ class SettingsView:
     def _form(self, text: str, path: tuple[str, ...], value: Value | None) -> SettingsForm:
         text = text.removeprefix(_MARK)
         try:
-            text = changed(text, path, value) if path else text
+            text = set_toml_value(text, path, value) if path else text
         except (ValueError, RecursionError) as error:
             raise UsageError("it is not TOML; mend it as text first") from error
         wrong = self._mistake(text)
         return SettingsForm(
             text=text,
-            groups=groups_of(text, self._environ),
+            groups=setting_groups(text, self._environ),
             problems=() if wrong is None else (_placed(wrong, self._hidden(text)),),
-            changes=changes_of(redact_text(_shown(_read(self._path))), text),
+            changes=setting_changes(redact_text(_shown(_read(self._path))), text),
         )
 
-    def _write(self, text: str, revision: str, at_machine: bool) -> _Written:
+    def _write(self, text: str, revision: str, at_machine: bool) -> _WrittenChange:
         path = self._path
         before = _read(path)
         if _revision(before) != revision:
@@ -188,7 +188,7 @@ class SettingsView:
                 f"what says what may run, be read or be reached is changed only at the machine itself ({AT_MACHINE}):"
                 f" {', '.join(powerful)}"
             )
-        written = _Written(path, before, _as_before(text, before or b""), self._approvals.config_approval(path))
+        written = _WrittenChange(path, before, _as_before(text, before or b""), self._approvals.config_approval(path))
         powers = self._powers(before)
         _put(path, written.ours)
         self._keep_approval(path, powers, at_machine)
@@ -203,7 +203,7 @@ class SettingsView:
         if data is None:
             return Powers()
         try:
-            return powers_of(read_config(read_data(data, self._path), self._path, self._environ), self._environ)
+            return powers_of(read_config(toml_table_of(data, self._path), self._path, self._environ), self._environ)
         except HandrailError:
             return None
 
@@ -216,7 +216,7 @@ class SettingsView:
         if after.lines and (at_machine or not after.beyond(before)):
             self._approvals.approve_config(path, after, by=self._app.person.by)
 
-    def _put_back(self, written: _Written) -> None:
+    def _put_back(self, written: _WrittenChange) -> None:
         """Undo what we wrote, unless somebody has written since."""
         if _read(written.path) != written.ours:
             return
@@ -232,13 +232,13 @@ def _shown(data: bytes | None) -> str:
     return (data or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
-def _placed(error: HandrailError, hidden: Mapping[str, str]) -> Mistake:
+def _placed(error: HandrailError, hidden: Mapping[str, str]) -> SettingsMistake:
     """A mistake at the field that it is about. Its words are without the file, which the page names above."""
     if not isinstance(error, ConfigError):
-        return Mistake(words=concealed(str(error), hidden))
+        return SettingsMistake(words=conceal_values(str(error), hidden))
     words = f"{error.key}: {error.why}" if error.key else error.why
     keys = tuple(takewhile(lambda step: isinstance(step, str), error.path))
-    return Mistake(words=concealed(words, hidden), line=error.line or 0, path=tuple(map(str, keys)))
+    return SettingsMistake(words=conceal_values(words, hidden), line=error.line or 0, path=tuple(map(str, keys)))
 
 
 def _revision(data: bytes | None) -> str:
@@ -279,7 +279,7 @@ def _put(path: Path, data: bytes) -> None:
     real = path.resolve()
     try:
         mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o644
-        write_whole(real, data, mode)
+        write_atomically(real, data, mode)
     except OSError as error:
         raise UsageError(
             f"{str(path)!r} cannot be written: {error.strerror}; make the file and its folder writable"

@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from handrail.app.opened import App
+from handrail.app.app import App
 from handrail.core.errors import UnknownTool, UsageError
-from handrail.desk.views.record import Record, Usage
+from handrail.desk.views.journal_index import JournalIndex, ToolUsage
 from handrail.desk.views.values import ToolPage, ToolRow
-from handrail.proof.telemetry import Telemetry
+from handrail.journal.telemetry import Telemetry
 from handrail.tools.ensemble import Ensemble
-from handrail.tools.finder import one_line
-from handrail.tools.handlers import unwrapped
+from handrail.tools.finder import description_line
+from handrail.tools.handlers import without_partials
 from handrail.tools.tool import Tool
 
 _WORDS = 20_000
@@ -25,14 +25,14 @@ _NEVER = Telemetry().tool("")
 
 
 class ToolViews:
-    def __init__(self, app: App, record: Record) -> None:
+    def __init__(self, app: App, record: JournalIndex) -> None:
         self._app = app
         self._record = record
 
     async def rows(self) -> tuple[ToolRow, ...]:
         """Every tool of runs that begin now, by name."""
         usage = await asyncio.to_thread(self._record.usage)
-        known = sources(self._app)
+        known = ensemble_sources(self._app)
         tools = sorted(self._app.tools, key=lambda tool: tool.scoped_name)
         return tuple(_row(tool, known, usage) for tool in tools)
 
@@ -45,7 +45,7 @@ class ToolViews:
         definition = tool.definition
         examples = definition.input_schema.get("examples")
         return ToolPage(
-            row=_row(tool, sources(self._app), usage),
+            row=_row(tool, ensemble_sources(self._app), usage),
             description=definition.description[:_WORDS],
             input_schema=definition.input_schema,
             output_schema=definition.output_schema,
@@ -78,7 +78,7 @@ class ToolViews:
         return tuple(fitting)[:_RULES]
 
 
-def sources(app: App) -> dict[str, str]:
+def ensemble_sources(app: App) -> dict[str, str]:
     """Where each ensemble comes from, in words: a file, an MCP server, handrail itself."""
     found = {name: f"MCP server {name}" for name in app.servers}
     home = app.config.file.parent if app.config.file is not None else Path.cwd()
@@ -102,16 +102,16 @@ def _source(tool: Tool, known: dict[str, str]) -> str:
         return known.get(tool.ensemble, tool.source)
     if tool.definition.binding is not None:
         return f"bus {tool.definition.binding.scope}"
-    handler = unwrapped(tool.handler)
+    handler = without_partials(tool.handler)
     module = getattr(handler, "__module__", None) or type(handler).__module__
     return "handrail" if module.startswith("handrail.") else tool.source
 
 
-def _row(tool: Tool, known: dict[str, str], usage: Usage) -> ToolRow:
+def _row(tool: Tool, known: dict[str, str], usage: ToolUsage) -> ToolRow:
     did = usage.tools.get(tool.scoped_name, _NEVER)
     return ToolRow(
         name=tool.scoped_name,
-        summary=one_line(tool),
+        summary=description_line(tool),
         ensemble=tool.ensemble or "",
         source=_source(tool, known),
         effects=tool.effects,

@@ -140,7 +140,7 @@ class TraceRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ms: float
 
 
-class Network(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NetworkPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     nodes: tuple[NodeRow, ...]
     traces: tuple[TraceRow, ...]
     """The newest first."""
@@ -154,7 +154,7 @@ class Network(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # ── settings ─────────────────────────────────────────────────────────────────────────
 
 
-class Section(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SettingsSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part of the configuration as it holds now: names and values, for people."""
 
     name: str
@@ -162,13 +162,13 @@ class Section(Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: tuple[tuple[str, str], ...] = ()
 
 
-class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SettingsPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str | None
     """Where it stands; None if there is no file yet."""
     text: str
     revision: str
     """The digest of the text: whoever saves says what they changed."""
-    sections: tuple[Section, ...]
+    sections: tuple[SettingsSection, ...]
     rules: tuple[str, ...] = ()
     """Standing words that a person gave at the page, which stand in the person's own file."""
     writable: bool = False
@@ -210,7 +210,7 @@ class FieldGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it holds beside them: names, and the lines where they can be changed as text."""
 
 
-class Mistake(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SettingsMistake(Struct, frozen=True, kw_only=True, omit_defaults=True):
     words: str
     line: int = 0
     path: tuple[str, ...] = ()
@@ -223,6 +223,6 @@ class SettingsForm(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     groups: tuple[FieldGroup, ...] = ()
     """None while the text is not TOML."""
-    problems: tuple[Mistake, ...] = ()
+    problems: tuple[SettingsMistake, ...] = ()
     changes: tuple[str, ...] = ()
     """Against the file as it is now: the lines of a unified diff."""

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, Embedder
-from handrail.execute.dedupe.base import Deduplicator
+from handrail.execute.dedupe.converser_adapter import DuplicateChecker, DuplicateCheckerAdapter
+from handrail.execute.dedupe.deduplicator import Deduplicator
 from handrail.execute.dedupe.matching import MAX_ENTRIES, MAX_SCOPES
 from handrail.execute.dedupe.strategies import (
     THRESHOLD,
@@ -18,29 +19,32 @@ from handrail.execute.dedupe.strategies import (
     SemanticDeduplicator,
     WindowDeduplicator,
 )
-from handrail.execute.dedupe.two_methods import TwoMethodDeduplicator, TwoMethods
 
 
-class _Exact(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _ExactOptions(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_entries: int = MAX_ENTRIES
     max_scopes: int = MAX_SCOPES
 
 
-class _Window(_Exact, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _WindowOptions(_ExactOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     seconds: float
 
 
-class _Semantic(_Exact, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _SemanticOptions(_ExactOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     threshold: float = THRESHOLD
     seconds: float | None = None
 
 
-STRATEGIES: dict[str, type[_Exact]] = {"exact": _Exact, "semantic": _Semantic, "window": _Window}
-_EMBEDDER = "handrail.store.embedding.WordLlamaEmbedder()"
+STRATEGIES: dict[str, type[_ExactOptions]] = {
+    "exact": _ExactOptions,
+    "semantic": _SemanticOptions,
+    "window": _WindowOptions,
+}
+_EMBEDDER = "handrail.sessions.store.embedding.WordLlamaEmbedder()"
 
 
-def create(
-    name: str | Mapping[str, Any] | Deduplicator | TwoMethods | None,
+def create_deduplicator(
+    name: str | Mapping[str, Any] | Deduplicator | DuplicateChecker | None,
     *,
     embedder: Embedder | None = None,
     clock: Clock | None = None,
@@ -61,8 +65,8 @@ def create(
             return _build(name.get("kind"), options, embedder, clock)
         case Deduplicator():
             return name
-        case TwoMethods():
-            return TwoMethodDeduplicator(name)
+        case DuplicateChecker():
+            return DuplicateCheckerAdapter(name)
     raise UsageError(f"{name!r} is not a deduplicator; give {_choices()}, or an object with the methods of one")
 
 
@@ -76,9 +80,9 @@ def _build(name: Any, given: Mapping[str, Any], embedder: Embedder | None, clock
         raise UsageError(f"the options of the deduplicator {name!r} do not fit: {error}") from error
     limits = {"max_entries": chosen.max_entries, "max_scopes": chosen.max_scopes}
     match chosen:
-        case _Window():
+        case _WindowOptions():
             return WindowDeduplicator(chosen.seconds, clock, **limits)
-        case _Semantic():
+        case _SemanticOptions():
             if embedder is None:
                 raise UsageError(f"the deduplicator {name!r} needs an embedder; give create() one, as {_EMBEDDER}")
             return SemanticDeduplicator(embedder, chosen.threshold, chosen.seconds, clock, **limits)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from handrail.core.calls import ToolResult
-from handrail.core.canonical import canonical
+from handrail.core.canonical import canonical_json
 from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, SystemClock
-from handrail.execute.dedupe.base import detached
+from handrail.execute.dedupe.deduplicator import detached_result
 
 MAX_ENTRIES = 128
 """Results kept in one scope; the one unused for longest goes first."""
@@ -28,15 +28,15 @@ MAX_SCOPES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class MatchedCallKey:
     digest: bytes
     """The same for equal calls and for no others."""
 
 
-K = TypeVar("K", bound=Key)
+K = TypeVar("K", bound=MatchedCallKey)
 
 
-class Matcher(Protocol[K]):
+class CallMatcher(Protocol[K]):
     def key(self, name: str, arguments: dict[str, Any]) -> K: ...
 
     def nearest(self, key: K, others: Iterable[K]) -> K | None:
@@ -45,7 +45,7 @@ class Matcher(Protocol[K]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry(Generic[K]):
+class _RememberedCall(Generic[K]):
     key: K
     resource: Hashable | None
     result: ToolResult | None
@@ -53,7 +53,7 @@ class _Entry(Generic[K]):
     at: float
 
 
-_Entries = OrderedDict[bytes, _Entry[K]]
+_Entries = OrderedDict[bytes, _RememberedCall[K]]
 
 
 class MatchingDeduplicator(Generic[K]):
@@ -61,7 +61,7 @@ class MatchingDeduplicator(Generic[K]):
 
     def __init__(
         self,
-        matcher: Matcher[K],
+        matcher: CallMatcher[K],
         *,
         seconds: float | None = None,
         clock: Clock | None = None,
@@ -88,13 +88,13 @@ class MatchingDeduplicator(Generic[K]):
         # A result for another resource is not this call's, whatever the arguments look like.
         if entry is None or entry.result is None or entry.resource != resource:
             return None
-        return detached(entry.result)
+        return detached_result(entry.result)
 
     def remember(
         self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None, result: ToolResult
     ) -> None:
         if not result.is_error:
-            self._keep(scope, name, arguments, resource, detached(result))
+            self._keep(scope, name, arguments, resource, detached_result(result))
 
     def forget(self, scope: str | None, resource: Hashable | None = None) -> None:
         with self._lock:
@@ -114,7 +114,7 @@ class MatchingDeduplicator(Generic[K]):
         else:
             self.remember("", name, arguments, None, result)
 
-    def _lookup(self, scope: str, name: str, arguments: dict[str, Any]) -> _Entry[K] | None:
+    def _lookup(self, scope: str, name: str, arguments: dict[str, Any]) -> _RememberedCall[K] | None:
         key = self._matcher.key(name, arguments)
         with self._lock:
             entries = self._scopes.get(scope)
@@ -126,7 +126,7 @@ class MatchingDeduplicator(Generic[K]):
                 entries.move_to_end(entry.key.digest)
             return entry
 
-    def _match(self, key: K, entries: _Entries[K]) -> _Entry[K] | None:
+    def _match(self, key: K, entries: _Entries[K]) -> _RememberedCall[K] | None:
         same = entries.get(key.digest)
         if same is not None:
             if self._fresh(same):
@@ -146,7 +146,7 @@ class MatchingDeduplicator(Generic[K]):
         key = self._matcher.key(name, arguments)
         with self._lock:
             entries = self._scopes.setdefault(scope, OrderedDict())
-            entries[key.digest] = _Entry(key, resource, result, self._clock.monotonic())
+            entries[key.digest] = _RememberedCall(key, resource, result, self._clock.monotonic())
             entries.move_to_end(key.digest)
             self._scopes.move_to_end(scope)
             if len(entries) > self._max_entries:
@@ -154,7 +154,7 @@ class MatchingDeduplicator(Generic[K]):
             if len(self._scopes) > self._max_scopes:
                 self._scopes.popitem(last=False)
 
-    def _fresh(self, entry: _Entry[K]) -> bool:
+    def _fresh(self, entry: _RememberedCall[K]) -> bool:
         return self._seconds is None or self._clock.monotonic() - entry.at < self._seconds
 
 
@@ -164,7 +164,7 @@ def call_digest(name: str, arguments: dict[str, Any]) -> bytes:
     Raises:
         TypeError: The arguments are not JSON.
     """
-    return hashlib.sha256(canonical([name, arguments])).digest()
+    return hashlib.sha256(canonical_json([name, arguments])).digest()
 
 
 def call_identity(name: str, arguments: dict[str, Any]) -> bytes:
@@ -173,5 +173,5 @@ def call_identity(name: str, arguments: dict[str, Any]) -> bytes:
     Raises:
         TypeError: The arguments are not JSON.
     """
-    text = canonical([name, arguments])
+    text = canonical_json([name, arguments])
     return text if len(text) <= _SHORT else hashlib.sha256(text).digest()

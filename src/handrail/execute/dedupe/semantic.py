@@ -21,17 +21,17 @@ from dataclasses import dataclass
 from operator import mul
 from typing import Any
 
-from handrail.core.canonical import canonical
+from handrail.core.canonical import canonical_json
 from handrail.core.ports import Embedder
-from handrail.execute.dedupe.matching import Key, call_digest
-from handrail.execute.dedupe.prose import Prose, agree, read
+from handrail.execute.dedupe.matching import MatchedCallKey, call_digest
+from handrail.execute.dedupe.short_texts import ShortText, read_short_text, short_texts_agree
 
 
 @dataclass(frozen=True, slots=True)
-class SemanticKey(Key):
+class SemanticCallKey(MatchedCallKey):
     shape: bytes
     """Of everything but the texts: equal for calls that may be near."""
-    texts: tuple[Prose, ...]
+    texts: tuple[ShortText, ...]
     vectors: tuple[Sequence[float], ...]
 
 
@@ -40,30 +40,30 @@ class SemanticMatcher:
     embedder: Embedder
     threshold: float
 
-    def key(self, name: str, arguments: dict[str, Any]) -> SemanticKey:
-        texts: list[Prose] = []
-        shape = hashlib.sha256(canonical([name, _shape(arguments, texts)])).digest()
+    def key(self, name: str, arguments: dict[str, Any]) -> SemanticCallKey:
+        texts: list[ShortText] = []
+        shape = hashlib.sha256(canonical_json([name, _shape(arguments, texts)])).digest()
         vectors = self.embedder.embed([prose.text for prose in texts]) if texts else []
-        return SemanticKey(call_digest(name, arguments), shape, tuple(texts), tuple(vectors))
+        return SemanticCallKey(call_digest(name, arguments), shape, tuple(texts), tuple(vectors))
 
-    def nearest(self, key: SemanticKey, others: Iterable[SemanticKey]) -> SemanticKey | None:
+    def nearest(self, key: SemanticCallKey, others: Iterable[SemanticCallKey]) -> SemanticCallKey | None:
         best, best_score = None, self.threshold
         for other in others:
-            if key.shape == other.shape and all(map(agree, key.texts, other.texts)):
+            if key.shape == other.shape and all(map(short_texts_agree, key.texts, other.texts)):
                 score = min(map(_product, key.vectors, other.vectors), default=1.0)
                 if score >= best_score:
                     best, best_score = other, score
         return best
 
 
-def _shape(value: Any, texts: list[Prose]) -> Any:
+def _shape(value: Any, texts: list[ShortText]) -> Any:
     """The value with every prose text taken out and put on the list. The tags keep a hole apart from any value."""
     match value:
         case dict():
             return ["object", {key: _shape(value[key], texts) for key in sorted(value)}]
         case list() | tuple():
             return ["list", [_shape(item, texts) for item in value]]
-        case str() if (prose := read(value)) is not None:
+        case str() if (prose := read_short_text(value)) is not None:
             texts.append(prose)
             return ["prose"]
     return ["value", value]

@@ -7,8 +7,8 @@ from typing import Any
 
 from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, Embedder
-from handrail.execute.dedupe.matching import MAX_ENTRIES, MAX_SCOPES, Key, MatchingDeduplicator, call_digest
-from handrail.execute.dedupe.semantic import SemanticKey, SemanticMatcher
+from handrail.execute.dedupe.matching import MAX_ENTRIES, MAX_SCOPES, MatchedCallKey, MatchingDeduplicator, call_digest
+from handrail.execute.dedupe.semantic import SemanticCallKey, SemanticMatcher
 
 THRESHOLD = 0.92
 
@@ -16,22 +16,22 @@ THRESHOLD = 0.92
 class ExactMatcher:
     """Same tool and equal arguments: 1 and 1.0 are equal, 1 and "1" and true are not."""
 
-    def key(self, name: str, arguments: dict[str, Any]) -> Key:
-        return Key(call_digest(name, arguments))
+    def key(self, name: str, arguments: dict[str, Any]) -> MatchedCallKey:
+        return MatchedCallKey(call_digest(name, arguments))
 
-    def nearest(self, key: Key, others: Iterable[Key]) -> None:
+    def nearest(self, key: MatchedCallKey, others: Iterable[MatchedCallKey]) -> None:
         """Nothing that is not equal is near."""
         return None
 
 
-class ExactDeduplicator(MatchingDeduplicator[Key]):
+class ExactDeduplicator(MatchingDeduplicator[MatchedCallKey]):
     """Answers an equal call until a write makes it forget, or the memory is full."""
 
     def __init__(self, *, max_entries: int = MAX_ENTRIES, max_scopes: int = MAX_SCOPES) -> None:
         super().__init__(ExactMatcher(), max_entries=max_entries, max_scopes=max_scopes)
 
 
-class WindowDeduplicator(MatchingDeduplicator[Key]):
+class WindowDeduplicator(MatchingDeduplicator[MatchedCallKey]):
     """Answers an equal call for so many seconds from its first result. Being asked does not prolong them."""
 
     def __init__(
@@ -45,7 +45,7 @@ class WindowDeduplicator(MatchingDeduplicator[Key]):
         super().__init__(ExactMatcher(), seconds=seconds, clock=clock, max_entries=max_entries, max_scopes=max_scopes)
 
 
-class SemanticDeduplicator(MatchingDeduplicator[SemanticKey]):
+class SemanticDeduplicator(MatchingDeduplicator[SemanticCallKey]):
     """Answers a call whose short texts mean about the same. `semantic.py` says what it can get wrong.
 
     For searches and questions. A tool that needs its text to the letter wants the exact one.

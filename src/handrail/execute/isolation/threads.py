@@ -10,12 +10,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from handrail.core.errors import LimitReached
-from handrail.execute.isolation.work import HandlerRaised, Work
+from handrail.execute.isolation.handler_work import HandlerRaised, HandlerWork
 
-_Job = tuple[Callable[[], Any], Work, contextvars.Context]
+_Job = tuple[Callable[[], Any], HandlerWork, contextvars.Context]
 
 
-class Threads:
+class HandlerThreads:
     """Grows by a thread when none is idle; how many run at once is the executor's business, not ours."""
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class Threads:
         """Threads that wait, and that no job was promised to."""
         self._closed = False
 
-    def start(self, function: Callable[[], Any]) -> Work:
+    def start(self, function: Callable[[], Any]) -> HandlerWork:
         """Run a function in a thread. It cannot be stopped from outside: Python has no safe way to.
 
         Raises:
             LimitReached: The machine has no more threads; the function is not run.
         """
-        work = Work(asyncio.get_running_loop().create_future())
+        work = HandlerWork(asyncio.get_running_loop().create_future())
         with self._lock:
             grow = self._idle == 0
             if not grow:
@@ -79,7 +79,7 @@ def _outcome(function: Callable[[], Any], context: contextvars.Context) -> tuple
         return None, HandlerRaised(error)
 
 
-def _deliver(work: Work, value: Any, error: BaseException | None) -> None:
+def _deliver(work: HandlerWork, value: Any, error: BaseException | None) -> None:
     future = work.future
 
     def settle() -> None:

@@ -25,12 +25,21 @@ from functools import partial
 from typing import Any, NoReturn
 
 from handrail.core.calls import Output, ToolCall, ToolResult
-from handrail.core.errors import INVALID_OUTPUT, InvalidArguments, ToolError, describe
-from handrail.core.frames import FrameError, Frames, frame
+from handrail.core.errors import INVALID_OUTPUT, InvalidArguments, ToolError, describe_exception
+from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
 from handrail.core.invocation import Invocation
-from handrail.execute.isolation.frames import CHUNK, Answer, Crashed, Done, Failed, Job, Progress, read_job
-from handrail.execute.isolation.target import Target, find
-from handrail.execute.output import normal
+from handrail.execute.isolation.handler_target import HandlerTarget, import_handler
+from handrail.execute.isolation.worker_frames import (
+    CHUNK,
+    Answer,
+    JobCrashed,
+    JobDone,
+    JobFailed,
+    JobProgress,
+    WorkerJob,
+    read_job,
+)
+from handrail.execute.output import normalise_output
 from handrail.tools.handlers import Style
 from handrail.tools.tool import Tool
 
@@ -40,7 +49,7 @@ _M_ARENA_MAX = -8
 """The name of the setting in glibc's malloc.h."""
 
 
-class Stopped(SystemExit):
+class WorkerStopped(SystemExit):
     """SIGTERM came: unwind, so that the tool's own clean-up runs. A `SystemExit`, since asyncio lets that through."""
 
 
@@ -49,78 +58,78 @@ def die_when_spent() -> None:
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
 
 
-def serve(sock: socket.socket, heed_cpu: Callable[[], None] = die_when_spent) -> NoReturn:
+def serve_jobs(sock: socket.socket, heed_cpu: Callable[[], None] = die_when_spent) -> NoReturn:
     """Run the jobs that come over a socket until it closes."""
-    worker = Worker(sock, heed_cpu)
+    worker = WorkerProcess(sock, heed_cpu)
     end_with_host(sock)
     try:
         signal.signal(signal.SIGTERM, worker.stop)
         worker.serve()
-    except Stopped:
-        flush()
+    except WorkerStopped:
+        flush_standard_streams()
     os._exit(STOPPED)
 
 
-def answered(number: int, run: Callable[[], Output]) -> Answer:
+def answer_job(number: int, run: Callable[[], Output]) -> Answer:
     """Run a job. Whatever the tool does, there is an answer, unless it ends the process or is stopped."""
     try:
-        return Done(number, run())
-    except Stopped:
+        return JobDone(number, run())
+    except WorkerStopped:
         raise
     except InvalidArguments as error:
-        return Failed(number, error.outcome, error.code, error.message, error.problems)
+        return JobFailed(number, error.outcome, error.code, error.message, error.problems)
     except ToolError as error:
-        return Failed(number, error.outcome, error.code, error.message)
+        return JobFailed(number, error.outcome, error.code, error.message)
     except MemoryError as error:
-        return Crashed(number, describe(error), "", out_of_memory=True)
+        return JobCrashed(number, describe_exception(error), "", out_of_memory=True)
     except BaseException as error:
-        return Crashed(number, describe(error), "".join(traceback.format_exception(error)))
+        return JobCrashed(number, describe_exception(error), "".join(traceback.format_exception(error)))
 
 
-def framed(answer: Answer, limit: int) -> bytes:
+def encode_answer(answer: Answer, limit: int) -> bytes:
     """An answer as it is sent; one that cannot be is replaced by the reason."""
     try:
-        return frame(answer, limit)
+        return length_prefixed(answer, limit)
     except FrameError as error:
         message = f"the tool ran, but its result cannot be sent: {error}"
-        return frame(Failed(answer.number, "failed", INVALID_OUTPUT, message))
+        return length_prefixed(JobFailed(answer.number, "failed", INVALID_OUTPUT, message))
 
 
-def value_of(value: Any) -> Any:
+def resolve_handler_value(value: Any) -> Any:
     """What a handler returned, or what comes of the awaitable that it returned."""
     return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
 
-class Worker:
+class WorkerProcess:
     def __init__(self, sock: socket.socket, heed_cpu: Callable[[], None]) -> None:
         self._sock = sock
         self._heed_cpu = heed_cpu
         self._sending = threading.Lock()
         self._pid = os.getpid()
-        self._tools: dict[tuple[Target, str, Style, bool], Tool] = {}
+        self._tools: dict[tuple[HandlerTarget, str, Style, bool], Tool] = {}
         self._bounded = False
         self._stopping = False
 
     def serve(self) -> None:
-        frames = Frames()
+        frames = FrameSplitter()
         while not self._stopping:
             data = self._sock.recv(CHUNK)
             if not data:
                 _end_group()
             for body in frames.feed(data):
                 job = read_job(body)
-                answer = answered(job.number, partial(self._run, job))
+                answer = answer_job(job.number, partial(self._run, job))
                 if os.getpid() != self._pid:
                     os._exit(0)  # the tool has forked, and this is the copy
-                flush()
-                self._send(framed(answer, job.frame_limit))
+                flush_standard_streams()
+                self._send(encode_answer(answer, job.frame_limit))
 
     def stop(self, number: int, stack: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._stopping = True
-        raise Stopped(STOPPED)
+        raise WorkerStopped(STOPPED)
 
-    def _prepare(self, job: Job) -> None:
+    def _prepare(self, job: WorkerJob) -> None:
         if sys.path != list(job.path):
             sys.path[:] = job.path
         if job.directory is not None:
@@ -132,7 +141,7 @@ class Worker:
             self._heed_cpu()
             _limit_cpu(job.cpu_seconds)
 
-    def _run(self, job: Job) -> Output:
+    def _run(self, job: WorkerJob) -> Output:
         self._prepare(job)
         tool = self._tool(job)
         invocation = Invocation(
@@ -143,9 +152,9 @@ class Worker:
             report=lambda current, total, stage: self._report(job, current, total, stage),
             nested=_no_nested,
         )
-        return normal(value_of(tool.start(invocation, tool.convert(job.arguments))), job.style)
+        return normalise_output(resolve_handler_value(tool.start(invocation, tool.convert(job.arguments))), job.style)
 
-    def _tool(self, job: Job) -> Tool:
+    def _tool(self, job: WorkerJob) -> Tool:
         key = (job.target, job.tool_name, job.style, job.typed)
         if key not in self._tools:
             handler = _found(job.target)
@@ -157,8 +166,8 @@ class Worker:
             )
         return self._tools[key]
 
-    def _report(self, job: Job, current: float | None, total: float | None, stage: str) -> None:
-        self._send(frame(Progress(job.number, current, total, str(stage)), job.frame_limit))
+    def _report(self, job: WorkerJob, current: float | None, total: float | None, stage: str) -> None:
+        self._send(length_prefixed(JobProgress(job.number, current, total, str(stage)), job.frame_limit))
 
     def _send(self, data: bytes) -> None:
         if os.getpid() == self._pid:  # a copy that the tool has forked has no say
@@ -166,14 +175,14 @@ class Worker:
                 self._sock.sendall(data)
 
 
-def _found(target: Target) -> Any:
+def _found(target: HandlerTarget) -> Any:
     try:
-        return find(target)
-    except (Stopped, MemoryError):
+        return import_handler(target)
+    except (WorkerStopped, MemoryError):
         raise
     except BaseException as error:
         where = target.file or target.module
-        why = f"{target.qualname!r} of {where!r} could not be imported in a worker process: {describe(error)}"
+        why = f"{target.qualname!r} of {where!r} could not be imported in a worker process: {describe_exception(error)}"
         raise ToolError("not_importable", why) from error
 
 
@@ -241,7 +250,7 @@ def _end_group() -> NoReturn:
     os._exit(STOPPED)
 
 
-def flush() -> None:
+def flush_standard_streams() -> None:
     """Write out what is buffered for the standard streams."""
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -14,7 +14,7 @@ _MOST_BREAKS = 4
 """That count: a server that can be reached every time is not one to keep away from."""
 
 
-class Backoff:
+class ReconnectBackoff:
     """Counts failures in a row. After `most` of them nobody waits for the next try any more."""
 
     def __init__(self, most: int, clock: Clock, chance: Callable[[], float]) -> None:

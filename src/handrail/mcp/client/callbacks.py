@@ -18,10 +18,10 @@ from mcp.client.session import ClientRequestContext
 from handrail.core.errors import HandrailError, ToolError
 from handrail.core.messages import AssistantMessage, Content, Media, Message, StopReason, SupervisorMessage, UserMessage
 from handrail.core.messages import Text as Words
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.core.redact import redact_text
-from handrail.mcp.client.asking import Asking
-from handrail.mcp.client.content import decoded
+from handrail.mcp.client.content import decode_base64
+from handrail.mcp.client.server_questions import ServerQuestionHandler
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _AT_ONCE = 8
 _STOPS: dict[StopReason, str] = {"end": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
 
 
-def callbacks(asking: Asking, server: str) -> dict[str, Any]:
+def callbacks(asking: ServerQuestionHandler, server: str) -> dict[str, Any]:
     """Keyword arguments for `mcp.Client`: only for what can be answered, so that nothing else is announced."""
     open_questions: set[object] = set()
     made = {
@@ -69,7 +69,7 @@ def _answering(
     return answer
 
 
-def _elicitation(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
+def _elicitation(asking: ServerQuestionHandler, server: str) -> Callable[..., Awaitable[Any]]:
     async def elicit(
         context: ClientRequestContext, params: mcp_types.ElicitRequestParams
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
@@ -82,13 +82,13 @@ def _elicitation(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
     return elicit
 
 
-def _sampling(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
+def _sampling(asking: ServerQuestionHandler, server: str) -> Callable[..., Awaitable[Any]]:
     async def sample(
         context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
     ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
         if params.tools:
             return mcp_types.ErrorData(code=mcp_types.INVALID_PARAMS, message="sampling with tools is not offered here")
-        got = await asking.sample(server, request_of(params))
+        got = await asking.sample(server, sampling_request_of(params))
         return mcp_types.CreateMessageResult(
             role="assistant",
             content=mcp_types.TextContent(text=got.text),
@@ -99,7 +99,7 @@ def _sampling(asking: Asking, server: str) -> Callable[..., Awaitable[Any]]:
     return sample
 
 
-def _roots(asking: Asking) -> Callable[..., Awaitable[Any]]:
+def _roots(asking: ServerQuestionHandler) -> Callable[..., Awaitable[Any]]:
     async def roots(context: ClientRequestContext) -> mcp_types.ListRootsResult:
         listed = [{"uri": root.absolute().as_uri(), "name": root.name} for root in asking.roots]
         return mcp_types.ListRootsResult.model_validate({"roots": listed})
@@ -107,7 +107,7 @@ def _roots(asking: Asking) -> Callable[..., Awaitable[Any]]:
     return roots
 
 
-def request_of(params: mcp_types.CreateMessageRequestParams) -> ModelRequest:
+def sampling_request_of(params: mcp_types.CreateMessageRequestParams) -> ModelRequest:
     """What a server would have a model asked, in our words. Its wishes about the model are not heard."""
     system = (SupervisorMessage(params.system_prompt),) if params.system_prompt else ()
     return ModelRequest(
@@ -130,5 +130,5 @@ def _part(block: mcp_types.SamplingMessageContentBlock) -> Content:
         case mcp_types.TextContent():
             return Words(block.text)
         case mcp_types.ImageContent() | mcp_types.AudioContent():
-            return Media(media_type=block.mime_type, data=decoded(block.data))
+            return Media(media_type=block.mime_type, data=decode_base64(block.data))
     return Words(f"({block.type} is not passed on)")

@@ -1,6 +1,6 @@
 """A connection to an MCP server that mends itself.
 
-Each try is a `Life` in a task of its own; the one here supervises: it begins the
+Each try is a `ServerLink` in a task of its own; the one here supervises: it begins the
 next when one has ended, ever later, and says to whom it waits. Whoever uses a
 connection does so in their own task, which the loss of it can never cancel.
 """
@@ -19,13 +19,13 @@ from handrail.core.errors import McpError, ServerLost, SignInFailed, UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import redact_text
 from handrail.core.timeouts import time_limit
-from handrail.mcp.client.asking import Asking
-from handrail.mcp.client.backoff import Backoff
-from handrail.mcp.client.faults import ATTEMPT, Attempt, Lost, clean, translated
-from handrail.mcp.client.life import Life
-from handrail.mcp.client.notices import Notices
-from handrail.mcp.client.signin import SignIn
-from handrail.mcp.values import Bounds, Endpoint, Era, Http, ServerFacts
+from handrail.mcp.client.backoff import ReconnectBackoff
+from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, SendAttempt, clean_server_text, translate_error
+from handrail.mcp.client.notice_throttle import NoticeThrottle
+from handrail.mcp.client.server_link import ServerLink
+from handrail.mcp.client.server_questions import ServerQuestionHandler
+from handrail.mcp.client.sign_in import SignIn
+from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, ServerFacts
 
 T = TypeVar("T")
 State = Literal["new", "connecting", "ready", "lost", "closed"]
@@ -38,21 +38,21 @@ _PERSON = 1.0
 """How often it is looked whether a person is still signing in, in seconds."""
 
 
-def _nobody(what: str) -> None:
+def _ignore_state(what: str) -> None:
     """Nobody listens."""
 
 
-class Connection:
+class McpConnection:
     def __init__(
         self,
         name: str,
         endpoint: Endpoint,
         *,
-        bounds: Bounds = Bounds(),
+        bounds: McpBounds = McpBounds(),
         era: Era = "auto",
-        asking: Asking | None = None,
+        asking: ServerQuestionHandler | None = None,
         clock: Clock | None = None,
-        on_change: Callable[[str], None] = _nobody,
+        on_change: Callable[[str], None] = _ignore_state,
         on_tools: Callable[[], None] = lambda: None,
         sign_in: SignIn | None = None,
         chance: Callable[[], float] = random.random,
@@ -67,16 +67,16 @@ class Connection:
         self._asking = asking
         self._clock = clock or SystemClock()
         self._sign_in = sign_in
-        self._notices = Notices(bounds.settle, on_change, self._clock)
+        self._notices = NoticeThrottle(bounds.settle, on_change, self._clock)
         self._on_tools = on_tools
-        self._backoff = Backoff(bounds.failures, self._clock, chance)
+        self._backoff = ReconnectBackoff(bounds.failures, self._clock, chance)
         self._errors: deque[str] = deque(maxlen=_KEPT_ERRORS)
         self._said = ""
         self._state: State = "new"
         self._moved = asyncio.Event()
-        self._live: Life | None = None
+        self._live: ServerLink | None = None
         """The one that can be used now."""
-        self._lives: set[Life] = set()
+        self._lives: set[ServerLink] = set()
         self._refusal: SignInFailed | None = None
         self._facts: ServerFacts | None = None
         self._watched: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class Connection:
     def _diagnosis(self, errors: int = 1, lines: int = 5) -> str:
         said = self._live.said if self._live is not None else self._said
         last = said.splitlines()[-lines:]
-        told = [*list(self._errors)[-errors:], *(["it said:", *map(clean, last)] if last else [])]
+        told = [*list(self._errors)[-errors:], *(["it said:", *map(clean_server_text, last)] if last else [])]
         return redact_text("\n".join(told))
 
     async def open(self) -> None:
@@ -175,14 +175,14 @@ class Connection:
         while True:
             life = self._live or await self._next(self._bounds.start if wait is None else wait)
             assert life.client is not None
-            attempt = Attempt()
+            attempt = SendAttempt()
             token = ATTEMPT.set(attempt)
             life.users += 1
             try:
                 return await work(life.client)
             except Exception as error:
-                raised = translated(self.name, error, over=life.inbox.over)
-                if not isinstance(raised, Lost):
+                raised = translate_error(self.name, error, over=life.inbox.over)
+                if not isinstance(raised, McpConnectionLost):
                     raise raised from (None if raised is error else error)
                 self._lost(life, raised.why)
                 if again or self._state == "closed" or (attempt.sent and not resend):
@@ -192,12 +192,12 @@ class Connection:
                 life.leave()
             again = True
 
-    def _lost(self, life: Life, why: str) -> None:
+    def _lost(self, life: ServerLink, why: str) -> None:
         life.retire(why)
         if life is self._live:
             self._live = None
 
-    async def _next(self, wait: float) -> Life:
+    async def _next(self, wait: float) -> ServerLink:
         """The connection as soon as there is one.
 
         Raises:
@@ -245,7 +245,7 @@ class Connection:
             if isinstance(failure, SignInFailed):
                 self._refusal = failure
             self._move("lost")
-            _settle(first, _told(self.name, failure, self._diagnosis(1, _LAST_LINES)))
+            _settle(first, _failure_with_details(self.name, failure, self._diagnosis(1, _LAST_LINES)))
             return
         self._backoff.began()
         self._live, self._facts = life, life.facts
@@ -262,8 +262,8 @@ class Connection:
         self._move("lost")
         self._notices.tell("lost")
 
-    def _begin(self) -> Life:
-        life = Life(
+    def _begin(self) -> ServerLink:
+        life = ServerLink(
             self.name,
             self.endpoint,
             bounds=self._bounds,
@@ -282,7 +282,7 @@ class Connection:
             self._on_tools()
         self._notices.add(what)
 
-    async def _reached(self, life: Life) -> McpError | None:
+    async def _reached(self, life: ServerLink) -> McpError | None:
         """Wait until it can be used; or why it cannot. A person who signs in has all the time they need."""
         wait = self._bounds.start
         while True:
@@ -299,18 +299,18 @@ class Connection:
 
     def _signing_in(self) -> bool:
         match self.endpoint:
-            case Http(url=url) if self._sign_in is not None:
+            case HttpEndpoint(url=url) if self._sign_in is not None:
                 return self._sign_in.waiting(url)
         return False
 
-    async def _watch_again(self, life: Life) -> None:
+    async def _watch_again(self, life: ServerLink) -> None:
         if self._watched and not life.over.is_set():
             try:
                 await self.use(self._subscribe, resend=False, wait=0)
             except (McpError, TimeoutError) as error:
                 self._errors.append(str(error))
 
-    def _gone(self, life: Life, why: str) -> None:
+    def _gone(self, life: ServerLink, why: str) -> None:
         if self._live is life:
             self._live = None
         self._said = life.said
@@ -334,7 +334,7 @@ def _settle(first: asyncio.Future[None], error: McpError | None) -> None:
         first.exception()  # taken: who called `open` may be gone
 
 
-def _told(name: str, failure: McpError, diagnosis: str) -> McpError:
+def _failure_with_details(name: str, failure: McpError, diagnosis: str) -> McpError:
     """The failure with all that is known about it."""
     if isinstance(failure, SignInFailed):
         return failure

@@ -27,7 +27,7 @@ def output_of(result: mcp_types.CallToolResult, *, structured: bool) -> Output:
     """
     if result.is_error:
         raise ToolError("failed", _said(result) or "the server says that it failed, and nothing else")
-    reader = _Reader()
+    reader = _ResultBlocks()
     has_value = result.structured_content is not None or "structured_content" in result.model_fields_set
     if structured and not has_value:
         raise InvalidOutput("its server declares a schema for it and sent no structured content")
@@ -45,13 +45,13 @@ def _said(result: mcp_types.CallToolResult) -> str:
 
 
 def texts_of(blocks: Sequence[mcp_types.ContentBlock]) -> str:
-    reader = _Reader()
+    reader = _ResultBlocks()
     for block in blocks:
         reader.read(block, aside=False)
     return "\n".join(reader.texts)
 
 
-class _Reader:
+class _ResultBlocks:
     """Goes through the blocks of a result once."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Reader:
 
     def _attach(self, name: str, media_type: str, data: str) -> None:
         try:
-            self.attachments.append(Attachment(name, media_type, decoded(data)))
+            self.attachments.append(Attachment(name, media_type, decode_base64(data)))
         except UsageError:
             self.warnings.append(f"{name} was left out: {_NOT_BASE64}")
 
@@ -96,7 +96,7 @@ def link_text(link: mcp_types.Resource) -> str:
     return f"[resource {link.uri}] {link.title or link.name}{f' ({facts})' if facts else ''}"
 
 
-def decoded(data: str) -> bytes:
+def decode_base64(data: str) -> bytes:
     """Bytes from base64.
 
     Raises:

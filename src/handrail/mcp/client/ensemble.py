@@ -13,34 +13,34 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from handrail.core.errors import McpError, UsageError
-from handrail.core.meant import check_names, keywords
 from handrail.core.timeouts import time_limit
-from handrail.mcp.client.discover import EMPTY, Catalogue, Terms, catalogue, read_tools
-from handrail.mcp.client.patience import Patient, UnderWay
+from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.mcp.client.pins import Pins
-from handrail.mcp.missing import explained
+from handrail.mcp.client.question_pause import PausingQuestionHandler, RemoteCallsInProgress
+from handrail.mcp.client.tool_listing import EMPTY, McpToolCatalogue, McpToolTerms, build_catalogue, read_tools
+from handrail.mcp.import_errors import import_failure
 from handrail.mcp.values import (
-    Bounds,
     Endpoint,
     Era,
-    Http,
+    HttpEndpoint,
+    McpBounds,
     RemotePrompt,
     RemoteResource,
     RemoteTool,
     ResourceBody,
-    Stdio,
+    StdioEndpoint,
 )
 from handrail.tools.definition import ToolDefinition
-from handrail.tools.ensemble import Defaults, Ensemble
+from handrail.tools.ensemble import Ensemble, ToolDefaults
 from handrail.tools.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Client
 
     from handrail.core.messages import Message
-    from handrail.mcp.client.asking import Asking
-    from handrail.mcp.client.connection import Connection
-    from handrail.mcp.client.signin import SignIn
+    from handrail.mcp.client.connection import McpConnection
+    from handrail.mcp.client.server_questions import ServerQuestionHandler
+    from handrail.mcp.client.sign_in import SignIn
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -63,10 +63,10 @@ class McpEnsemble(Ensemble):
         hints: bool = True,
         required: bool = False,
         enabled: bool = True,
-        defaults: Defaults = Defaults(),
-        bounds: Bounds = Bounds(),
+        defaults: ToolDefaults = ToolDefaults(),
+        bounds: McpBounds = McpBounds(),
         era: Era = "auto",
-        asking: Asking | None = None,
+        asking: ServerQuestionHandler | None = None,
         pins: Pins | None = None,
         sign_in: SignIn | None = None,
         on_change: Callable[[], None] | None = None,
@@ -79,12 +79,12 @@ class McpEnsemble(Ensemble):
         """Why the server cannot be used, or why its tools could not be read again."""
         self.on_change = on_change
         """Called in the loop when other tools are offered than before."""
-        self.under_way = UnderWay()
-        self.asking = None if asking is None else Patient(asking, self.under_way)
+        self.under_way = RemoteCallsInProgress()
+        self.asking = None if asking is None else PausingQuestionHandler(asking, self.under_way)
         self._options: dict[str, Any] = {"bounds": bounds, "era": era, "asking": self.asking, "sign_in": sign_in}
-        self._terms = Terms(prefix, only, hints)
+        self._terms = McpToolTerms(prefix, only, hints)
         self._pins = pins
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._catalogue = EMPTY
         self._listed_over: Client | None = None
         """The connection over which the catalogue was read, while nothing says that it is out of date."""
@@ -94,7 +94,7 @@ class McpEnsemble(Ensemble):
         self._watching: asyncio.Task[None] | None = None
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> McpConnection:
         """The connection to the server.
 
         Raises:
@@ -183,12 +183,12 @@ class McpEnsemble(Ensemble):
             await self._shut()
             raise
 
-    def _made(self) -> Connection:
+    def _made(self) -> McpConnection:
         try:
-            from handrail.mcp.client.connection import Connection
+            from handrail.mcp.client.connection import McpConnection
         except ImportError as error:
-            raise explained(error, f"MCP server {self.name!r}") from error
-        return Connection(self.name, self.endpoint, on_change=self._noticed, on_tools=self.doubt, **self._options)
+            raise import_failure(error, f"MCP server {self.name!r}") from error
+        return McpConnection(self.name, self.endpoint, on_change=self._noticed, on_tools=self.doubt, **self._options)
 
     async def _shut(self) -> None:
         connection, self._connection = self._connection, None
@@ -231,7 +231,7 @@ class McpEnsemble(Ensemble):
         await self._read(self.current)
         self.problem = ""
 
-    async def current(self, client: Client) -> Catalogue:
+    async def current(self, client: Client) -> McpToolCatalogue:
         """What the server has, as read over this very connection."""
         if client is self._listed_over:
             return self._catalogue
@@ -246,7 +246,7 @@ class McpEnsemble(Ensemble):
             listed = await read_tools(client, self.name, self.bounds)
         # In a thread: a hostile schema is refused within its budget, and that is more than the loop should wait.
         found = await asyncio.to_thread(
-            catalogue, listed, self._terms, self._pinned, self._tool, before=self._catalogue
+            build_catalogue, listed, self._terms, self._pinned, self._tool, before=self._catalogue
         )
         if doubts == self._doubts:
             self._listed_over = client
@@ -257,13 +257,13 @@ class McpEnsemble(Ensemble):
         return {} if self._pins is None else self._pins.held(self.name, tools)
 
     def _tool(self, remote: RemoteTool, digest: str, definition: ToolDefinition) -> Tool:
-        from handrail.mcp.client.calls import RemoteCall
+        from handrail.mcp.client.remote_calls import RemoteCall
 
         structured = definition.output_schema is not None
         handler = RemoteCall(self, remote.name, digest, reusable=definition.reusable, structured=structured)
         return self.defaults.applied(Tool(definition, handler, style="invocation"), self.name)
 
-    def _swap(self, found: Catalogue) -> None:
+    def _swap(self, found: McpToolCatalogue) -> None:
         gone = {tool.name for tool in self._catalogue.tools.values()}
         own = {name: tool for name, tool in self._tools.items() if name not in gone}
         self._catalogue = found
@@ -281,11 +281,11 @@ def mcp_ensemble(name: str, command_or_url: str, *args: str, **options: Any) -> 
     mcp_ensemble("docs", "https://docs.example/mcp", headers={"Authorization": "Bearer …"})
     """
     is_program = not command_or_url.startswith(("http://", "https://"))
-    of_endpoint = keywords(Stdio if is_program else Http) - {"command", "args", "url"}
-    check_names("mcp_ensemble", options, (keywords(McpEnsemble) | of_endpoint) - {"endpoint"})
+    of_endpoint = keyword_names(StdioEndpoint if is_program else HttpEndpoint) - {"command", "args", "url"}
+    check_keyword_names("mcp_ensemble", options, (keyword_names(McpEnsemble) | of_endpoint) - {"endpoint"})
     facts = {key: options.pop(key) for key in of_endpoint if key in options}
     if is_program:
-        return McpEnsemble(name, Stdio(command=command_or_url, args=args, **facts), **options)
+        return McpEnsemble(name, StdioEndpoint(command=command_or_url, args=args, **facts), **options)
     if args:
         raise UsageError(f"MCP server {name!r} is an address, which takes no arguments; leave {', '.join(args)} out")
-    return McpEnsemble(name, Http(url=command_or_url, **facts), **options)
+    return McpEnsemble(name, HttpEndpoint(url=command_or_url, **facts), **options)

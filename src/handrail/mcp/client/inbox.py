@@ -26,9 +26,9 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from handrail.mcp.client.faults import Fault
-from handrail.mcp.client.malformed import sift
-from handrail.mcp.client.wire import instead, too_many_items
+from handrail.mcp.client.failures import TransportFault
+from handrail.mcp.client.malformed_tools import remove_malformed_tools
+from handrail.mcp.client.wire import substitute_answer, too_many_items
 
 Item = SessionMessage | Exception
 
@@ -41,16 +41,16 @@ _AT_ONCE = 32
 """Messages that are given out before others in the loop have their turn."""
 
 
-class Inbox:
+class McpInbox:
     def __init__(self, on_notice: Callable[[str], None]) -> None:
         self._on_notice = on_notice
-        self._marks: dict[str, Fault] = {}
+        self._marks: dict[str, TransportFault] = {}
         self.modern = False
         """Whether every result has a `resultType`, or would have if the server kept to the protocol."""
         self.over = False
         """Whether the SDK has stopped reading, and so every request is answered with an error."""
 
-    def mark(self, mark: str, fault: Fault) -> None:
+    def mark(self, mark: str, fault: TransportFault) -> None:
         """Let an error message with this `data` stand for a fault. Nobody else can know the mark."""
         self._marks[mark] = fault
 
@@ -59,10 +59,10 @@ class Inbox:
         match message:
             case JSONRPCResponse(id=id, result=result):
                 if (fault := too_many_items(result)) is not None:
-                    return instead(id, fault)
+                    return substitute_answer(id, fault)
                 if "resultType" not in result and (self.modern or "supportedVersions" in result):
                     result["resultType"] = "complete"
-                sift(result, modern=self.modern)
+                remove_malformed_tools(result, modern=self.modern)
             case JSONRPCNotification(method=method) if (kind := self._kind(method, message)) is not None:
                 self._on_notice(kind)
                 return None
@@ -77,7 +77,7 @@ class Inbox:
         return _NOTICES.get(method)
 
 
-class _Stream(ABC):
+class _SdkReadStream(ABC):
     """The rest of a `ReadStream` of the SDK's."""
 
     @abstractmethod
@@ -105,10 +105,10 @@ class _Stream(ABC):
         return None
 
 
-class Queue(_Stream):
+class InboxQueue(_SdkReadStream):
     """A `ReadStream` of the SDK's that is filled from a callback: no task, and no second hand that passes on."""
 
-    def __init__(self, inbox: Inbox, on_room: Callable[[], None]) -> None:
+    def __init__(self, inbox: McpInbox, on_room: Callable[[], None]) -> None:
         self._inbox = inbox
         self._on_room = on_room
         self._items: deque[SessionMessage] = deque()
@@ -159,10 +159,10 @@ class Queue(_Stream):
         self.end()
 
 
-class Watched(_Stream):
+class InboxWatchedStream(_SdkReadStream):
     """The `ReadStream` of one of the SDK's transports, with the inbox before it."""
 
-    def __init__(self, inner: ReadStream[Item], inbox: Inbox) -> None:
+    def __init__(self, inner: ReadStream[Item], inbox: McpInbox) -> None:
         self._inner = inner
         self._inbox = inbox
 
@@ -195,7 +195,7 @@ def _told(message: JSONRPCMessage) -> JSONRPCMessage:
     """
     match message:
         case JSONRPCError(error=error) if error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream"):
-            error.data = Fault("lost", "the stream of the answer broke off")
+            error.data = TransportFault("lost", "the stream of the answer broke off")
         case JSONRPCError(error=error) if error.code == PARSE_ERROR and error.message.startswith("Failed to parse "):
-            error.data = Fault("unusable", "it answered with something that is no message")
+            error.data = TransportFault("unusable", "it answered with something that is no message")
     return message

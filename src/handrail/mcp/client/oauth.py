@@ -35,13 +35,13 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from handrail.core.errors import McpError, SignInFailed
 from handrail.core.redact import redact_text
 from handrail.core.timeouts import time_limit
-from handrail.mcp.client.places import Places, on_this_machine
-from handrail.mcp.client.redirect import address, free_port, listening
-from handrail.mcp.client.signin import SignIn
-from handrail.mcp.client.tokens import Kept, TokenFile
-from handrail.mcp.values import Http, OAuth
+from handrail.mcp.client.sign_in import SignIn
+from handrail.mcp.client.sign_in_addresses import SignInAddresses, on_this_machine
+from handrail.mcp.client.sign_in_redirect import free_port, listen_for_redirect, redirect_address
+from handrail.mcp.client.token_file import StoredSignIn, TokenFile
+from handrail.mcp.values import HttpEndpoint, OAuth
 
-__all__ = ["SignIn", "authorised"]
+__all__ = ["SignIn", "oauth_for"]
 
 _LONGEST_REASON = 400
 _Shape = TypeVar("_Shape", bound=BaseModel)
@@ -49,23 +49,23 @@ _signing_in: ContextVar[bool] = ContextVar("handrail_mcp_signing_in", default=Fa
 """Whether what runs now is a step of a sign-in of ours."""
 
 
-def authorised(http: Http, sign_in: SignIn) -> httpx2.Auth:
+def oauth_for(http: HttpEndpoint, sign_in: SignIn) -> httpx2.Auth:
     """What makes each request to this server one of a person, or of a program, that signed in.
 
     Raises:
         SignInFailed: the settings cannot work. Everything else that goes wrong is raised by the request.
     """
     oauth = http.oauth or OAuth()
-    logging.getLogger(OAuthClientProvider.__module__).addFilter(_told_otherwise)
+    logging.getLogger(OAuthClientProvider.__module__).addFilter(_silence_sdk_log)
     if oauth.grant == "client_credentials" and not (oauth.client_id and oauth.client_secret):
         raise SignInFailed(http.url, "the grant 'client_credentials' needs client_id and client_secret")
     try:
-        return _Provider(http.url, oauth, sign_in, by_proxy=http.proxy is not None)
+        return _SignInProvider(http.url, oauth, sign_in, by_proxy=http.proxy is not None)
     except ValueError as error:
         raise SignInFailed(http.url, str(error)) from error
 
 
-def _told_otherwise(record: logging.LogRecord) -> bool:
+def _silence_sdk_log(record: logging.LogRecord) -> bool:
     """Keep the SDK from logging, with a traceback, what whoever sent a request of ours is told in words."""
     if not _signing_in.get():
         return True
@@ -73,7 +73,7 @@ def _told_otherwise(record: logging.LogRecord) -> bool:
     return kind is None or not issubclass(kind, OAuthFlowError | McpError)
 
 
-class _Keeper:
+class _TokenStorage:
     """The SDK's storage: whatever it sets, the file then holds the whole sign-in as it is."""
 
     def __init__(self, file: TokenFile) -> None:
@@ -97,7 +97,7 @@ class _Keeper:
     async def _keep(self) -> None:
         assert self.context is not None
         now = self.context
-        kept = Kept(
+        kept = StoredSignIn(
             server=self.file.server,
             # A secret from the settings stays there.
             client=_plain(now.client_info, {"client_secret"} if self.given_secret else set()),
@@ -110,14 +110,14 @@ class _Keeper:
         await self.file.write(kept)
 
 
-class _Provider(OAuthClientProvider):
+class _SignInProvider(OAuthClientProvider):
     def __init__(self, url: str, oauth: OAuth, sign_in: SignIn, *, by_proxy: bool) -> None:
         self._by_proxy = by_proxy
-        self._keeper = _Keeper(sign_in.file(url))
+        self._keeper = _TokenStorage(sign_in.file(url))
         self._keeper.given_secret = oauth.client_id is not None
         self._url, self._oauth, self._sign_in = url, oauth, sign_in
         self._issuer = oauth.issuer
-        self._places = Places(httpx2.URL(url).host)
+        self._places = SignInAddresses(httpx2.URL(url).host)
         self._answer: Mapping[str, str] = {}
         self._refused: tuple[str, float] | None = None
         """Why it failed last, and until when nobody is asked again."""
@@ -163,7 +163,7 @@ class _Provider(OAuthClientProvider):
         kept = await self._keeper.file.read()
         client = self._registered() or _shaped(OAuthClientInformationFull, kept.client)
         if client is None or client.client_id != (kept.client or {}).get("client_id"):
-            kept = Kept(server=self._url)
+            kept = StoredSignIn(server=self._url)
         context = self.context
         context.client_info = client
         context.current_tokens = _shaped(OAuthToken, kept.tokens)
@@ -179,7 +179,7 @@ class _Provider(OAuthClientProvider):
             # The registration names the port. Where it is taken, most services let any port of this machine pass.
             wanted = self._oauth.redirect_port or kept.port
             self._keeper.port = free_port(wanted) or self._oauth.redirect_port or free_port(0) or wanted
-            context.client_metadata.redirect_uris = [AnyUrl(address(self._keeper.port))]
+            context.client_metadata.redirect_uris = [AnyUrl(redirect_address(self._keeper.port))]
         self._initialized = True
 
     def _registered(self) -> OAuthClientInformationFull | None:
@@ -239,7 +239,7 @@ class _Provider(OAuthClientProvider):
         state = parse_qs(urlsplit(url).query)["state"][0]
         patience = self._sign_in.patience
         try:
-            async with listening(self._keeper.port, state) as answer, time_limit(patience):
+            async with listen_for_redirect(self._keeper.port, state) as answer, time_limit(patience):
                 with self._sign_in.asking(self._url):
                     shown = self._sign_in.show(url)
                     if inspect.isawaitable(shown):
@@ -248,7 +248,7 @@ class _Provider(OAuthClientProvider):
         except TimeoutError:
             raise OAuthFlowError(f"nobody signed in within {patience:.0f} s") from None
         except OSError as error:
-            place = address(self._keeper.port)
+            place = redirect_address(self._keeper.port)
             raise OAuthFlowError(f"the browser cannot come back to {place}: {error}; set redirect_port") from error
 
     async def _answered(self) -> AuthorizationCodeResult:

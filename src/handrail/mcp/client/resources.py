@@ -9,19 +9,19 @@ import mcp_types
 from mcp.shared.exceptions import MCPError
 
 from handrail.core.messages import AssistantMessage, Content, Media, Message, Text, UserMessage
-from handrail.mcp.client.content import decoded, link_text
-from handrail.mcp.client.discover import every
-from handrail.mcp.values import Bounds, RemotePrompt, RemoteResource, ResourceBody
+from handrail.mcp.client.content import decode_base64, link_text
+from handrail.mcp.client.tool_listing import read_all_pages
+from handrail.mcp.values import McpBounds, RemotePrompt, RemoteResource, ResourceBody
 
 if TYPE_CHECKING:
     from mcp import Client
 
 
-async def read_resources(client: Client, server: str, bounds: Bounds) -> list[RemoteResource]:
+async def read_resources(client: Client, server: str, bounds: McpBounds) -> list[RemoteResource]:
     """Every resource that a server lists, then every template."""
     if client.server_capabilities.resources is None:
         return []
-    plain = await every(
+    plain = await read_all_pages(
         "resources",
         server,
         bounds,
@@ -29,7 +29,7 @@ async def read_resources(client: Client, server: str, bounds: Bounds) -> list[Re
         lambda page: map(_resource, page.resources),
     )
     try:
-        templates = await every(
+        templates = await read_all_pages(
             "resource templates",
             server,
             bounds,
@@ -48,10 +48,10 @@ async def read_resource(client: Client, uri: str) -> list[ResourceBody]:
     return [_body(each) for each in got.contents]
 
 
-async def read_prompts(client: Client, server: str, bounds: Bounds) -> list[RemotePrompt]:
+async def read_prompts(client: Client, server: str, bounds: McpBounds) -> list[RemotePrompt]:
     if client.server_capabilities.prompts is None:
         return []
-    return await every(
+    return await read_all_pages(
         "prompts",
         server,
         bounds,
@@ -90,7 +90,7 @@ def _body(each: mcp_types.TextResourceContents | mcp_types.BlobResourceContents)
     kind = each.mime_type or ""
     if isinstance(each, mcp_types.TextResourceContents):
         return ResourceBody(uri=each.uri, media_type=kind, text=each.text)
-    return ResourceBody(uri=each.uri, media_type=kind, data=decoded(each.blob))
+    return ResourceBody(uri=each.uri, media_type=kind, data=decode_base64(each.blob))
 
 
 def _prompt(each: mcp_types.Prompt) -> RemotePrompt:
@@ -110,7 +110,7 @@ def _content(block: mcp_types.ContentBlock) -> Content:
         case mcp_types.TextContent():
             return Text(block.text)
         case mcp_types.ImageContent() | mcp_types.AudioContent():
-            return Media(media_type=block.mime_type, data=decoded(block.data))
+            return Media(media_type=block.mime_type, data=decode_base64(block.data))
         case mcp_types.ResourceLink():
             return Text(link_text(block))
         case mcp_types.EmbeddedResource(resource=mcp_types.TextResourceContents() as inner):

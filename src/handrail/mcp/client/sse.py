@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx2
 
-from handrail.mcp.client.faults import Fault
-from handrail.mcp.client.wire import Unreadable, readable, too_dense, too_long, too_many_values
+from handrail.mcp.client.failures import TransportFault
+from handrail.mcp.client.wire import UnreadableLine, mend_message, too_dense, too_long, too_many_values
 
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
 _LONGEST_BOUNDARY = 4
 _DATA = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
 
 
-class Events(httpx2.AsyncByteStream):
+class BoundedEventStream(httpx2.AsyncByteStream):
     """Passes a stream on event by event. One that cannot be passed on is replaced, and is the last."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, replace: Callable[[Fault], bytes]) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, replace: Callable[[TransportFault], bytes]) -> None:
         self._inner = inner
         self._limit = limit
         self._replace = replace
@@ -31,7 +31,7 @@ class Events(httpx2.AsyncByteStream):
             passed = 0
             while (found := _BOUNDARY.search(pending, max(searched, passed))) is not None:
                 event = self._passed(bytes(pending[passed : found.end()]))
-                if isinstance(event, Fault):
+                if isinstance(event, TransportFault):
                     yield self._last(event)
                     return
                 if event:
@@ -45,21 +45,21 @@ class Events(httpx2.AsyncByteStream):
         if pending:
             yield bytes(pending)
 
-    def _passed(self, event: bytes) -> bytes | Fault:
+    def _passed(self, event: bytes) -> bytes | TransportFault:
         if len(event) > self._limit:
             return too_long(self._limit)
         data = _DATA.findall(event)
         if len(data) != 1 or not data[0]:
             return too_dense() if too_many_values(event) else event
         try:
-            read = readable(data[0])
-        except Unreadable:
+            read = mend_message(data[0])
+        except UnreadableLine:
             return b""  # nobody waits for it
-        if isinstance(read, Fault):
+        if isinstance(read, TransportFault):
             return read
         return event if read is data[0] else event.replace(data[0], read)
 
-    def _last(self, fault: Fault) -> bytes:
+    def _last(self, fault: TransportFault) -> bytes:
         return b"event: message\ndata: " + self._replace(fault) + b"\n\n"
 
     async def aclose(self) -> None:

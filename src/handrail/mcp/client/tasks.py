@@ -3,7 +3,7 @@
 A server may answer a call with a task instead of a result. The task is asked
 for until it has ended, what it wants to know is answered by the same callbacks
 as in an ordinary call, and a caller who gives up tells the server. A task
-outlives its connection: `Followed` has what it takes to go on over a new one.
+outlives its connection: `FollowedCall` has what it takes to go on over a new one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FAREWELL = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class TaskPollingPace:
     """How often a task may be asked for, whatever its server proposes, and how often it may ask back."""
 
     usual: float = 1.0
@@ -61,7 +61,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedCall:
     """One call that may become a task: what is known of it, for whoever shows progress or lost the connection."""
 
     server: str = ""
@@ -74,7 +74,7 @@ class Followed:
     """Whether we know how the task ended, or that it does because we said so."""
     seen: tuple[str, str] = ("", "")
     answered: set[str] = field(default_factory=set)
-    pace: Pace = field(default_factory=Pace)
+    pace: TaskPollingPace = field(default_factory=TaskPollingPace)
 
     @property
     def under_way(self) -> bool:
@@ -88,11 +88,11 @@ class Followed:
                 self.on_status(status, words)
 
 
-_following: ContextVar[Followed | None] = ContextVar("handrail_mcp_task", default=None)
+_following: ContextVar[FollowedCall | None] = ContextVar("handrail_mcp_task", default=None)
 
 
 @contextmanager
-def following(followed: Followed) -> Iterator[Followed]:
+def follow_call(followed: FollowedCall) -> Iterator[FollowedCall]:
     """Calls made in this block note there what becomes of them. One call per block."""
     token = _following.set(followed)
     try:
@@ -112,7 +112,7 @@ class CreatedTask(Result):
     poll_interval_ms: int | None = None
 
 
-class _Task(Result):
+class _TaskAnswer(Result):
     """The answer to `tasks/get`."""
 
     task_id: str
@@ -124,25 +124,25 @@ class _Task(Result):
     input_requests: dict[str, Any] = Field(default_factory=dict)
 
 
-class _Named(RequestParams):
+class _TaskIdParams(RequestParams):
     task_id: str
 
 
-class _Answers(_Named):
+class _TaskUpdateParams(_TaskIdParams):
     input_responses: dict[str, Any]
 
 
-class _Get(Request[_Named, Literal["tasks/get"]]):
+class _GetTaskRequest(Request[_TaskIdParams, Literal["tasks/get"]]):
     method: Literal["tasks/get"] = "tasks/get"
     name_param = "taskId"
 
 
-class _Update(Request[_Answers, Literal["tasks/update"]]):
+class _UpdateTaskRequest(Request[_TaskUpdateParams, Literal["tasks/update"]]):
     method: Literal["tasks/update"] = "tasks/update"
     name_param = "taskId"
 
 
-class _Cancel(Request[_Named, Literal["tasks/cancel"]]):
+class _CancelTaskRequest(Request[_TaskIdParams, Literal["tasks/cancel"]]):
     method: Literal["tasks/cancel"] = "tasks/cancel"
     name_param = "taskId"
 
@@ -152,30 +152,30 @@ _ASKED: TypeAdapter[CreateMessageRequest | ListRootsRequest | ElicitRequest] = T
 )
 
 
-class Tasks(ClientExtension):
+class TasksClientExtension(ClientExtension):
     """Given to the SDK's client, it makes a task look like a call that takes long."""
 
     identifier = IDENTIFIER
 
-    def __init__(self, pace: Pace = Pace()) -> None:
+    def __init__(self, pace: TaskPollingPace = TaskPollingPace()) -> None:
         self._pace = pace
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
         return (ResultClaim(result_type="task", model=CreatedTask, resolve=self._resolve),)
 
     async def _resolve(self, created: CreatedTask, context: ClaimContext) -> CallToolResult:
-        followed = _following.get() or Followed()
+        followed = _following.get() or FollowedCall()
         followed.task, followed.pace = created.task_id, self._pace
         followed.note(created.status, created.status_message or "")
         wait = self._pace.wait(created.poll_interval_ms) if created.status == "working" else 0.0
-        return await finish(context.session, followed, wait)
+        return await finish_task(context.session, followed, wait)
 
 
-class _GaveUp(MCPError):
+class _TaskGivenUp(MCPError):
     """We will not go on with a task that the server still works on."""
 
 
-async def finish(session: ClientSession, followed: Followed, wait: float = 0.0) -> CallToolResult:
+async def finish_task(session: ClientSession, followed: FollowedCall, wait: float = 0.0) -> CallToolResult:
     """Ask for a task until it has ended. It goes on over any connection to the same server.
 
     Raises:
@@ -186,13 +186,13 @@ async def finish(session: ClientSession, followed: Followed, wait: float = 0.0) 
     try:
         return await _asked_for(session, followed, followed.task, wait)
     except BaseException as error:
-        if isinstance(error, _GaveUp) or not isinstance(error, MCPError | McpError):
-            followed.ended = isinstance(error, _GaveUp)
+        if isinstance(error, _TaskGivenUp) or not isinstance(error, MCPError | McpError):
+            followed.ended = isinstance(error, _TaskGivenUp)
             await _farewell(session, followed.task)
         raise
 
 
-async def _asked_for(session: ClientSession, followed: Followed, name: str, wait: float) -> CallToolResult:
+async def _asked_for(session: ClientSession, followed: FollowedCall, name: str, wait: float) -> CallToolResult:
     rounds, pace = 0, followed.pace
     while True:
         await anyio.sleep(wait)
@@ -206,16 +206,18 @@ async def _asked_for(session: ClientSession, followed: Followed, name: str, wait
         if task.status == "input_required" and asked:
             rounds += 1
             if rounds > pace.rounds:
-                raise _GaveUp(INTERNAL_ERROR, f"the task asked for input more than {pace.rounds} times")
+                raise _TaskGivenUp(INTERNAL_ERROR, f"the task asked for input more than {pace.rounds} times")
             answers = {key: await _answer(session, key, request) for key, request in asked.items()}
-            await session.send_request(_Update(params=_Answers(task_id=name, input_responses=answers)), EmptyResult)
+            await session.send_request(
+                _UpdateTaskRequest(params=_TaskUpdateParams(task_id=name, input_responses=answers)), EmptyResult
+            )
             followed.answered.update(answers)
         wait = pace.wait(task.poll_interval_ms)
 
 
-async def _looked_up(session: ClientSession, server: str, name: str) -> _Task:
+async def _looked_up(session: ClientSession, server: str, name: str) -> _TaskAnswer:
     try:
-        return await session.send_request(_Get(params=_Named(task_id=name)), _Task)
+        return await session.send_request(_GetTaskRequest(params=_TaskIdParams(task_id=name)), _TaskAnswer)
     except MCPError as error:
         if error.code != INVALID_PARAMS:
             raise
@@ -228,11 +230,11 @@ async def _answer(session: ClientSession, key: str, request: Any) -> dict[str, A
     context = ClientRequestContext(session=session, request_id=key, meta=asked.params.meta if asked.params else None)
     answer = await session.dispatch_input_request(context, asked)
     if isinstance(answer, ErrorData):
-        raise _GaveUp(answer.code, answer.message, answer.data)
+        raise _TaskGivenUp(answer.code, answer.message, answer.data)
     return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def _result(task: _Task) -> CallToolResult:
+def _result(task: _TaskAnswer) -> CallToolResult:
     match task.status:
         case "completed":
             return CallToolResult.model_validate(task.result or {"content": []}, by_name=False)
@@ -247,6 +249,6 @@ async def _farewell(session: ClientSession, name: str) -> None:
     """Tell the server that nobody waits any more, whatever is going on around us."""
     with anyio.move_on_after(_FAREWELL, shield=True):
         try:
-            await session.send_request(_Cancel(params=_Named(task_id=name)), EmptyResult)
+            await session.send_request(_CancelTaskRequest(params=_TaskIdParams(task_id=name)), EmptyResult)
         except Exception as error:
             logger.info("the server could not be told to stop task %s: %s", name, error)

@@ -23,8 +23,8 @@ from mcp_types import (
 )
 
 from handrail.core.jsontext import JSONTextError, parse_lightly
-from handrail.mcp.client.faults import Fault
-from handrail.mcp.client.lines import TooLong, answered_id, asks
+from handrail.mcp.client.failures import TransportFault
+from handrail.mcp.client.line_cutter import OverlongLine, answered_id, is_request_or_notice
 
 MOST_VALUES = 30_000
 """In one message: as empty lists they cost 50 ms, most of it for collecting garbage that there is none of."""
@@ -37,7 +37,7 @@ _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD]")
 
 
-class Unreadable(Exception):
+class UnreadableLine(Exception):
     """A line that is no message and answers nobody: a server that prints where it should not."""
 
 
@@ -57,7 +57,7 @@ def read_message(line: bytes) -> JSONRPCMessage | None:
         return _mended(line, error)
 
 
-def readable(body: bytes, answers: int | str | None = None) -> bytes | Fault:
+def mend_message(body: bytes, answers: int | str | None = None) -> bytes | TransportFault:
     """A message as one that the SDK can read: the same bytes, mended ones, or why there are none.
 
     `answers` is the request that it must answer: the SDK would wait for ever for one that answers another.
@@ -73,36 +73,38 @@ def readable(body: bytes, answers: int | str | None = None) -> bytes | Fault:
     except JSONTextError as error:
         message, mended = _mended(body, error), True
     match message:
-        case JSONRPCError(error=ErrorData(data=Fault() as fault)):
+        case JSONRPCError(error=ErrorData(data=TransportFault() as fault)):
             return fault
         case JSONRPCError(id=None) if answers is not None:  # it was refused before its id was read
             message.id, mended = answers, True
         case JSONRPCResponse(id=id) | JSONRPCError(id=id) if answers is None or str(id) == str(answers):
             pass
         case _ if answers is not None:
-            return Fault("unusable", "it answered with a message that is no answer to what it was asked")
+            return TransportFault("unusable", "it answered with a message that is no answer to what it was asked")
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode() if mended else body
 
 
-def refusal_of(line: TooLong, limit: int) -> JSONRPCError | None:
+def refusal_of(line: OverlongLine, limit: int) -> JSONRPCError | None:
     """What a line that was too long is answered with; None for one that nobody waits for.
 
     Raises:
         Unreadable: Somebody may wait for it, and it cannot be told who.
     """
-    if asks(line):
+    if is_request_or_notice(line):
         return None
     id = answered_id(line)
     if id is None:
-        raise Unreadable(f"a message of more than {limit} bytes that answers no known request; raise `max_message`")
-    return instead(id, too_long(limit))
+        raise UnreadableLine(f"a message of more than {limit} bytes that answers no known request; raise `max_message`")
+    return substitute_answer(id, too_long(limit))
 
 
-def too_long(limit: int) -> Fault:
-    return Fault("too_large", f"it sent an answer of more than {limit} bytes; ask for less, or raise `max_message`")
+def too_long(limit: int) -> TransportFault:
+    return TransportFault(
+        "too_large", f"it sent an answer of more than {limit} bytes; ask for less, or raise `max_message`"
+    )
 
 
-def instead(id: int | str | None, fault: Fault) -> JSONRPCError:
+def substitute_answer(id: int | str | None, fault: TransportFault) -> JSONRPCError:
     """What stands for an answer that cannot be passed on."""
     error = ErrorData.model_construct(code=PARSE_ERROR, message=fault.why, data=fault)
     return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=error)
@@ -116,15 +118,15 @@ def too_many_values(line: bytes, most: int = MOST_VALUES) -> bool:
     return strings > 2 * most + 1 or rest.count(b",") > most
 
 
-def too_dense() -> Fault:
-    return Fault("too_large", f"it sent an answer with more than {MOST_VALUES} values; ask for less")
+def too_dense() -> TransportFault:
+    return TransportFault("too_large", f"it sent an answer with more than {MOST_VALUES} values; ask for less")
 
 
-def too_many_items(result: dict[str, Any]) -> Fault | None:
+def too_many_items(result: dict[str, Any]) -> TransportFault | None:
     for name, value in result.items():
         if isinstance(value, list) and len(value) > MOST_ITEMS:
             why = f"its answer has {len(value)} {name} at once, and at most {MOST_ITEMS} are read; ask for less"
-            return Fault("too_large", why)
+            return TransportFault("too_large", why)
     return None
 
 
@@ -132,7 +134,7 @@ def _message(value: Any) -> JSONRPCMessage:
     match value:
         case {"id": int() | str() as id, "result": dict() as result} if not isinstance(id, bool):
             if (fault := too_many_items(result)) is not None:
-                return instead(id, fault)
+                return substitute_answer(id, fault)
             return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result)
         case {"method": str() as method, **rest} if isinstance(params := rest.get("params"), dict | None):
             return _asked(method, rest.get("id"), params)
@@ -140,8 +142,10 @@ def _message(value: Any) -> JSONRPCMessage:
             said = ErrorData.model_construct(code=code, message=message, data=more.get("data"))
             return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=said)
         case {"id": int() | str() as id} if not isinstance(id, bool):
-            return instead(id, Fault("unusable", "it answered with something that is neither a result nor an error"))
-    raise Unreadable("a line of JSON that is no message")
+            return substitute_answer(
+                id, TransportFault("unusable", "it answered with something that is neither a result nor an error")
+            )
+    raise UnreadableLine("a line of JSON that is no message")
 
 
 def _asked(method: str, id: Any, params: dict[str, Any] | None) -> JSONRPCMessage:
@@ -155,12 +159,14 @@ def _asked(method: str, id: Any, params: dict[str, Any] | None) -> JSONRPCMessag
 def _mended(line: bytes, error: JSONTextError) -> JSONRPCMessage:
     """Read again, with what is no Unicode replaced; halves of surrogate pairs are how JavaScript cuts text."""
     if too_many_values(line, _MENDED) or len(_SURROGATE.findall(line)) > _MENDED:
-        return _given_up(line, Fault("too_large", f"its answer cannot be read, and is too large to mend: {error}"))
+        return _given_up(
+            line, TransportFault("too_large", f"its answer cannot be read, and is too large to mend: {error}")
+        )
     try:
         value = json.loads(line.decode("utf-8", "replace"), parse_constant=_refuse)
         return _message(_without_halves(value, 0))
     except (ValueError, RecursionError):
-        return _given_up(line, Fault("unusable", f"its answer cannot be read: {error}"))
+        return _given_up(line, TransportFault("unusable", f"its answer cannot be read: {error}"))
 
 
 def _refuse(constant: str) -> None:
@@ -180,9 +186,9 @@ def _without_halves(value: Any, depth: int) -> Any:
     return value
 
 
-def _given_up(line: bytes, fault: Fault) -> JSONRPCError:
-    ends = TooLong(line[:4096], line[-1024:])
+def _given_up(line: bytes, fault: TransportFault) -> JSONRPCError:
+    ends = OverlongLine(line[:4096], line[-1024:])
     id = answered_id(ends)
     if id is None:
-        raise Unreadable(fault.why)
-    return instead(id, fault)
+        raise UnreadableLine(fault.why)
+    return substitute_answer(id, fault)

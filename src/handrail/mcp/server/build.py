@@ -19,20 +19,20 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from pydantic import ValidationError
 
 from handrail.core.ids import NewId, new_id
-from handrail.mcp.server.ask_wire import set_level
+from handrail.mcp.server.announcer import ChangeAnnouncer
+from handrail.mcp.server.call_rounds import BUG
 from handrail.mcp.server.caller import Request, connection_of, is_modern
-from handrail.mcp.server.calls import Calls
-from handrail.mcp.server.notify import Announcer
-from handrail.mcp.server.prompts import Prompts
-from handrail.mcp.server.resources import Resources
-from handrail.mcp.server.rounds import BUG
-from handrail.mcp.server.sayable import mended
-from handrail.mcp.server.served import Served, Watched
-from handrail.mcp.server.state import LIFE, sealing
-from handrail.mcp.server.tasks.extension import install
-from handrail.mcp.server.tasks.listen import TaskListen
-from handrail.mcp.server.tasks.store import Tasks
-from handrail.mcp.server.under_way import UnderWay
+from handrail.mcp.server.calls_in_progress import CallsInProgress
+from handrail.mcp.server.definition import ChangingSource, McpServerDefinition
+from handrail.mcp.server.prompts import McpPromptMethods
+from handrail.mcp.server.question_wire import set_log_level
+from handrail.mcp.server.resources import McpResourceMethods
+from handrail.mcp.server.round_state import LIFE, state_sealing
+from handrail.mcp.server.sendable import sendable_json
+from handrail.mcp.server.tasks.extension import install_tasks
+from handrail.mcp.server.tasks.store import TaskStore
+from handrail.mcp.server.tasks.subscriptions import TaskSubscriptions
+from handrail.mcp.server.tool_calls import McpToolCalls
 
 _Life = Callable[[Server[Any]], AbstractAsyncContextManager[dict[str, Any]]]
 
@@ -52,24 +52,28 @@ _GRACE = 5.0
 logger = logging.getLogger(__name__)
 
 
-def build(
-    served: Served,
+def build_mcp_server(
+    served: McpServerDefinition,
     *,
     new_id: NewId = new_id,
     state_life: float = LIFE,
-    under_way: UnderWay | None = None,
-    tasks: Tasks | None = None,
+    under_way: CallsInProgress | None = None,
+    tasks: TaskStore | None = None,
 ) -> Server[Any]:
-    """A server for either era and any transport. One `Served` may be built several times.
+    """A server for either era and any transport. One `McpServerDefinition` may be built several times.
 
     With `tasks`, long calls become tasks where the client can have them. Who wants to end the calls that are
     under way before the transport ends gives `under_way`.
     """
-    going = under_way or UnderWay()
-    calls, resources, announcer = Calls(served, new_id, going, tasks), Resources(served), Announcer()
-    prompts = Prompts(served, resources)
+    going = under_way or CallsInProgress()
+    calls, resources, announcer = (
+        McpToolCalls(served, new_id, going, tasks),
+        McpResourceMethods(served),
+        ChangeAnnouncer(),
+    )
+    prompts = McpPromptMethods(served, resources)
     listener = ListenHandler(announcer.bus)
-    listen = listener if tasks is None else TaskListen(served, tasks, announcer.bus, listener)
+    listen = listener if tasks is None else TaskSubscriptions(served, tasks, announcer.bus, listener)
 
     async def listened(
         request: Request, params: types.SubscriptionsListenRequestParams
@@ -84,7 +88,7 @@ def build(
 
     with warnings.catch_warnings():  # setting a logging level is of the past, but its clients are not
         warnings.simplefilter("ignore", MCPDeprecationWarning)
-        server: Server[Any] = _Server(
+        server: Server[Any] = _ChangeAnnouncingServer(
             served.name,
             version=served.version,
             instructions=served.instructions or None,
@@ -102,15 +106,15 @@ def build(
             on_list_prompts=prompts.listed,
             on_get_prompt=prompts.get,
             on_completion=prompts.complete,
-            on_set_logging_level=set_level,
+            on_set_logging_level=set_log_level,
         )
-    server.middleware += [_sent_whole, announcer.meet, _ending(calls), sealing(served, life=state_life)]
+    server.middleware += [_sent_whole, announcer.meet, _ending(calls), state_sealing(served, life=state_life)]
     if tasks is not None:
-        install(server, served, tasks)
+        install_tasks(server, served, tasks)
     return server
 
 
-def _life(served: Served, announcer: Announcer, end: Callable[[], Awaitable[None]]) -> _Life:
+def _life(served: McpServerDefinition, announcer: ChangeAnnouncer, end: Callable[[], Awaitable[None]]) -> _Life:
     """For as long as it serves, it hears of changes; then it ends what it began."""
 
     def heard(uri: str | None) -> None:
@@ -121,7 +125,7 @@ def _life(served: Served, announcer: Announcer, end: Callable[[], Awaitable[None
         with ExitStack() as stack:
             stack.callback(served.notices.listen(announcer.hear))
             for source in served.resources:
-                if isinstance(source, Watched):
+                if isinstance(source, ChangingSource):
                     stack.callback(source.watch(heard))
             try:
                 yield {}
@@ -133,7 +137,7 @@ def _life(served: Served, announcer: Announcer, end: Callable[[], Awaitable[None
     return life
 
 
-class _Server(Server[Any]):
+class _ChangeAnnouncingServer(Server[Any]):
     """Says that its lists change, to clients of the handshake era as well; the library only says so when told."""
 
     def create_initialization_options(
@@ -158,10 +162,10 @@ async def _sent_whole(ctx: Request, call_next: CallNext) -> HandlerResult:
     except Exception as error:
         logger.exception("%s could not be answered", ctx.method)
         raise MCPError(types.INTERNAL_ERROR, BUG) from error
-    return mended(result) if isinstance(result, dict) else result
+    return sendable_json(result) if isinstance(result, dict) else result
 
 
-def _ending(calls: Calls) -> ServerMiddleware[Any]:
+def _ending(calls: McpToolCalls) -> ServerMiddleware[Any]:
     """Ends the run of a session with the session."""
 
     async def watch(ctx: Request, call_next: CallNext) -> HandlerResult:

@@ -10,7 +10,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handrail.core.context import Context, Principal
-from handrail.mcp.server.served import Caller, Served
+from handrail.mcp.server.definition import McpCaller, McpServerDefinition
 
 Request = ServerRequestContext[Any, Any]
 
@@ -29,12 +29,12 @@ def connection_of(request: Request) -> Connection:
     return request.session._connection
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: Request) -> McpCaller:
     """Who sent it, as far as the wire tells."""
     params = request.session.client_params
     token = get_access_token()
     headers = getattr(request.request, "headers", None)
-    return Caller(
+    return McpCaller(
         protocol=request.protocol_version,
         client="" if params is None else params.client_info.name[:_LONGEST_NAME],
         version="" if params is None else params.client_info.version[:_LONGEST_NAME],
@@ -45,17 +45,17 @@ def caller_of(request: Request) -> Caller:
     )
 
 
-def principal_of(served: Served, request: Request) -> Principal:
+def principal_of(served: McpServerDefinition, request: Request) -> Principal:
     return served.principal(caller_of(request))
 
 
-def owner_of(served: Served, request: Request) -> str:
+def owner_of(served: McpServerDefinition, request: Request) -> str:
     """Who alone may take up what was begun in a request: the principal, and the holder of its token."""
     caller = caller_of(request)
     return f"{served.principal(caller).id}\n{caller.subject or ''}"
 
 
-def may(principal: Principal, *names: str) -> bool:
+def may_use(principal: Principal, *names: str) -> bool:
     """Whether its scopes cover the thing that goes by these names."""
     return Context(principal=principal).allows(*names)
 

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from msgspec import Struct
 
 from handrail.core.errors import MissingExtra, UsageError
-from handrail.http.guard import Doors, Keys, bracketed, is_loopback
-from handrail.http.listener import bound
-from handrail.mcp.server.served import Served
-from handrail.mcp.server.tasks.store import Tasks
+from handrail.http.listener import listening_socket
+from handrail.http.request_guard import AccessKeys, AccessRequirements, bracket_ipv6, is_loopback
+from handrail.mcp.server.definition import McpServerDefinition
+from handrail.mcp.server.tasks.store import TaskStore
 
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
 
 
 async def serve_http(
-    served: Served,
+    served: McpServerDefinition,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -42,7 +42,7 @@ async def serve_http(
     token: str | Mapping[str, str] | None = None,
     ready: Callable[[str], None] = lambda url: None,
     limits: HttpLimits = HttpLimits(),
-    tasks: Tasks | None = None,
+    tasks: TaskStore | None = None,
 ) -> None:
     """Serve until cancelled, or told to end by SIGTERM; `ready` is called with the address.
 
@@ -52,7 +52,7 @@ async def serve_http(
         UsageError: It would be open to others without a token, or the port cannot be had.
         MissingExtra: The MCP library is not installed.
     """
-    keys = Keys(token)
+    keys = AccessKeys(token)
     if not is_loopback(host) and not keys:
         raise UsageError(
             f"{host!r} can be reached from other machines, and then everybody there could call these tools; "
@@ -62,18 +62,18 @@ async def serve_http(
         raise UsageError(f"the path of the server begins with a slash; {path!r} does not")
     if find_spec("mcp") is None:
         raise MissingExtra("serving MCP", "mcp")
-    from handrail.mcp.server.web import serve_web
+    from handrail.mcp.server.http_app import serve_web
 
-    with bound(host, port) as listener:
+    with listening_socket(host, port) as listener:
         await serve_web(
             served,
             listener,
-            address=f"http://{bracketed(host)}:{listener.getsockname()[1]}{path}",
+            address=f"http://{bracket_ipv6(host)}:{listener.getsockname()[1]}{path}",
             path=path,
-            doors=Doors.of(host, hosts, origins),
+            doors=AccessRequirements.of(host, hosts, origins),
             origins=origins,
             keys=keys,
             ready=ready,
             limits=limits,
-            tasks=tasks or Tasks(),
+            tasks=tasks or TaskStore(),
         )

@@ -8,25 +8,25 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from handrail.core.errors import HandrailError
-from handrail.mcp.server.caller import Request, may, principal_of
-from handrail.mcp.server.interview import rendered
-from handrail.mcp.server.pages import page
-from handrail.mcp.server.resources import Resources
-from handrail.mcp.server.results import block
-from handrail.mcp.server.sayable import sayable
-from handrail.mcp.server.served import PromptSaid, Served, ServedPrompt
+from handrail.mcp.server.caller import Request, may_use, principal_of
+from handrail.mcp.server.definition import McpServerDefinition, PromptMessage, ServedPrompt
+from handrail.mcp.server.pagination import page_of
+from handrail.mcp.server.prompt_interview import render_prompt
+from handrail.mcp.server.resources import McpResourceMethods
+from handrail.mcp.server.results import attachment_block
+from handrail.mcp.server.sendable import sendable_text
 
 _MOST_VALUES = 100
 """Of a completion, as the protocol has it."""
 
 
-class Prompts:
-    def __init__(self, served: Served, resources: Resources) -> None:
+class McpPromptMethods:
+    def __init__(self, served: McpServerDefinition, resources: McpResourceMethods) -> None:
         self._served = served
         self._resources = resources
 
     async def listed(self, request: Request, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        shown, more = page(self._offered(request), params)
+        shown, more = page_of(self._offered(request), params)
         return types.ListPromptsResult(prompts=[_listed(prompt) for prompt in shown], next_cursor=more)
 
     async def get(
@@ -35,11 +35,11 @@ class Prompts:
         prompt = self._find(request, params.name)
         arguments = params.arguments or {}
         if problems := _problems(prompt, arguments):
-            raise MCPError(types.INVALID_PARAMS, sayable(f"prompt {prompt.name!r}: {'; '.join(problems)}"))
+            raise MCPError(types.INVALID_PARAMS, sendable_text(f"prompt {prompt.name!r}: {'; '.join(problems)}"))
         try:
-            said = await rendered(request, params, prompt, arguments)
+            said = await render_prompt(request, params, prompt, arguments)
         except HandrailError as error:
-            raise MCPError(types.INTERNAL_ERROR, sayable(str(error))) from error
+            raise MCPError(types.INTERNAL_ERROR, sendable_text(str(error))) from error
         if isinstance(said, types.InputRequiredResult):
             return said
         messages = [_message(each, prompt.name) for each in said]
@@ -47,7 +47,7 @@ class Prompts:
 
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
         values = await self._values(request, params)
-        shown = [sayable(value) for value in values[:_MOST_VALUES]]
+        shown = [sendable_text(value) for value in values[:_MOST_VALUES]]
         return types.CompleteResult(
             completion=types.Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
         )
@@ -55,7 +55,7 @@ class Prompts:
     async def _values(self, request: Request, params: types.CompleteRequestParams) -> list[str]:
         name, value = params.argument.name, params.argument.value
         if isinstance(params.ref, types.ResourceTemplateReference):
-            allowed = may(principal_of(self._served, request), f"resource:{params.ref.uri}")
+            allowed = may_use(principal_of(self._served, request), f"resource:{params.ref.uri}")
             return await self._resources.complete(params.ref.uri, name, value) if allowed else []
         prompt = self._find(request, params.ref.name)
         others = (params.context.arguments if params.context else None) or {}
@@ -65,11 +65,11 @@ class Prompts:
         for prompt in self._offered(request):
             if prompt.name == name:
                 return prompt
-        raise MCPError(types.INVALID_PARAMS, sayable(f"Unknown prompt: {name}"))
+        raise MCPError(types.INVALID_PARAMS, sendable_text(f"Unknown prompt: {name}"))
 
     def _offered(self, request: Request) -> tuple[ServedPrompt, ...]:
         principal = principal_of(self._served, request)
-        return tuple(prompt for prompt in self._served.prompts if may(principal, f"prompt:{prompt.name}"))
+        return tuple(prompt for prompt in self._served.prompts if may_use(principal, f"prompt:{prompt.name}"))
 
 
 def _listed(prompt: ServedPrompt) -> types.Prompt:
@@ -90,10 +90,10 @@ def _problems(prompt: ServedPrompt, given: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _message(said: PromptSaid, name: str) -> types.PromptMessage:
+def _message(said: PromptMessage, name: str) -> types.PromptMessage:
     content: types.ContentBlock
     if isinstance(said.content, str):
-        content = types.TextContent(text=sayable(said.content))
+        content = types.TextContent(text=sendable_text(said.content))
     else:
-        content = block(said.content, name)
+        content = attachment_block(said.content, name)
     return types.PromptMessage(role=said.role, content=content)

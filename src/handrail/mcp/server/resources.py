@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from handrail.core.errors import HandrailError, describe
-from handrail.mcp.server.caller import Request, connection_of, is_modern, may, principal_of
-from handrail.mcp.server.pages import page
-from handrail.mcp.server.results import contents
-from handrail.mcp.server.sayable import sayable
-from handrail.mcp.server.served import Completes, ResourceSource, Served
+from handrail.core.errors import HandrailError, describe_exception
+from handrail.mcp.server.caller import Request, connection_of, is_modern, may_use, principal_of
+from handrail.mcp.server.definition import CompletingSource, McpServerDefinition, ResourceSource
+from handrail.mcp.server.pagination import page_of
+from handrail.mcp.server.results import resource_contents
+from handrail.mcp.server.sendable import sendable_text
 from handrail.mcp.values import RemoteResource, ResourceBody
 
 NOT_FOUND = -32002
@@ -23,12 +23,12 @@ _MOST_WATCHED = 1_000
 logger = logging.getLogger(__name__)
 
 
-class Resources:
-    def __init__(self, served: Served) -> None:
+class McpResourceMethods:
+    def __init__(self, served: McpServerDefinition) -> None:
         self._served = served
 
     async def listed(self, request: Request, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        shown, more = page(await self._all(request, template=False), params)
+        shown, more = page_of(await self._all(request, template=False), params)
         listed = [
             types.Resource(
                 uri=each.uri,
@@ -44,7 +44,7 @@ class Resources:
     async def templates(
         self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        shown, more = page(await self._all(request, template=True), params)
+        shown, more = page_of(await self._all(request, template=True), params)
         listed = [
             types.ResourceTemplate(
                 uri_template=each.uri,
@@ -61,20 +61,20 @@ class Resources:
         if self._may(request, uri):
             for source in self._served.resources:
                 if (bodies := await _read(source, uri)) is not None:
-                    return types.ReadResourceResult(contents=[contents(body) for body in bodies])
+                    return types.ReadResourceResult(contents=[resource_contents(body) for body in bodies])
         raise _not_found(request, uri)
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
         if not self._may(request, params.uri):
             raise _not_found(request, params.uri)
-        watched = watched_by(request)
+        watched = subscribed_addresses(request)
         if len(watched) >= _MOST_WATCHED:
             raise MCPError(types.INVALID_PARAMS, f"no more than {_MOST_WATCHED} resources can be watched at once")
         watched.add(params.uri)
         return types.EmptyResult()
 
     async def unsubscribe(self, request: Request, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        watched_by(request).discard(params.uri)
+        subscribed_addresses(request).discard(params.uri)
         return types.EmptyResult()
 
     def watchable(
@@ -90,21 +90,21 @@ class Resources:
     async def complete(self, template: str, argument: str, value: str) -> list[str]:
         """What may stand for a name in a template."""
         for source in self._served.resources:
-            if isinstance(source, Completes):
+            if isinstance(source, CompletingSource):
                 found = await _completed(source, template, argument, value)
                 if found is not None:
                     return list(found)
         return []
 
     def _may(self, request: Request, uri: str) -> bool:
-        return may(principal_of(self._served, request), f"resource:{uri}")
+        return may_use(principal_of(self._served, request), f"resource:{uri}")
 
     async def _all(self, request: Request, *, template: bool) -> list[RemoteResource]:
         principal = principal_of(self._served, request)
         found: dict[str, RemoteResource] = {}
         for source in self._served.resources:
             for each in await _listed(source):
-                if each.template is template and may(principal, f"resource:{each.uri}"):
+                if each.template is template and may_use(principal, f"resource:{each.uri}"):
                     found.setdefault(each.uri, each)
         return list(found.values())
 
@@ -114,7 +114,7 @@ def _not_found(request: Request, uri: str) -> MCPError:
     return MCPError(code, "Resource not found", {"uri": uri})
 
 
-def watched_by(request: Request) -> set[str]:
+def subscribed_addresses(request: Request) -> set[str]:
     """The addresses that a client of the handshake era wants to hear of."""
     watched: set[str] = connection_of(request).state.setdefault("handrail.watched", set())
     return watched
@@ -125,16 +125,16 @@ async def _listed(source: ResourceSource) -> Sequence[RemoteResource]:
     try:
         return await source.list()
     except (HandrailError, OSError) as error:
-        logger.warning("a source of resources cannot be listed: %s", describe(error))
+        logger.warning("a source of resources cannot be listed: %s", describe_exception(error))
         return []
 
 
-async def _completed(source: Completes, template: str, argument: str, value: str) -> Sequence[str] | None:
+async def _completed(source: CompletingSource, template: str, argument: str, value: str) -> Sequence[str] | None:
     """Nor does one that fails keep the others from completing."""
     try:
         return await source.complete(template, argument, value)
     except (HandrailError, OSError) as error:
-        logger.warning("a source of resources cannot complete %r: %s", argument, describe(error))
+        logger.warning("a source of resources cannot complete %r: %s", argument, describe_exception(error))
         return None
 
 
@@ -142,4 +142,6 @@ async def _read(source: ResourceSource, uri: str) -> Sequence[ResourceBody] | No
     try:
         return await source.read(uri)
     except (HandrailError, OSError) as error:
-        raise MCPError(types.INTERNAL_ERROR, sayable(f"{uri} cannot be read: {describe(error)}")) from error
+        raise MCPError(
+            types.INTERNAL_ERROR, sendable_text(f"{uri} cannot be read: {describe_exception(error)}")
+        ) from error

@@ -10,7 +10,7 @@ import msgspec
 
 from handrail.core.calls import Attachment, ToolResult, encode_data
 from handrail.core.ports import Spill
-from handrail.mcp.server.sayable import sayable
+from handrail.mcp.server.sendable import sendable_text
 from handrail.mcp.values import ResourceBody
 from handrail.tools.tool import Tool
 
@@ -35,16 +35,16 @@ def output_schema(tool: Tool, *, modern: bool) -> dict[str, Any] | None:
     return schema if schema is None or modern or schema.get("type") == "object" else None
 
 
-async def called(
+async def call_result(
     result: ToolResult, tool: Tool | None, *, modern: bool, spill: Spill | None = None, waits: str | None = None
 ) -> types.CallToolResult:
     """The answer to a call; `waits` is the question that nobody could be asked."""
-    content: list[types.ContentBlock] = [types.TextContent(text=sayable(result.text))]
+    content: list[types.ContentBlock] = [types.TextContent(text=sendable_text(result.text))]
     if waits is not None:
         content.append(types.TextContent(text=_HOW.format(request=waits)))
-    content += attached(result.attachments, result.tool_call_id)
+    content += attachment_blocks(result.attachments, result.tool_call_id)
     if result.warnings:
-        content.append(types.TextContent(text=sayable("\n".join(f"Warning: {each}" for each in result.warnings))))
+        content.append(types.TextContent(text=sendable_text("\n".join(f"Warning: {each}" for each in result.warnings))))
     if result.is_error:
         return types.CallToolResult(content=content, is_error=True, _meta={OUTCOME_KEY: result.outcome})
     promised = tool is not None and output_schema(tool, modern=modern) is not None
@@ -76,21 +76,23 @@ async def _structure(result: ToolResult, tool: Tool | None, spill: Spill | None)
     return not tool.output_validator.problems(result.content), result.content
 
 
-def attached(attachments: tuple[Attachment, ...], call: str) -> list[types.ContentBlock]:
+def attachment_blocks(attachments: tuple[Attachment, ...], call: str) -> list[types.ContentBlock]:
     """Images and sounds as such, the rest as embedded resources; what is too large is only named."""
     blocks: list[types.ContentBlock] = []
     room = LARGEST
     for each in attachments:
         if len(each.data) > room:
             size = f"{len(each.data):,} bytes of {each.media_type}"
-            blocks.append(types.TextContent(text=sayable(f"[attachment {each.name!r} left out: {size} are too many]")))
+            blocks.append(
+                types.TextContent(text=sendable_text(f"[attachment {each.name!r} left out: {size} are too many]"))
+            )
             continue
         room -= len(each.data)
-        blocks.append(block(each, call))
+        blocks.append(attachment_block(each, call))
     return blocks
 
 
-def block(attachment: Attachment, where: str) -> types.ContentBlock:
+def attachment_block(attachment: Attachment, where: str) -> types.ContentBlock:
     """One attachment. A name that is an address is kept as the address."""
     kind, _, _ = attachment.media_type.partition("/")
     match kind:
@@ -99,14 +101,14 @@ def block(attachment: Attachment, where: str) -> types.ContentBlock:
         case "audio":
             return types.AudioContent(data=encode_data(attachment.data), mime_type=attachment.media_type)
     name = attachment.name
-    uri = name if "://" in name else f"attachment://{quote(where, safe='')}/{quote(sayable(name), safe='')}"
-    return types.EmbeddedResource(resource=contents(_as_body(uri, attachment)))
+    uri = name if "://" in name else f"attachment://{quote(where, safe='')}/{quote(sendable_text(name), safe='')}"
+    return types.EmbeddedResource(resource=resource_contents(_as_body(uri, attachment)))
 
 
-def contents(body: ResourceBody) -> types.TextResourceContents | types.BlobResourceContents:
+def resource_contents(body: ResourceBody) -> types.TextResourceContents | types.BlobResourceContents:
     kind = body.media_type or None
     if body.text is not None:
-        return types.TextResourceContents(uri=body.uri, mime_type=kind, text=sayable(body.text))
+        return types.TextResourceContents(uri=body.uri, mime_type=kind, text=sendable_text(body.text))
     return types.BlobResourceContents(uri=body.uri, mime_type=kind, blob=encode_data(body.data or b""))
 
 

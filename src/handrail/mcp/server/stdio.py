@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from handrail.core.errors import MissingExtra
-from handrail.mcp.server.served import Served
+from handrail.mcp.server.definition import McpServerDefinition
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -37,7 +37,7 @@ _ENDS = (signal.SIGTERM,)
 logger = logging.getLogger(__name__)
 
 
-async def serve_stdio(served: Served) -> None:
+async def serve_stdio(served: McpServerDefinition) -> None:
     """Serve until standard input ends, or SIGTERM comes; calls under way are cancelled then.
 
     Raises:
@@ -51,17 +51,17 @@ async def serve_stdio(served: Served) -> None:
         await serve_pipes(served, source, sink)
 
 
-async def serve_pipes(served: Served, source: int, sink: int) -> None:
+async def serve_pipes(served: McpServerDefinition, source: int, sink: int) -> None:
     """Serve over two descriptors until the first has no more."""
     import anyio
 
-    from handrail.mcp.server.build import build
-    from handrail.mcp.server.tasks.store import Tasks
+    from handrail.mcp.server.build import build_mcp_server
+    from handrail.mcp.server.tasks.store import TaskStore
 
-    server = build(served, tasks=Tasks())
+    server = build_mcp_server(served, tasks=TaskStore())
     incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     outgoing, to_send = anyio.create_memory_object_stream["SessionMessage"](0)
-    writer = _Writer(sink)
+    writer = _LineWriter(sink)
     async with anyio.create_task_group() as group:
         group.start_soon(_receive, source, incoming, writer)
         group.start_soon(_send, to_send, writer)
@@ -69,7 +69,9 @@ async def serve_pipes(served: Served, source: int, sink: int) -> None:
         group.cancel_scope.cancel()
 
 
-async def _receive(source: int, incoming: MemoryObjectSendStream[SessionMessage | Exception], writer: _Writer) -> None:
+async def _receive(
+    source: int, incoming: MemoryObjectSendStream[SessionMessage | Exception], writer: _LineWriter
+) -> None:
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -88,7 +90,7 @@ async def _receive(source: int, incoming: MemoryObjectSendStream[SessionMessage 
             await incoming.send(SessionMessage(message))
 
 
-async def _send(to_send: MemoryObjectReceiveStream[SessionMessage], writer: _Writer) -> None:
+async def _send(to_send: MemoryObjectReceiveStream[SessionMessage], writer: _LineWriter) -> None:
     async with to_send:
         async for each in to_send:
             await writer.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
@@ -137,7 +139,7 @@ def _chunk(source: int) -> bytes:
         return b""
 
 
-class _Writer:
+class _LineWriter:
     """Writes whole lines, one after the other, in a thread that may wait for the reader as long as it likes."""
 
     def __init__(self, sink: int) -> None:

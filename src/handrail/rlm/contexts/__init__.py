@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handrail.rlm.contexts.held import Held
+from handrail.rlm.contexts.held_context import HeldContext
 from handrail.rlm.contexts.load import Context, Files, load
 
-__all__ = ["Context", "Files", "Held", "load"]
+__all__ = ["Context", "Files", "HeldContext", "load"]

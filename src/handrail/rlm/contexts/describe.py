@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from handrail.rlm.contexts.library import MOST
+from handrail.rlm.contexts.text_library import MOST
 
 _TEXT = {
     "read(start, length)": f"a str of these characters, at most {MOST:,} at once",

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from handrail.core.errors import UsageError
-from handrail.core.jsontext import oddity
+from handrail.core.jsontext import why_not_json
 from handrail.rlm.contexts import describe, prelude
-from handrail.rlm.contexts.held import Held
-from handrail.rlm.contexts.library import Library
-from handrail.rlm.contexts.scan import Changed
-from handrail.rlm.contexts.stored import Stored, encoded, spill, spill_all, spill_bytes
-from handrail.rlm.contexts.walk import Listing, listed
+from handrail.rlm.contexts.file_listing import ContextFileListing, list_files
+from handrail.rlm.contexts.held_context import HeldContext
+from handrail.rlm.contexts.scan import ContextFileChanged
+from handrail.rlm.contexts.text_library import TextLibrary
+from handrail.rlm.contexts.text_storage import Stored, encode_utf8, spill, spill_all, spill_bytes
 from handrail.sandbox.port import HostError
 
 HELD_OUTSIDE = 4_000_000
@@ -43,7 +43,7 @@ Context = Any
 """str, bytes, a list or dict of JSON values, Path, `Files`, a list of paths, or a stream of bytes such as stdin."""
 
 
-async def load(context: Context, *, variable: str = "context", most: int = HELD_OUTSIDE) -> Held:
+async def load(context: Context, *, variable: str = "context", most: int = HELD_OUTSIDE) -> HeldContext:
     """Hold a context until `aclose`.
 
     Raises:
@@ -58,7 +58,7 @@ async def load(context: Context, *, variable: str = "context", most: int = HELD_
         raise UsageError(f"the context cannot be read: {error.strerror or error}") from error
 
 
-async def _load(context: Context, variable: str, most: int) -> Held:
+async def _load(context: Context, variable: str, most: int) -> HeldContext:
     match context:
         case Path():
             return await _files(variable, (context,), most)
@@ -69,7 +69,7 @@ async def _load(context: Context, variable: str, most: int) -> Held:
         case str() if len(context) <= most:
             return _bound(variable, context.encode("utf-8", "replace").decode())
         case str():
-            return await _text(variable, encoded(context), "a text", most)
+            return await _text(variable, encode_utf8(context), "a text", most)
         case bytes() | bytearray():
             return await _bytes(variable, io.BytesIO(context), "a text", most)
         case list() | dict():
@@ -83,8 +83,8 @@ async def _load(context: Context, variable: str, most: int) -> Held:
     )
 
 
-def _bound(variable: str, text: str) -> Held:
-    return Held(
+def _bound(variable: str, text: str) -> HeldContext:
+    return HeldContext(
         variable=variable,
         bind={variable: text},
         description=describe.of_str(variable, "a text", len(text), text.count("\n") + 1, is_broken=False),
@@ -92,8 +92,8 @@ def _bound(variable: str, text: str) -> Held:
     )
 
 
-def _value(variable: str, value: Any, data: bytes) -> Held:
-    return Held(
+def _value(variable: str, value: Any, data: bytes) -> HeldContext:
+    return HeldContext(
         variable=variable,
         bind={variable: msgspec.json.decode(data)},
         description=describe.of_value(variable, value, len(data)),
@@ -102,26 +102,28 @@ def _value(variable: str, value: Any, data: bytes) -> Held:
 
 
 def _json(value: Any) -> bytes:
-    if (why := oddity(value)) is not None:
+    if (why := why_not_json(value)) is not None:
         raise UsageError(f"a context must be text or JSON values: {why}")
     return msgspec.json.encode(value)
 
 
-async def _large(variable: str, value: list[Any] | dict[str, Any], data: bytes) -> Held:
+async def _large(variable: str, value: list[Any] | dict[str, Any], data: bytes) -> HeldContext:
     """Texts by their numbers or keys; whatever else as the text of its JSON."""
     named = value if isinstance(value, dict) else {str(at): item for at, item in enumerate(value)}
     what = f"a {type(value).__name__} of {len(value):,}"
     if not all(isinstance(item, str) for item in named.values()):
         return await _text(variable, iter([msgspec.json.format(data, indent=1)]), f"the JSON of {what} items", 0)
-    written = await asyncio.to_thread(spill_all, map(encoded, named.values()))
+    written = await asyncio.to_thread(spill_all, map(encode_utf8, named.values()))
     sizes = [len(text) for text in named.values()]
-    return _held(variable, Listing(dict(zip(named, written, strict=True))), f"{what} texts", sizes, "characters")
+    return _held(
+        variable, ContextFileListing(dict(zip(named, written, strict=True))), f"{what} texts", sizes, "characters"
+    )
 
 
-async def _files(variable: str, paths: tuple[Path, ...], most: int) -> Held:
+async def _files(variable: str, paths: tuple[Path, ...], most: int) -> HeldContext:
     if not paths:
         raise UsageError("there is no file to read; name at least one")
-    found = await asyncio.to_thread(listed, paths, find_spec("pypdf") is not None)
+    found = await asyncio.to_thread(list_files, paths, find_spec("pypdf") is not None)
     if len(paths) == 1 and not paths[0].is_dir():
         ((name, stored),) = found.texts.items()
         return await _one(variable, name, stored, f"the text of the file {describe.quoted(name)}", most)
@@ -133,11 +135,11 @@ async def _files(variable: str, paths: tuple[Path, ...], most: int) -> Held:
     return _held(variable, found, what, sizes, "bytes")
 
 
-async def _text(variable: str, pieces: Iterator[bytes], what: str, most: int) -> Held:
+async def _text(variable: str, pieces: Iterator[bytes], what: str, most: int) -> HeldContext:
     return await _one(variable, "", await asyncio.to_thread(spill, pieces), what, most)
 
 
-async def _bytes(variable: str, stream: Any, what: str, most: int) -> Held:
+async def _bytes(variable: str, stream: Any, what: str, most: int) -> HeldContext:
     stop = threading.Event()
     try:
         stored = await asyncio.to_thread(spill_bytes, stream, stop)
@@ -149,12 +151,12 @@ async def _bytes(variable: str, stream: Any, what: str, most: int) -> Held:
     return await _one(variable, "", stored, what, most)
 
 
-async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -> Held:
-    library = Library({name: stored})
+async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -> HeldContext:
+    library = TextLibrary({name: stored})
     try:
         text = await library.text(name)
         whole = await asyncio.to_thread(text.read, 0, text.size) if text.size <= most else None
-    except (HostError, Changed) as error:
+    except (HostError, ContextFileChanged) as error:
         library.close()
         raise UsageError(f"the context cannot be read: {error}") from error
     except BaseException:
@@ -163,13 +165,13 @@ async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -
     facts = (what, text.size, text.breaks + 1, text.is_broken)
     if whole is not None:
         library.close()
-        return Held(
+        return HeldContext(
             variable=variable,
             bind={variable: whole},
             description=describe.of_str(variable, *facts),
             fingerprint=library.digest(),
         )
-    return Held(
+    return HeldContext(
         variable=variable,
         prelude=prelude.of_text(variable, name, text.size, text.breaks + 1),
         description=describe.of_text(variable, *facts),
@@ -178,10 +180,10 @@ async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -
     )
 
 
-def _held(variable: str, found: Listing, what: str, sizes: list[int], unit: str) -> Held:
-    library = Library(found.texts)
+def _held(variable: str, found: ContextFileListing, what: str, sizes: list[int], unit: str) -> HeldContext:
+    library = TextLibrary(found.texts)
     files = [{"name": name, "size": size} for name, size in zip(found.texts, sizes, strict=True)]
-    return Held(
+    return HeldContext(
         variable=variable,
         bind={f"_{variable}_files": files},
         prelude=prelude.of_files(variable, f"_{variable}_files"),

@@ -6,7 +6,7 @@ Monty lets no special method wait for the host, so everything has a plain method
 
 from __future__ import annotations
 
-from handrail.code.sheltered import sheltered
+from handrail.run.code.sheltered_source import shelter_builtins
 
 TEXT = """
 class Text:
@@ -92,9 +92,9 @@ class Files:
 
 
 def of_text(variable: str, name: str, size: int, lines: int) -> str:
-    return f"{sheltered(TEXT)}\n{variable} = Text({variable!r}, {name!r}, {size}, {lines})\n"
+    return f"{shelter_builtins(TEXT)}\n{variable} = Text({variable!r}, {name!r}, {size}, {lines})\n"
 
 
 def of_files(variable: str, listing: str) -> str:
     """The list of files is in the variable `listing`."""
-    return f"{sheltered(TEXT + FILES)}\n{variable} = Files({variable!r}, {listing})\n"
+    return f"{shelter_builtins(TEXT + FILES)}\n{variable} = Files({variable!r}, {listing})\n"

@@ -30,7 +30,7 @@ OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """What says nothing about a file that cannot be opened, only about us."""
 
 
-class Changed(Exception):
+class ContextFileChanged(Exception):
     """A file is not the one any more that was listed."""
 
 
@@ -50,11 +50,11 @@ def open_unchanged(path: str, expected: list[int]) -> int:
     except OSError as error:
         if error.errno in OURS:
             raise
-        raise Changed(error.strerror or "it cannot be opened") from error
+        raise ContextFileChanged(error.strerror or "it cannot be opened") from error
     status = os.fstat(file)
     if stamp(status) != expected or not stat.S_ISREG(status.st_mode):
         os.close(file)
-        raise Changed("its size, its time or the file itself is another")
+        raise ContextFileChanged("its size, its time or the file itself is another")
     return file
 
 
@@ -71,7 +71,7 @@ def pieces(file: int, at: int, end: int, step: int = STEP) -> Iterator[str]:
     while at < end:
         data = os.pread(file, min(step, end - at), at)
         if not data:
-            raise Changed("it became shorter")
+            raise ContextFileChanged("it became shorter")
         text, taken, _ = decode(data, at + len(data) >= end)
         at += taken
         yield text
@@ -156,8 +156,8 @@ def _opened(each: dict[str, Any]) -> Iterator[str]:
     try:
         file = open_unchanged(each["path"], each["stamp"]) if file < 0 else file
         yield from pieces(file, each["start"], each["end"])
-    except Changed as error:
-        raise Changed(f"{each['name']!r} changed since it was listed: {error}") from error
+    except ContextFileChanged as error:
+        raise ContextFileChanged(f"{each['name']!r} changed since it was listed: {error}") from error
     finally:
         if file >= 0:
             os.close(file)
@@ -173,7 +173,7 @@ def main() -> int:
         said: dict[str, Any] = {"value": counted(asked) if "text" in asked else searched(asked)}
     except re.error as error:
         said = {"error": f"the pattern cannot be used: {error}", "kind": "ValueError"}
-    except Changed as error:
+    except ContextFileChanged as error:
         said = {"error": str(error), "kind": "OSError"}
     except OSError as error:
         said = {"error": f"a file cannot be read: {error.strerror}", "kind": "OSError"}

@@ -14,28 +14,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.rlm.lines import vocabulary
-from handrail.rlm.lines.forms import Pattern, anywhere, exact, forms, pattern, related
 from handrail.rlm.lines.vocabulary import Language
+from handrail.rlm.lines.word_forms import WordPattern, anywhere, exact, forms, pattern, related
 
 Operation = Literal["count", "times", "size", "list", "first", "last", "find", "compare"]
 Unit = Literal["lines", "words", "characters", "files"]
 
 
-class Tier(Struct, frozen=True):
+class TermLookup(Struct, frozen=True):
     """One way to find a term. The first way that finds anything in the context is taken."""
 
     how: Literal["written", "forms", "related", "part"]
     shown: str
-    pattern: Pattern
+    pattern: WordPattern
 
 
-class Term(Struct, frozen=True):
+class SearchTerm(Struct, frozen=True):
     shown: str
     """As the question has it."""
-    tiers: tuple[Tier, ...]
+    tiers: tuple[TermLookup, ...]
 
 
-class Between(Struct, frozen=True):
+class LineSpan(Struct, frozen=True):
     kind: Literal["line", "time", "date", "datetime"]
     start: str
     end: str
@@ -49,11 +49,11 @@ class LineQuestion(Struct, frozen=True, kw_only=True):
     language: Language
     operation: Operation
     unit: Unit = "lines"
-    groups: tuple[tuple[Term, ...], ...] = ()
+    groups: tuple[tuple[SearchTerm, ...], ...] = ()
     """A line must have one term of each group."""
-    without: tuple[Term, ...] = ()
+    without: tuple[SearchTerm, ...] = ()
     """It must have none of these."""
-    between: Between | None = None
+    between: LineSpan | None = None
     names: tuple[str, ...] = ()
     """Terms that may be the name of a file."""
     most: int | None = None
@@ -76,7 +76,7 @@ def _read(text: str, part: str) -> LineQuestion:
     hidden, quotes = _hide_quotes(part)
     rest, between = _between(hidden)
     operation, rest, most = _operation(rest)
-    words = _Reading(_show_quotes(rest, quotes), language, operation)
+    words = _QuestionWords(_show_quotes(rest, quotes), language, operation)
     operation = _settled(operation, words)
     if not words.has_terms and operation in ("first", "last", "list") and words.unit is None and between is None:
         operation = "find"
@@ -125,7 +125,7 @@ _ENDS: tuple[tuple[Literal["first", "last"], re.Pattern[str]], ...] = (
 )
 
 
-def _settled(operation: Operation, words: _Reading) -> Operation:
+def _settled(operation: Operation, words: _QuestionWords) -> Operation:
     if operation in ("count", "times") and words.unit in ("words", "characters") and words.has_terms:
         return "compare"
     if operation in ("count", "times") and not words.has_terms:
@@ -148,19 +148,19 @@ _LINES = r"(?:lines?|zeilen?)\s+"
 _RANGE = re.compile(rf"\b{_LINES}(\d+)\b(?:\s*(?:-|–|to|and|bis|und)\s*(\d+)\b)?", re.IGNORECASE)
 
 
-def _between(text: str) -> tuple[str, Between | None]:
+def _between(text: str) -> tuple[str, LineSpan | None]:
     """The rest of the question, and the span that it names."""
     for kind in ("datetime", "date", "time"):
         if found := re.search(_SPAN.format(before="", point=_POINTS[kind]), text, re.IGNORECASE):
             start, end = (_point(each) for each in found.groups())
-            return _without(text, found), Between(kind, start, end)
+            return _without(text, found), LineSpan(kind, start, end)
     lines = re.search(_SPAN.format(before=f"(?:{_LINES})?", point=r"\d+"), text, re.IGNORECASE)
     if lines is None or not re.search(_LINES, lines[0], re.IGNORECASE):
         lines = _RANGE.search(text)
     if lines is None:
         return text, None
     start, end = lines[1], lines[2] or lines[1]
-    return _without(text, lines), Between("line", start.lstrip("0") or "0", end.lstrip("0") or "0")
+    return _without(text, lines), LineSpan("line", start.lstrip("0") or "0", end.lstrip("0") or "0")
 
 
 def _without(text: str, found: re.Match[str]) -> str:
@@ -196,12 +196,12 @@ _FIRST_MARK = 0xE000
 """The first of the characters that Unicode leaves for private use."""
 
 
-class _Reading:
+class _QuestionWords:
     """The words of a question that are left once it is known what is wanted, sorted into terms."""
 
     def __init__(self, text: str, language: Language, operation: Operation) -> None:
-        self.groups: list[list[Term]] = []
-        self.without: list[Term] = []
+        self.groups: list[list[SearchTerm]] = []
+        self.without: list[SearchTerm] = []
         self.names: list[str] = []
         self.unit: Unit | None = None
         self.asks_which = False
@@ -212,7 +212,7 @@ class _Reading:
         self._contains = False
         self._negated = False
         self._joint = ""
-        spare: list[Term] = []
+        spare: list[SearchTerm] = []
         after_which = False
         for word, is_quoted in _tokens(text):
             if is_quoted:
@@ -254,7 +254,7 @@ class _Reading:
             return _says_nothing(word, self._shouts)
         return True
 
-    def _place(self, term: Term) -> None:
+    def _place(self, term: SearchTerm) -> None:
         joint, self._joint = self._joint, ""
         if self._negated:
             self.without.append(term)
@@ -263,17 +263,19 @@ class _Reading:
         else:
             self.groups.append([term])
 
-    def _term(self, word: str) -> Term:
+    def _term(self, word: str) -> SearchTerm:
         if not word.isalpha():
             self.names.append(word)
-            return Term(word, (Tier("written", word, exact(word)), Tier("forms", word, exact(word, any_case=True))))
-        tiers = [Tier("forms", word, pattern(forms(word, self._language)))]
-        tiers += [Tier("related", name, pattern(words)) for name, words in related(word, self._language)]
+            return SearchTerm(
+                word, (TermLookup("written", word, exact(word)), TermLookup("forms", word, exact(word, any_case=True)))
+            )
+        tiers = [TermLookup("forms", word, pattern(forms(word, self._language)))]
+        tiers += [TermLookup("related", name, pattern(words)) for name, words in related(word, self._language)]
         if word.isupper() and len(word) > 1 and not self._shouts:
-            tiers.insert(0, Tier("written", word, exact(word)))
+            tiers.insert(0, TermLookup("written", word, exact(word)))
         if self._operation in ("find", "compare") and len(word) > 3:
-            tiers.append(Tier("part", word, anywhere(f"(?i:{re.escape(word)})")))
-        return Term(word, tuple(tiers))
+            tiers.append(TermLookup("part", word, anywhere(f"(?i:{re.escape(word)})")))
+        return SearchTerm(word, tuple(tiers))
 
 
 def _says_nothing(word: str, shouts: bool) -> bool:
@@ -284,9 +286,11 @@ def _says_nothing(word: str, shouts: bool) -> bool:
     return short or low in vocabulary.FUNCTION_WORDS or low in vocabulary.GENERIC
 
 
-def _phrase(text: str) -> Term:
+def _phrase(text: str) -> SearchTerm:
     plain = re.escape(text)
-    return Term(text, (Tier("written", text, anywhere(plain)), Tier("forms", text, anywhere(f"(?i:{plain})"))))
+    return SearchTerm(
+        text, (TermLookup("written", text, anywhere(plain)), TermLookup("forms", text, anywhere(f"(?i:{plain})")))
+    )
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from handrail.core.errors import JournalError
-from handrail.core.groups import unwrapped
-from handrail.rlm.query.forms import NEEDS_HANDLER
+from handrail.core.exception_groups import unwrap_exception_group
+from handrail.rlm.query.openai_forms import NEEDS_HANDLER
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def _as_many(name: str, given: Any, count: int) -> Sequence[Any]:
     return given
 
 
-async def worked_off(count: int, answer: Callable[[int], Awaitable[T]], workers: int) -> list[T]:
+async def run_all_bounded(count: int, answer: Callable[[int], Awaitable[T]], workers: int) -> list[T]:
     """`answer(0)`, `answer(1)`, … with at most so many at once. Whoever cancels it cancels all of them.
 
     Raises:
@@ -75,5 +75,5 @@ async def worked_off(count: int, answer: Callable[[int], Awaitable[T]], workers:
             for _ in range(min(workers, count)):
                 group.create_task(work())
     except BaseExceptionGroup as failed:
-        raise unwrapped(failed, JournalError) from None
+        raise unwrap_exception_group(failed, JournalError) from None
     return [answers[number] for number in range(count)]

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from handrail.core.ports import Journal, Model
-from handrail.faces.create import create_llm
-from handrail.faces.llm import LLM
-from handrail.providers.failover import WithSettings
-from handrail.rlm.query.handled import ToolHandler
+from handrail.models.failover import WithSettings
+from handrail.rlm.query.handler_tools import ToolHandler
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.query.sentinel import answer_of
 from handrail.rlm.values import Prompt
+from handrail.sessions.create import create_llm
+from handrail.sessions.llm import LLM
 
 
 async def llm_query(

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator
 
 from handrail.core.events import ModelEvent
 from handrail.core.messages import AssistantMessage, Conversation
-from handrail.core.model import ModelRequest
+from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Model, provider_of, takes_tools
 from handrail.rlm.query.spending import NOTHING, Spending
 from handrail.rlm.values import UsageSummary
 
 
-class Meter:
+class QueryMeter:
     """Follows the conversation of one query: each reply in it is counted once, also what is on record of a query
     that is taken up again."""
 
@@ -37,7 +37,7 @@ class Meter:
         self._seen = len(messages)
 
 
-class Metered:
+class MeteredModel:
     """A model that is asked only as long as something is left to spend."""
 
     def __init__(self, model: Model, spend: Spending) -> None:

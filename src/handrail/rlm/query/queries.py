@@ -12,13 +12,13 @@ from typing import Any, Self
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, nested_id, new_id
-from handrail.core.model import ToolOffer
+from handrail.core.model_request import ToolOffer
 from handrail.core.ports import Clock, Journal, Model, SystemClock, Tracer
 from handrail.execute.policy import Policy
-from handrail.rlm.query import forms
-from handrail.rlm.query.asking import NO_TOOLS, Asker, Query, UnknownModel, failed_by
-from handrail.rlm.query.batch import check_prompts, each_format, each_tools, worked_off
-from handrail.rlm.query.handled import Elsewhere, ToolHandler, handled
+from handrail.rlm.query import openai_forms
+from handrail.rlm.query.batch import check_prompts, each_format, each_tools, run_all_bounded
+from handrail.rlm.query.handler_tools import ReplHandler, ToolHandler, tools_with_handler
+from handrail.rlm.query.single_query import NO_TOOLS, ModelQuery, QueryAsker, UnknownModel, completion_of_error
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.values import LMRequest, LMResponse, RLMChatCompletion
 from handrail.tools.registry import RegisteredTools
@@ -67,7 +67,7 @@ class Queries:
         self.default = default
         self.sub = sub
         self.spend = spend or Spending()
-        self._asker = Asker(self.spend, journal, policy, iterations, tracer, clock, new_id)
+        self._asker = QueryAsker(self.spend, journal, policy, iterations, tracer, clock, new_id)
         self._concurrency = concurrency
         self._iterations = iterations
         self._on_request = on_request
@@ -82,7 +82,7 @@ class Queries:
         model: str | None = None,
         response_format: Any = None,
         tools: Any = None,
-        tool_handler: ToolHandler | Elsewhere | None = None,
+        tool_handler: ToolHandler | ReplHandler | None = None,
         *,
         tool_choice: Any = None,
         max_iterations: int | None = None,
@@ -98,10 +98,10 @@ class Queries:
             ValueError: The query cannot be asked as it is.
             JournalError: The record cannot be kept.
         """
-        forms.check_model(model)
+        openai_forms.check_model(model)
         if tools is not None and tool_handler is None:
-            raise ValueError(forms.NEEDS_HANDLER)
-        made = NO_TOOLS if tools is None or tool_handler is None else handled(tools, tool_handler)
+            raise ValueError(openai_forms.NEEDS_HANDLER)
+        made = NO_TOOLS if tools is None or tool_handler is None else tools_with_handler(tools, tool_handler)
         request = LMRequest(prompt=prompt, model=model, depth=depth)
         return await self._settle(
             self._read(request, response_format, tools, made, tool_choice, max_iterations, run, context)
@@ -131,15 +131,15 @@ class Queries:
             JournalError: The record cannot be kept.
         """
         check_prompts(prompts)
-        forms.check_model(model)
+        openai_forms.check_model(model)
         sets = each_tools(tools, tool_handler, len(prompts))
         made: dict[tuple[int, int], RegisteredTools] = {(id(None), id(None)): NO_TOOLS}
         for some, by in sets:
             if (key := (id(some), id(by))) not in made:
-                made[key] = NO_TOOLS if some is None else handled(some, by)
+                made[key] = NO_TOOLS if some is None else tools_with_handler(some, by)
         formats = each_format(response_formats, len(prompts))
 
-        def read(at: int) -> Query:
+        def read(at: int) -> ModelQuery:
             request = LMRequest(prompt=prompts[at], model=model, depth=depth)
             some, by = sets[at]
             ready = made[id(some), id(by)]
@@ -150,7 +150,7 @@ class Queries:
         for at, prompt in enumerate(prompts):  # nothing is asked unless everything can be
             if not (plain and at and isinstance(prompt, str)):
                 read(at)
-        return await worked_off(len(prompts), lambda at: self._settle(read(at)), self._concurrency)
+        return await run_all_bounded(len(prompts), lambda at: self._settle(read(at)), self._concurrency)
 
     async def turn(
         self,
@@ -170,8 +170,8 @@ class Queries:
             ValueError: The query cannot be asked as it is.
             JournalError: The record cannot be kept.
         """
-        forms.check_model(model)
-        definitions = forms.definitions_of(tools or ())
+        openai_forms.check_model(model)
+        definitions = openai_forms.definitions_of(tools or ())
         offers = tuple(ToolOffer(each.name, each.description, each.input_schema) for each in definitions)
         request = LMRequest(prompt=prompt, model=model, depth=depth)
         query = self._read(request, response_format, tools, NO_TOOLS, tool_choice, None, run, context, offers)
@@ -188,22 +188,24 @@ class Queries:
         run: str,
         context: Context,
         external: tuple[ToolOffer, ...] = (),
-    ) -> Query:
+    ) -> ModelQuery:
         iterations = self._iterations if max_iterations is None else max_iterations
         if not isinstance(iterations, int) or iterations < 1:
             raise ValueError(f"Invalid max_iterations: at least 1, not {iterations!r}")
-        conversation = forms.conversation_of(request.prompt)
+        conversation = openai_forms.conversation_of(request.prompt)
         if response_format is None and tools is None and tool_choice is None:
-            return Query(request=request, conversation=conversation, iterations=iterations, run=run, context=context)
+            return ModelQuery(
+                request=request, conversation=conversation, iterations=iterations, run=run, context=context
+            )
         request.response_format, request.tools, request.tool_choice = response_format, tools, tool_choice
         names = [*(tool.name for tool in made), *(offer.name for offer in external)]
-        return Query(
+        return ModelQuery(
             request=request,
             conversation=conversation,
-            schema=forms.schema_of(response_format),
+            schema=openai_forms.schema_of(response_format),
             tools=made,
             external=external,
-            choice=forms.choice_of(tool_choice, names),
+            choice=openai_forms.choice_of(tool_choice, names),
             iterations=iterations,
             run=run,
             context=context,
@@ -229,7 +231,7 @@ class Queries:
 
     # ── answering ────────────────────────────────────────────────────────────────────
 
-    async def _settle(self, query: Query) -> RLMChatCompletion:
+    async def _settle(self, query: ModelQuery) -> RLMChatCompletion:
         started = self._clock.monotonic()
         try:
             model = self.route(query.request.model, query.request.depth)
@@ -237,7 +239,7 @@ class Queries:
             unasked = RLMChatCompletion(
                 root_model=query.request.model or "", prompt=query.request.prompt, response="", run=query.run
             )
-            completion = failed_by(unasked, error)
+            completion = completion_of_error(unasked, error)
         else:
             completion = await self._asker.answer(query, model)
         completion.execution_time = self._clock.monotonic() - started

@@ -20,7 +20,7 @@ from msgspec import Struct
 from handrail.core.errors import UsageError
 from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.core.ports import Clock, SystemClock
-from handrail.rlm.record.writable import LINE_BYTES, line_of
+from handrail.rlm.record.json_lines import LINE_BYTES, line_of
 from handrail.rlm.values import RLMIteration, RLMMetadata
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class RLMLogger:
         return datetime.fromtimestamp(self._clock.now() / 1000).astimezone()
 
 
-class Logged(Struct, frozen=True):
+class LoggedIteration(Struct, frozen=True):
     """A turn as it was logged."""
 
     number: int
@@ -125,7 +125,7 @@ class Logged(Struct, frozen=True):
 
 class Trajectory(Struct, frozen=True):
     metadata: RLMMetadata | None
-    iterations: tuple[Logged, ...]
+    iterations: tuple[LoggedIteration, ...]
     notes: tuple[str, ...]
     """Which lines could not be read, and why."""
 
@@ -148,15 +148,15 @@ def read(path: Path | str) -> Trajectory:
     """
     try:
         with open(path, "rb") as file:
-            return parsed(_lines(file.readline))
+            return parse_trajectory(_lines(file.readline))
     except OSError as error:
         raise UsageError(f"the trajectory {str(path)!r} cannot be read: {error.strerror}") from error
 
 
-def parsed(lines: Iterable[bytes]) -> Trajectory:
+def parse_trajectory(lines: Iterable[bytes]) -> Trajectory:
     """The lines of a file; those that cannot be read are passed over, with a word."""
     metadata: RLMMetadata | None = None
-    iterations: list[Logged] = []
+    iterations: list[LoggedIteration] = []
     notes: list[str] = []
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -167,14 +167,14 @@ def parsed(lines: Iterable[bytes]) -> Trajectory:
             torn = "" if line.endswith(b"\n") else ", which was not written to its end,"
             notes.append(f"line {number}{torn} was passed over: {error}")
             continue
-        if isinstance(found, Logged):
+        if isinstance(found, LoggedIteration):
             iterations.append(found)
         elif metadata is None:
             metadata = found
     return Trajectory(metadata, tuple(iterations), tuple(notes))
 
 
-def _parsed(line: bytes) -> Logged | RLMMetadata:
+def _parsed(line: bytes) -> LoggedIteration | RLMMetadata:
     data = parse_lightly(line)
     found = msgspec.convert(data, _MetadataLine | _IterationLine)
     if isinstance(found, _MetadataLine):
@@ -182,7 +182,7 @@ def _parsed(line: bytes) -> Logged | RLMMetadata:
     match data.get("final_answer"):
         case [str(), str(answer)]:  # as `rlms` once wrote it, with the way it was given
             data["final_answer"] = answer
-    return Logged(found.iteration, found.timestamp, RLMIteration.from_dict(data), found.left_out)
+    return LoggedIteration(found.iteration, found.timestamp, RLMIteration.from_dict(data), found.left_out)
 
 
 def _lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:

@@ -17,53 +17,59 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from handrail.code.bridge import value_of
-from handrail.code.calling import OTHER, Caller, Waits
 from handrail.core.calls import ToolResult
 from handrail.core.ids import nested_id
 from handrail.core.timeouts import time_limit_at
-from handrail.execute.whole import to_the_end
+from handrail.execute.run_to_completion import run_to_completion
 from handrail.rlm.query import sentinel
 from handrail.rlm.query.spending import Spending
-from handrail.rlm.repl.channel import Channel, Channels, CutOff, Waiting, settle
-from handrail.rlm.repl.tools import QUERIES, VALUE_ERROR, completions_of
+from handrail.rlm.repl.handler_channel import (
+    CellCutOff,
+    Channels,
+    HandlerChannel,
+    WaitingHandlerCall,
+    settle_handler_call,
+)
+from handrail.rlm.repl.query_tools import QUERIES, VALUE_ERROR, completions_of
 from handrail.rlm.values import RLMChatCompletion
+from handrail.run.code.bridge import result_value
+from handrail.run.code.callers import OTHER, CallWaitsForPerson, CodeCaller
 from handrail.sandbox.port import JSON, HostError
 
 HANDLED = "handled"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _HandledQuery:
     """A query whose handlers are in the REPL."""
 
     name: str
     arguments: dict[str, Any]
     key: str
-    channel: Channel
+    channel: HandlerChannel
     task: asyncio.Task[ToolResult]
 
 
 @dataclass(slots=True)
-class _Level:
+class _HostCallScope:
     """Where host calls are counted: the cells, or a handler that one of them runs."""
 
     prefix: str = ""
     calls: int = 0
-    asked: _Asked | None = None
-    waiting: Waiting | None = None
+    asked: _HandledQuery | None = None
+    waiting: WaitingHandlerCall | None = None
 
     def key(self) -> str:
         self.calls += 1
         return f"{self.prefix}{self.calls}"
 
 
-class Bridge:
+class ReplBridge:
     """A `Host`. Close it when the cells have ended: what they still waited for is cancelled."""
 
     def __init__(
         self,
-        caller: Caller,
+        caller: CodeCaller,
         call_id: str,
         names: Container[str],
         channels: Channels,
@@ -83,8 +89,8 @@ class Bridge:
         self._names = names
         self._channels = channels
         self._spend = spend
-        self._levels = [_Level()]
-        self._under_way: dict[str, _Asked] = {}
+        self._levels = [_HostCallScope()]
+        self._under_way: dict[str, _HandledQuery] = {}
         """Queries whose handlers are in the REPL, by the ids of their calls."""
         self.completions: list[RLMChatCompletion] = []
         """Of every query so far, in the order of their ends."""
@@ -104,7 +110,7 @@ class Bridge:
         if name in QUERIES and value.get("tools") is not None:
             return await self._go_on(self._begin(name, value, key))
         if name not in QUERIES:
-            return value_of(await self._caller.invoke(name, value, key=key))
+            return result_value(await self._caller.invoke(name, value, key=key))
         with _cut_off():
             async with time_limit_at(self._caller.until):
                 result = await self._caller.invoke(name, value, key=key)
@@ -116,26 +122,26 @@ class Bridge:
         for level in self._levels:
             if level.asked is not None and level.waiting is not None:
                 level.asked.channel.put_back(level.waiting)
-        self._levels = [_Level()]
+        self._levels = [_HostCallScope()]
         self.completions.clear()
 
     # ── queries whose handlers are in the REPL ───────────────────────────────────────
 
-    def _begin(self, name: str, arguments: dict[str, Any], key: str) -> _Asked:
+    def _begin(self, name: str, arguments: dict[str, Any], key: str) -> _HandledQuery:
         id = nested_id(self._call_id, key)
         if (asked := self._under_way.get(id)) is not None:
             if (asked.name, asked.arguments) != (name, arguments):
                 raise HostError(OTHER)
             return asked
-        channel = self._channels[id] = Channel()
+        channel = self._channels[id] = HandlerChannel()
         task = asyncio.create_task(self._invoked(name, arguments, key))
-        self._under_way[id] = _Asked(name, arguments, key, channel, task)
+        self._under_way[id] = _HandledQuery(name, arguments, key, channel, task)
         return self._under_way[id]
 
     async def _invoked(self, name: str, arguments: dict[str, Any], key: str) -> ToolResult:
         return await self._caller.invoke(name, arguments, key=key)
 
-    async def _go_on(self, asked: _Asked) -> JSON:
+    async def _go_on(self, asked: _HandledQuery) -> JSON:
         """Until the query has its answer, or one of its calls needs the code."""
         following = asyncio.create_task(asked.channel.next())
         try:
@@ -149,9 +155,9 @@ class Bridge:
         self._forget(nested_id(self._call_id, asked.key))
         return {"done": self._answer(asked.name, asked.arguments, asked.task.result())}
 
-    def _put_to_code(self, asked: _Asked, waiting: Waiting) -> JSON:
+    def _put_to_code(self, asked: _HandledQuery, waiting: WaitingHandlerCall) -> JSON:
         plain = waiting.ticket.replace("%", "%25").replace("/", "%2F")  # models may write anything as the id of a call
-        level = _Level(f"{asked.key}/{plain}/", asked=asked, waiting=waiting)
+        level = _HostCallScope(f"{asked.key}/{plain}/", asked=asked, waiting=waiting)
         self._levels.append(level)
         return {
             "ticket": level.prefix,  # a query that another's handler asks may have calls of the same ids
@@ -170,7 +176,7 @@ class Bridge:
             if level.asked is not None and level.waiting is not None and level.prefix == ticket:
                 # A handler that was left by an exception has not posted: whatever lies above has ended with it.
                 del self._levels[at:]
-                settle(level.waiting, result)
+                settle_handler_call(level.waiting, result)
                 return await self._go_on(level.asked)
         words = "ask with tools from one thread only, and many at once by llm_query_batched"
         raise HostError(f"no call waits under the ticket {ticket!r}; {words}", "ValueError")
@@ -183,8 +189,8 @@ class Bridge:
     def _answer(self, name: str, arguments: dict[str, Any], result: ToolResult) -> JSON:
         """What the function of that name returns: text, or a list of texts."""
         many = name.endswith("_batched")
-        if result.outcome == CutOff.outcome:
-            raise CutOff
+        if result.outcome == CellCutOff.outcome:
+            raise CellCutOff
         if result.error is not None:
             if result.error.code == VALUE_ERROR or result.outcome == "invalid_arguments":
                 raise HostError(result.error.message, "ValueError")
@@ -205,7 +211,7 @@ class Bridge:
     async def aclose(self) -> None:
         """End the queries that nobody waits for any more, also if the caller is cancelled once more meanwhile."""
         if self._under_way:
-            await to_the_end(self._end())
+            await run_to_completion(self._end())
 
     async def _end(self) -> None:
         tasks = [asked.task for asked in self._under_way.values()]
@@ -220,16 +226,16 @@ class Bridge:
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         try:
-            if isinstance(error, Waits) and self._under_way:
+            if isinstance(error, CallWaitsForPerson) and self._under_way:
                 await self._pause(error)
         finally:
             await self.aclose()
 
-    async def _pause(self, why: Waits) -> None:
+    async def _pause(self, why: CallWaitsForPerson) -> None:
         """The cell is to be run again from its beginning: its queries stop where they would need it, and do not end."""
         for asked in self._under_way.values():
             asked.channel.pause(why.message)
-        if isinstance(why, CutOff):
+        if isinstance(why, CellCutOff):
             return  # nobody waits for what the models are about to say
         await asyncio.wait([asked.task for asked in self._under_way.values()])
 
@@ -250,4 +256,4 @@ def _cut_off() -> Iterator[None]:
     try:
         yield
     except (asyncio.CancelledError, TimeoutError):
-        raise CutOff from None
+        raise CellCutOff from None

@@ -5,51 +5,51 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from handrail.code import notebook
-from handrail.code.calling import Caller, Remembered
-from handrail.code.dumps import Dumps
-from handrail.code.notebook import Given
-from handrail.rlm.contexts import Held
-from handrail.rlm.repl import finals
-from handrail.rlm.repl.bridge import Bridge
-from handrail.rlm.repl.turns import Asked, Block, Ran
+from handrail.rlm.contexts import HeldContext
+from handrail.rlm.repl import final_answers
+from handrail.rlm.repl.bridge import ReplBridge
+from handrail.rlm.repl.turns import ReplArguments, ReplBlock, ReplResult
+from handrail.run.code import notebook
+from handrail.run.code.callers import CodeCaller, ReplayCaller
+from handrail.run.code.notebook import HostBindings
+from handrail.run.code.variable_dumps import VariableDumps
 from handrail.sandbox.port import JSON, Sandbox
 
 
-def given(number: int, held: Held, values: Mapping[str, JSON]) -> Given:
+def contexts_of_message(number: int, held: HeldContext, values: Mapping[str, JSON]) -> HostBindings:
     """What a question brings along."""
     alias = f"context = {held.variable}\n" if number == 0 else ""
-    return Given(
+    return HostBindings(
         values={**values, **held.bind},
-        source=f"{held.prelude}\n{alias}{finals.RESET}",
+        source=f"{held.prelude}\n{alias}{final_answers.RESET}",
         serves=held.serves,
         serve=held.serve,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FinishedReplCall:
     """A call of the tool that has its result."""
 
     id: str
-    asked: Asked
-    ran: Ran
+    asked: ReplArguments
+    ran: ReplResult
 
     @property
     def codes(self) -> tuple[str, ...]:
         return self.asked.blocks
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ReplBlock, ...]:
         return self.ran.blocks
 
     @property
     def after(self) -> str:
         """An answer that was not taken then must not be taken now."""
-        return finals.UNREADY if self.ran.final is None else ""
+        return final_answers.UNREADY if self.ran.final is None else ""
 
 
-class Notebook(notebook.Notebook[Done, Bridge]):
+class ReplNotebook(notebook.InterpreterNotebook[FinishedReplCall, ReplBridge]):
     def __init__(
         self,
         sandbox: Sandbox,
@@ -57,24 +57,24 @@ class Notebook(notebook.Notebook[Done, Bridge]):
         seed: int,
         source: str,
         functions: frozenset[str],
-        bridge: Callable[[Caller, str], Bridge],
-        recall: Callable[[str], Awaitable[Remembered]],
-        dumps: Dumps | None = None,
+        bridge: Callable[[CodeCaller, str], ReplBridge],
+        recall: Callable[[str], Awaitable[ReplayCaller]],
+        dumps: VariableDumps | None = None,
     ) -> None:
         super().__init__(
             sandbox,
             seed=seed,
-            source=f"{finals.FUNCTIONS}\n{source}",
-            functions=functions.union(finals.CALLED),
+            source=f"{final_answers.FUNCTIONS}\n{source}",
+            functions=functions.union(final_answers.CALLED),
             bridge=bridge,
             recall=recall,
             dumps=dumps,
-            reset=finals.RESET,
+            reset=final_answers.RESET,
         )
 
     @property
     def has_run(self) -> bool:
         """Whether any code of the model ran since the last question."""
-        question = max((at for at, step in enumerate(self._steps) if isinstance(step, Given)), default=0)
-        done = (step for step in self._steps[question:] if isinstance(step, Done))
+        question = max((at for at, step in enumerate(self._steps) if isinstance(step, HostBindings)), default=0)
+        done = (step for step in self._steps[question:] if isinstance(step, FinishedReplCall))
         return any(step.ran.blocks and not step.asked.contexts for step in done)

@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from handrail.code.functions import CALL, function_source, python_name
-from handrail.code.sheltered import sheltered
 from handrail.core.errors import UsageError
-from handrail.rlm.repl.finals import FUNCTIONS
-from handrail.rlm.repl.finals import NAMES as FINALS
-from handrail.rlm.repl.tools import QUERIES
+from handrail.rlm.repl.final_answers import FUNCTIONS
+from handrail.rlm.repl.final_answers import NAMES as FINALS
+from handrail.rlm.repl.query_tools import QUERIES
+from handrail.run.code.functions import CALL, function_source, python_name
+from handrail.run.code.sheltered_source import shelter_builtins
 from handrail.tools.tool import Tool
 
 RESERVED = frozenset({*QUERIES, *FINALS, "context", "history", "tool_handler", "handled", "show_vars"})
 """Names that no tool of a user may have: they are taken in the REPL, or by what it asks of the host."""
 _NUMBERED = re.compile(r"(context|history)_\d+")
 
-SOURCE = sheltered('''
+SOURCE = shelter_builtins('''
 import asyncio as _asyncio
 import json as _json
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.messages import AssistantMessage, InvocationMessage, Message, ResultMessage, Usage, UserMessage
-from handrail.rlm.repl.parse import Written
+from handrail.rlm.repl.reply_parser import ParsedReply
 from handrail.rlm.values import RLMChatCompletion, UsageSummary
 from handrail.sandbox.port import Cell, Ending
 
@@ -27,7 +27,7 @@ _CUT_OFF = (
 )
 
 
-class Asked(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ReplArguments(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The arguments of one call: what the model wrote in one reply."""
 
     blocks: tuple[str, ...] = ()
@@ -39,19 +39,19 @@ class Asked(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Only of the call that makes the REPL ready: the digests of what it is given."""
 
     @classmethod
-    def of(cls, written: Written) -> Asked:
+    def of(cls, written: ParsedReply) -> ReplArguments:
         final, final_var = (None, None) if written.cut else (written.final, written.final_var)
         return cls(blocks=written.blocks, final=final, final_var=final_var, cut=written.cut, unclosed=written.unclosed)
 
     @classmethod
-    def read(cls, arguments: Any) -> Asked:
+    def read(cls, arguments: Any) -> ReplArguments:
         return msgspec.convert(arguments, cls)
 
     def to_dict(self) -> dict[str, Any]:
         return {"blocks": [], **_plain(self)}
 
 
-class Query(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ReplQuery(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One question that code asked of a model, in short: the whole is in the record of its own run."""
 
     model: str
@@ -66,7 +66,7 @@ class Query(Struct, frozen=True, omit_defaults=True, kw_only=True):
     run: str = ""
 
     @classmethod
-    def of(cls, completion: RLMChatCompletion) -> Query:
+    def of(cls, completion: RLMChatCompletion) -> ReplQuery:
         used = completion.usage_summary
         asked = completion.prompt if isinstance(completion.prompt, str) else str(completion.prompt)
         return cls(
@@ -96,7 +96,7 @@ class Query(Struct, frozen=True, omit_defaults=True, kw_only=True):
         )
 
 
-class Block(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ReplBlock(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What one piece of code did."""
 
     ending: Ending
@@ -107,10 +107,10 @@ class Block(Struct, frozen=True, omit_defaults=True, kw_only=True):
     seconds: float = 0.0
     names: dict[str, str] = msgspec.field(default_factory=dict)
     state: Literal["kept", "gone"] = "kept"
-    queries: tuple[Query, ...] = ()
+    queries: tuple[ReplQuery, ...] = ()
 
     @classmethod
-    def of(cls, cell: Cell, names: dict[str, str], queries: tuple[Query, ...] = ()) -> Block:
+    def of(cls, cell: Cell, names: dict[str, str], queries: tuple[ReplQuery, ...] = ()) -> ReplBlock:
         return cls(
             ending=cell.ending,
             stdout=cell.stdout,
@@ -124,17 +124,17 @@ class Block(Struct, frozen=True, omit_defaults=True, kw_only=True):
         )
 
 
-class Final(Struct, frozen=True):
+class ReplFinal(Struct, frozen=True):
     text: str
 
 
-class Ran(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ReplResult(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The result of one call."""
 
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[ReplBlock, ...] = ()
     skipped: int = 0
     """Blocks that were not run, because one before them failed or gave the final answer."""
-    final: Final | None = None
+    final: ReplFinal | None = None
     draft: str = ""
     """What `answer["content"]` holds that is not final."""
     notices: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ def _plain(value: Struct) -> dict[str, Any]:
     return plain
 
 
-class Turn(Struct, frozen=True):
+class ReplTurn(Struct, frozen=True):
     """One reply of the root model and what became of its code."""
 
     said: AssistantMessage
@@ -167,26 +167,26 @@ class Turn(Struct, frozen=True):
     result: ResultMessage
 
     @property
-    def asked(self) -> Asked:
-        return Asked.read(self.call.call.arguments)
+    def asked(self) -> ReplArguments:
+        return ReplArguments.read(self.call.call.arguments)
 
     @property
-    def ran(self) -> Ran:
+    def ran(self) -> ReplResult:
         return ran_of(self.result)
 
 
-def ran_of(message: ResultMessage) -> Ran:
+def ran_of(message: ResultMessage) -> ReplResult:
     """A call that gave no result of its own, because it was cancelled or ran out of time, left no variables; but what
     its code had called by then was called, and who writes the next code must not be left to think otherwise."""
     result = message.result
     if result.is_error or not isinstance(result.content, dict):
-        return Ran(notices=(result.text, _CUT_OFF))
-    return msgspec.convert(result.content, Ran)
+        return ReplResult(notices=(result.text, _CUT_OFF))
+    return msgspec.convert(result.content, ReplResult)
 
 
-def turns_of(messages: Iterable[Message]) -> list[Turn]:
+def turns_of(messages: Iterable[Message]) -> list[ReplTurn]:
     """The turns since the user last spoke, those without a result left out."""
-    turns: list[Turn] = []
+    turns: list[ReplTurn] = []
     said: AssistantMessage | None = None
     call: InvocationMessage | None = None
     for message in messages:
@@ -198,7 +198,7 @@ def turns_of(messages: Iterable[Message]) -> list[Turn]:
             case InvocationMessage() if message.call.name == REPL:
                 call = message
             case ResultMessage() if said is not None and call is not None and message.invocation_id == call.id:
-                turns.append(Turn(said, call, message))
+                turns.append(ReplTurn(said, call, message))
     return turns
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from handrail.rlm.report.html import render
-from handrail.rlm.report.logged import from_completion, from_trajectory
-from handrail.rlm.report.recorded import from_journal
-from handrail.rlm.report.tree import Proof, Run
+from handrail.rlm.report.journal_source import from_journal
+from handrail.rlm.report.trajectory_source import from_completion, from_trajectory
+from handrail.rlm.report.tree import ReportProof, ReportRun
 
-__all__ = ["Proof", "Run", "from_completion", "from_journal", "from_trajectory", "render"]
+__all__ = ["ReportProof", "ReportRun", "from_completion", "from_journal", "from_trajectory", "render"]

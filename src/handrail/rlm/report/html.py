@@ -12,11 +12,11 @@ from hashlib import sha256
 from html import escape
 
 from handrail.core.redact import redact_text
-from handrail.core.visible import visible
-from handrail.rlm.report.python import marked
+from handrail.core.safe_text import printable
+from handrail.rlm.report.formatting import KEY, count, first_line, moment, money, safe, small, time, tokens
+from handrail.rlm.report.python_highlighting import marked
 from handrail.rlm.report.style import STYLE
-from handrail.rlm.report.tree import Block, Query, Run, Said, Turn
-from handrail.rlm.report.words import KEY, count, first_line, moment, money, safe, small, time, tokens
+from handrail.rlm.report.tree import ReportBlock, ReportMessage, ReportQuery, ReportRun, ReportTurn
 
 TEXT = 20_000
 """Characters of one text that are shown."""
@@ -34,10 +34,10 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'
 _CODE = re.compile(r"^[ \t]*```(?:repl|python|py)[ \t]*\n.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def render(run: Run, *, text: int = TEXT, page: int = PAGE) -> str:
+def render(run: ReportRun, *, text: int = TEXT, page: int = PAGE) -> str:
     """The page. The same run gives the same bytes."""
     drawn = _Page(text, page)
-    title = visible(first_line(run.question, 80) or "A run")
+    title = printable(first_line(run.question, 80) or "A run")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
@@ -57,7 +57,7 @@ class _Page:
 
     # ── the run ──────────────────────────────────────────────────────────────────────
 
-    def top(self, run: Run) -> str:
+    def top(self, run: ReportRun) -> str:
         started = f" · {moment(run.started)}" if run.started else ""
         question = run.question.strip() or "A run without a question"
         heading = first_line(question, 200)
@@ -67,11 +67,11 @@ class _Page:
             f"<h1>{safe(heading)}</h1>\n{rest}{self.answer(run)}\n{_tiles(run)}\n</header>"
         )
 
-    def run(self, run: Run) -> str:
+    def run(self, run: ReportRun) -> str:
         notes = "".join(f'<p class="note">{self.words(note)}</p>\n' for note in run.notes)
         return f"{notes}{self.turns(run)}\n{_usage(run) if len(run.used) > 1 else ''}"
 
-    def answer(self, run: Run) -> str:
+    def answer(self, run: ReportRun) -> str:
         if run.answer is None:
             why = f"None is on record: {self.words(run.why)}" if run.why else "None is on record."
             return f'<section class="answer none"><p class="label">No answer</p><div class="pre">{why}</div></section>'
@@ -82,7 +82,7 @@ class _Page:
             f'<section class="{kind}">\n<p class="label">{label}</p>\n<div class="pre">{words}</div>{why}\n</section>'
         )
 
-    def turns(self, run: Run) -> str:
+    def turns(self, run: ReportRun) -> str:
         if not run.turns:
             return ""
         total = max(run.seconds, sum(turn.seconds for turn in run.turns)) or 1.0
@@ -94,7 +94,7 @@ class _Page:
         more = _more(len(run.turns) - len(shown), "turn")
         return f'<section>\n<h2>Turns</h2>\n<ol class="turns">\n{"".join(items)}</ol>\n{more}</section>'
 
-    def turn(self, turn: Turn, begun: float, part: float, is_open: bool) -> str:
+    def turn(self, turn: ReportTurn, begun: float, part: float, is_open: bool) -> str:
         kinds = " ".join(["failed"] * turn.failed + ["final"] * (turn.final is not None))
         asked = "".join(
             self.fold(f"Told as {each.role} · {len(each.text):,} characters", each.text) for each in turn.asked
@@ -118,7 +118,7 @@ class _Page:
 
     # ── its code ─────────────────────────────────────────────────────────────────────
 
-    def block(self, code: Block, number: int, of: int) -> str:
+    def block(self, code: ReportBlock, number: int, of: int) -> str:
         which = f"Code, block {number} of {of}" if of > 1 else "Code"
         parts = [
             f'<div class="part"><p class="label">{which} · {time(code.seconds)}</p>'
@@ -131,7 +131,7 @@ class _Page:
         ]
         return "".join(parts)
 
-    def variables(self, code: Block) -> str:
+    def variables(self, code: ReportBlock) -> str:
         if not code.names:
             return ""
         return self.fold(
@@ -139,7 +139,7 @@ class _Page:
             "\n".join(f"{name}: {value}" for name, value in code.names),
         )
 
-    def queries(self, queries: tuple[Query, ...]) -> str:
+    def queries(self, queries: tuple[ReportQuery, ...]) -> str:
         if not queries:
             return ""
         longest = max(query.seconds for query in queries) or 1.0
@@ -150,7 +150,7 @@ class _Page:
             f'<ul class="queries">\n{items}</ul></div>\n{_more(len(queries) - len(shown), "query")}'
         )
 
-    def query(self, query: Query, longest: float) -> str:
+    def query(self, query: ReportQuery, longest: float) -> str:
         asked = next((each.text for each in reversed(query.prompt) if each.role == "user"), "")
         asked = query.nested.question if query.nested is not None else asked
         chips = f'<span class="chip">{small(query.model, 60)}</span>'
@@ -171,7 +171,7 @@ class _Page:
             f'{_bar(0, query.seconds / longest)}</summary><div class="body">{"".join(body)}</div></details>'
         )
 
-    def prompt(self, said: Said) -> str:
+    def prompt(self, said: ReportMessage) -> str:
         """What a program wrote for every query alike is folded."""
         show = self.fold if said.role == "system" else self.part
         return show(f"Prompt, as {said.role}", said.text)
@@ -209,7 +209,7 @@ class _Page:
             f'\n<span class="meta">… {missing:,} more characters are left out here</span>' if missing > 0 else "",
         )
 
-    def foot(self, run: Run) -> str:
+    def foot(self, run: ReportRun) -> str:
         facts = [f"Root model {small(run.model)}", *(f"{small(name)} {small(value)}" for name, value in run.facts)]
         said = f"<p>{' · '.join(facts)}</p>"
         if run.id:
@@ -226,7 +226,7 @@ class _Page:
 # ── small parts ──────────────────────────────────────────────────────────────────────
 
 
-def _tiles(run: Run) -> str:
+def _tiles(run: ReportRun) -> str:
     total = run.total
     tiles = [
         ("Turns", f"{len(run.turns):,}"),
@@ -239,7 +239,7 @@ def _tiles(run: Run) -> str:
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>'
 
 
-def _usage(run: Run) -> str:
+def _usage(run: ReportRun) -> str:
     rows = "".join(
         f'<tr><td>{small(name, 100)}</td><td class="num">{used.calls:,}</td>'
         f'<td class="num">{used.input_tokens:,}</td><td class="num">{used.output_tokens:,}</td>'
@@ -253,12 +253,12 @@ def _usage(run: Run) -> str:
     )
 
 
-def _turn_facts(turn: Turn) -> str:
+def _turn_facts(turn: ReportTurn) -> str:
     queries = sum(1 for _ in turn.queries)
     return " · ".join(_facts(turn, queries))
 
 
-def _facts(turn: Turn, queries: int) -> Iterator[str]:
+def _facts(turn: ReportTurn, queries: int) -> Iterator[str]:
     yield count(len(turn.blocks), "block", "blocks") if turn.blocks else "no code"
     if queries:
         yield count(queries, "sub-query", "sub-queries")
@@ -269,7 +269,7 @@ def _facts(turn: Turn, queries: int) -> Iterator[str]:
         yield '<span class="bad">an error</span>'
 
 
-def _heard(query: Query) -> str:
+def _heard(query: ReportQuery) -> str:
     """How the answer begins: the questions of a batch begin all alike."""
     kind, said = ("heard bad", query.error) if query.error else ("heard", query.answer)
     return f'<span class="{kind}">{line}</span>' if (line := safe(first_line(said, 160))) else ""

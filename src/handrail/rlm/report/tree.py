@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class ReportUsage:
     """What models were used for."""
 
     calls: int = 0
@@ -19,9 +19,9 @@ class Used:
     cost: float | None = None
     """In US dollars; None where no price is known."""
 
-    def plus(self, other: Used) -> Used:
+    def plus(self, other: ReportUsage) -> ReportUsage:
         known = [cost for cost in (self.cost, other.cost) if cost is not None]
-        return Used(
+        return ReportUsage(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -30,7 +30,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReportMessage:
     """One message of a conversation."""
 
     role: str
@@ -38,24 +38,24 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class ReportQuery:
     """One question that code asked of a model."""
 
     model: str
-    prompt: tuple[Said, ...]
+    prompt: tuple[ReportMessage, ...]
     answer: str
     seconds: float = 0.0
-    used: Used = Used()
+    used: ReportUsage = ReportUsage()
     error: str = ""
     run: str = ""
-    between: tuple[Said, ...] = ()
+    between: tuple[ReportMessage, ...] = ()
     """Calls of tools and their results, on the way to the answer."""
-    nested: Run | None = None
+    nested: ReportRun | None = None
     """The run that it began, if the model had a REPL of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class ReportBlock:
     """One piece of code and what it did."""
 
     code: str
@@ -65,25 +65,25 @@ class Block:
     seconds: float = 0.0
     names: tuple[tuple[str, str], ...] = ()
     """Variables and their types, or what they held."""
-    queries: tuple[Query, ...] = ()
+    queries: tuple[ReportQuery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class ReportTurn:
     """One reply of the root model and what became of it."""
 
     number: int
     reply: str
-    asked: tuple[Said, ...] = ()
+    asked: tuple[ReportMessage, ...] = ()
     """What the model was told since its last turn."""
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[ReportBlock, ...] = ()
     final: str | None = None
     seconds: float = 0.0
-    used: Used | None = None
+    used: ReportUsage | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def queries(self) -> Iterator[Query]:
+    def queries(self) -> Iterator[ReportQuery]:
         return (query for block in self.blocks for query in block.queries)
 
     @property
@@ -92,7 +92,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ReportProof:
     """Where the record stood when it was checked."""
 
     root: str
@@ -105,7 +105,7 @@ BELOW = "The runs below this one are left out here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ReportRun:
     model: str
     question: str = ""
     answer: str | None = None
@@ -113,20 +113,20 @@ class Run:
     """A limit ended the run."""
     why: str = ""
     """Which limit or error ended it."""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ReportTurn, ...] = ()
     seconds: float = 0.0
-    used: tuple[tuple[str, Used], ...] = ()
+    used: tuple[tuple[str, ReportUsage], ...] = ()
     """By model; of everything that was asked below."""
     facts: tuple[tuple[str, str], ...] = ()
     """What it was begun with."""
     started: str = ""
     id: str = ""
-    proof: Proof | None = None
+    proof: ReportProof | None = None
     notes: tuple[str, ...] = ()
     """What is missing here, and why."""
 
     @property
-    def total(self) -> Used:
+    def total(self) -> ReportUsage:
         return together(used for _, used in self.used)
 
     @property
@@ -135,16 +135,16 @@ class Run:
         return sum(1 for turn in self.turns for _ in turn.queries)
 
 
-def together(used: Iterable[Used]) -> Used:
-    total = Used()
+def together(used: Iterable[ReportUsage]) -> ReportUsage:
+    total = ReportUsage()
     for each in used:
         total = total.plus(each)
     return total
 
 
-def by_model(used: Iterable[tuple[str, Used]]) -> tuple[tuple[str, Used], ...]:
+def by_model(used: Iterable[tuple[str, ReportUsage]]) -> tuple[tuple[str, ReportUsage], ...]:
     """Sums for each model, in the order in which they were first asked."""
-    sums: dict[str, Used] = {}
+    sums: dict[str, ReportUsage] = {}
     for model, each in used:
-        sums[model] = sums.get(model, Used()).plus(each)
+        sums[model] = sums.get(model, ReportUsage()).plus(each)
     return tuple(sums.items())

@@ -21,15 +21,15 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from handrail.core.errors import HandrailError, RateLimited, UsageError, describe
-from handrail.core.frames import FrameError
+from handrail.core.errors import HandrailError, RateLimited, UsageError, describe_exception
+from handrail.core.framing import FrameError
 from handrail.core.redact import redact_text
-from handrail.http.guard import is_loopback
-from handrail.http.listener import bound
-from handrail.http.room import Room
+from handrail.http.listener import listening_socket
+from handrail.http.request_guard import is_loopback
+from handrail.http.request_memory import RequestMemory
 from handrail.rlm.query.queries import Queries
-from handrail.rlm.socket.answering import answered
-from handrail.rlm.socket.peer import Busy, HandlerLimits, Peer
+from handrail.rlm.socket.connection import HandlerBusy, HandlerConnection, HandlerLimits
+from handrail.rlm.socket.responses import answered
 from handrail.rlm.socket.wire import CHUNK, Address, request_of
 from handrail.rlm.values import LMRequest, LMResponse
 from handrail.sync import Portal
@@ -65,12 +65,12 @@ class LMHandler:
         self._path = None if path is None else Path(path)
         self._secret = secret
         self._limits = limits
-        self._room = Room(limits.held_bytes)
+        self._room = RequestMemory(limits.held_bytes)
         self._server: asyncio.Server | None = None
         self._address: Address | None = None
         self._open = ExitStack()
-        self._serving: dict[Peer, asyncio.Task[None]] = {}
-        self._dismissed: dict[Peer, asyncio.Task[None]] = {}
+        self._serving: dict[HandlerConnection, asyncio.Task[None]] = {}
+        self._dismissed: dict[HandlerConnection, asyncio.Task[None]] = {}
         """For whom there was no place; they are being told so."""
         self._portal: Portal | None = None
 
@@ -106,7 +106,7 @@ class LMHandler:
             self._open.callback(_remove, self._path, self._path.lstat())
             self._server = await asyncio.start_unix_server(self._arrived, sock=listener, limit=CHUNK)
             return self._path
-        listener = self._open.enter_context(bound(self._host, self._port))
+        listener = self._open.enter_context(listening_socket(self._host, self._port))
         self._server = await asyncio.start_server(self._arrived, sock=listener, limit=CHUNK)
         return self._host, listener.getsockname()[1]
 
@@ -146,7 +146,7 @@ class LMHandler:
                 self._portal.close()
 
     def _arrived(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = Peer(reader, writer, self._limits, self._room.place())
+        peer = HandlerConnection(reader, writer, self._limits, self._room.place())
         if self._address is None:
             peer.abort()
             return
@@ -158,7 +158,12 @@ class LMHandler:
         else:
             peer.abort()
 
-    def _begin(self, among: dict[Peer, asyncio.Task[None]], peer: Peer, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(
+        self,
+        among: dict[HandlerConnection, asyncio.Task[None]],
+        peer: HandlerConnection,
+        work: Coroutine[Any, Any, None],
+    ) -> None:
         def ended(task: asyncio.Task[None]) -> None:
             # Here and not in the work: one that is cancelled before its first step has no `finally`.
             peer.abort()
@@ -176,7 +181,7 @@ class LMHandler:
         self._serving.pop(idle).cancel()
         return True
 
-    async def _serve(self, peer: Peer) -> None:
+    async def _serve(self, peer: HandlerConnection) -> None:
         try:
             while (body := await peer.request()) is not None:
                 response = await self._until_gone(peer, body)
@@ -185,12 +190,12 @@ class LMHandler:
                 del body, response  # or they are held while the next one is waited for
         except FrameError as error:
             await peer.refuse(LMResponse(error=str(error)))
-        except Busy as error:
+        except HandlerBusy as error:
             await peer.refuse(_busy(str(error)))
         except OSError as error:
             logger.debug("a client was lost: %s", error)
 
-    async def _until_gone(self, peer: Peer, body: bytes) -> LMResponse | None:
+    async def _until_gone(self, peer: HandlerConnection, body: bytes) -> LMResponse | None:
         """The answer, or None if nobody waits for it any more."""
         asking = asyncio.create_task(self._answer(body))
         leaving = asyncio.create_task(peer.gone())
@@ -211,7 +216,7 @@ class LMHandler:
             return LMResponse(error=redact_text(str(error)))
         except Exception as error:
             logger.exception("a request to the handler failed")
-            return LMResponse(error=redact_text(f"the handler failed: {describe(error)}"))
+            return LMResponse(error=redact_text(f"the handler failed: {describe_exception(error)}"))
 
     def _admitted(self, request: LMRequest) -> LMRequest:
         if self._secret is not None:

@@ -20,15 +20,15 @@ from handrail.core.errors import (
     UsageError,
 )
 from handrail.core.events import CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
-from handrail.core.frames import FRAME_LIMIT
+from handrail.core.framing import FRAME_LIMIT
 from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.messages import Usage
-from handrail.core.model import ModelRequest
-from handrail.providers.names import OPENAI_NAMES, NameMap
-from handrail.providers.openai_chat import OpenAIChatCodec
-from handrail.providers.pieces import names_of
-from handrail.providers.profiles import Profile
-from handrail.providers.watch import ReplyWatch
+from handrail.core.model_request import ModelRequest
+from handrail.models.openai_chat import OpenAIChatCodec
+from handrail.models.profiles import Profile
+from handrail.models.reply_checks import ReplyChecker
+from handrail.models.shared_encoding import names_of
+from handrail.models.tool_names import OPENAI_NAMES, NameMap
 from handrail.rlm.socket.wire import TIMEOUT, Address, ask
 from handrail.rlm.values import LMRequest, LMResponse, Prompt, RLMChatCompletion, UsageSummary
 
@@ -76,7 +76,7 @@ class SocketModel:
         )
         response = await ask(self._address, asked, self._timeout, secret=self._secret, limit=self._limit)
         offered = names_of(request.tools, OPENAI_NAMES) if asked.tools else None
-        watch = ReplyWatch(request)
+        watch = ReplyChecker(request)
         for event in events_of(response, offered):
             for allowed in watch.see(event):
                 yield allowed

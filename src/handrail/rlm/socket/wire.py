@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RequestRefused, UsageError
-from handrail.core.frames import FRAME_LIMIT, FrameError, Frames, frame
+from handrail.core.framing import FRAME_LIMIT, FrameError, FrameSplitter, length_prefixed
 from handrail.core.jsontext import JSONTextError, kind_of, parse_lightly
 from handrail.core.timeouts import time_limit
 from handrail.rlm.values import LMRequest, LMResponse
@@ -135,16 +135,16 @@ def _framed(request: LMRequest, secret: str | None, limit: int) -> bytes:
     if secret is not None:
         request = msgspec.structs.replace(request, metadata={**(request.metadata or {}), "secret": secret})
     try:
-        return frame(request.to_dict(), limit)
+        return length_prefixed(request.to_dict(), limit)
     except FrameError as error:
         raise RequestRefused(f"the request cannot be sent: {error}") from error
 
 
-class _Answer:
+class _IncomingAnswer:
     """The bytes of one answer as they arrive, from whichever socket."""
 
     def __init__(self, limit: int) -> None:
-        self._frames = Frames(limit)
+        self._frames = FrameSplitter(limit)
         self._begun = False
 
     def take(self, data: bytes) -> bytes | None:
@@ -164,7 +164,7 @@ async def _exchanged(address: Address, data: bytes, limit: int) -> bytes:
     reader, writer = await _connected(address)
     try:
         writer.write(data)  # and no drain: a handler may refuse before it has read everything
-        answer = _Answer(limit)
+        answer = _IncomingAnswer(limit)
         while (body := answer.take(await reader.read(CHUNK))) is None:
             pass
         return body
@@ -185,7 +185,7 @@ def _exchanged_blocking(address: Address, data: bytes, timeout: float, limit: in
             peer.settimeout(_left(until))
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused early: it may have said why
                 peer.sendall(data)
-            answer = _Answer(limit)
+            answer = _IncomingAnswer(limit)
             body = None
             while body is None:
                 peer.settimeout(_left(until))

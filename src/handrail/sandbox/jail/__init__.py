@@ -15,11 +15,11 @@ a user namespace of its own: to become somebody else first would hide a Python t
 
 from __future__ import annotations
 
-from handrail.sandbox.jail.filters import lockdown
-from handrail.sandbox.jail.inside import lock
+from handrail.sandbox.jail.filters import lockdown_filter
 from handrail.sandbox.jail.jail import Jail
-from handrail.sandbox.jail.jailed import Jailed
 from handrail.sandbox.jail.limits import JailLimits
 from handrail.sandbox.jail.probe import unavailable
+from handrail.sandbox.jail.process import JailedProcess
+from handrail.sandbox.jail.seccomp_lock import lock
 
-__all__ = ["Jail", "JailLimits", "Jailed", "lock", "lockdown", "unavailable"]
+__all__ = ["Jail", "JailLimits", "JailedProcess", "lock", "lockdown_filter", "unavailable"]

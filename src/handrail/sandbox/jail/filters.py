@@ -1,7 +1,7 @@
 """The system calls that a jailed program does not get, as programs for the kernel.
 
-`refused()`    from its first instruction on; bubblewrap installs it
-`lockdown()`   from when it is up; the program installs it on itself with `inside.lock`
+`base_filter()`    from its first instruction on; bubblewrap installs it
+`lockdown_filter()`   from when it is up; the program installs it on itself with `inside.lock`
 
 They are lists of what is refused: Python and its libraries use most of the rest. What the kernel learned after the
 lists were written does not exist for the program.
@@ -77,7 +77,7 @@ NAMING = (socket.SOCK_DGRAM, socket.SOCK_RAW)
 
 
 @functools.cache
-def refused() -> bytes:
+def base_filter() -> bytes:
     """What no jailed program may call.
 
     Raises:
@@ -104,7 +104,7 @@ def refused() -> bytes:
 
 
 @functools.cache
-def lockdown() -> bytes:
+def lockdown_filter() -> bytes:
     """What a program gives up once it is up: to fork, to become another program, to open a socket.
 
     It keeps threads, and pairs of sockets that are connected to each other.

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Self
 
 from handrail.core.errors import SandboxUnavailable, UsageError
-from handrail.sandbox.jail.filters import refused
-from handrail.sandbox.jail.jailed import Jailed
+from handrail.sandbox.jail.filters import base_filter
 from handrail.sandbox.jail.launch import launch
 from handrail.sandbox.jail.limits import JailLimits
 from handrail.sandbox.jail.mounts import mounts, python, python_files
 from handrail.sandbox.jail.probe import unavailable
+from handrail.sandbox.jail.process import JailedProcess
 from handrail.sandbox.port import ReplLimits
 
 INTERPRETER = 64 * 2**20
@@ -33,7 +33,7 @@ class Jail:
     def __init__(
         self, limits: JailLimits = JailLimits(), *, readable: tuple[Path, ...] = (), python: bool = True
     ) -> None:
-        refused()
+        base_filter()
         why = unavailable()
         if why is not None:
             raise SandboxUnavailable(why)
@@ -69,7 +69,7 @@ class Jail:
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.DEVNULL,
         stderr: int = subprocess.DEVNULL,
-    ) -> Jailed:
+    ) -> JailedProcess:
         """Start a program. It inherits the descriptors that are named here, and nothing else of this process.
 
         It dies with the thread that calls this; should that die while the jail is being built, then not before it

@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from handrail.sandbox.jail.filters import refused
-from handrail.sandbox.jail.jailed import Jailed
-from handrail.sandbox.jail.limits import JailLimits, bound
+from handrail.sandbox.jail.filters import base_filter
+from handrail.sandbox.jail.limits import JailLimits, apply_limits
+from handrail.sandbox.jail.process import JailedProcess
 
 SEALED = (
     *("--unshare-all", "--unshare-user", "--disable-userns"),
@@ -32,10 +32,10 @@ def launch(
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
-) -> Jailed:
+) -> JailedProcess:
     """The program dies with the thread that calls this."""
     with ExitStack() as if_it_fails, ExitStack() as always:
-        filter_fd = _held(refused())
+        filter_fd = _held(base_filter())
         always.callback(os.close, filter_fd)
         args_fd, args = os.pipe()
         always.callback(os.close, args_fd)
@@ -54,7 +54,7 @@ def launch(
         )
         if_it_fails.callback(outer.wait)
         if_it_fails.callback(outer.kill)
-        jailed = Jailed(outer, status)
+        jailed = JailedProcess(outer, status)
         if_it_fails.pop_all()
     words = [*SEALED, *mounts, "--chdir", "/tmp", "--seccomp", str(filter_fd), "--json-status-fd", str(status_fd)]
     for name, value in {**ENVIRONMENT, **env}.items():
@@ -63,7 +63,7 @@ def launch(
         # It does nothing before it has read its arguments to their end: so the limits are there first, and no code
         # of ours has to run between fork and exec.
         with open(args, "wb") as pipe:
-            bound(outer.pid, limits)
+            apply_limits(outer.pid, limits)
             pipe.write(b"".join(os.fsencode(word) + b"\0" for word in words))
     except BrokenPipeError:
         pass  # it has ended already, and its status says so

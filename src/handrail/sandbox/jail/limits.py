@@ -23,7 +23,7 @@ class JailLimits:
     bounds threads: some 13 to a megabyte of address space, at the smallest stack."""
 
 
-def bound(pid: int, limits: JailLimits) -> None:
+def apply_limits(pid: int, limits: JailLimits) -> None:
     """Put the limits on a process and on everything that it will start. None of them can be raised again."""
     wanted = {
         resource.RLIMIT_AS: limits.memory_bytes,

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from handrail.core.errors import UsageError
-from handrail.sandbox.jail.filters import refused
+from handrail.sandbox.jail.filters import base_filter
 from handrail.sandbox.jail.launch import launch
 from handrail.sandbox.jail.limits import JailLimits
 from handrail.sandbox.jail.mounts import mounts, python, python_files
@@ -42,7 +42,7 @@ def unavailable() -> str | None:
     if bwrap is None:
         return "bubblewrap was not found; install it (on Debian and Ubuntu: apt install bubblewrap)"
     try:
-        refused()
+        base_filter()
         python()
     except UsageError as error:
         return str(error)

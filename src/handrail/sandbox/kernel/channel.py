@@ -6,21 +6,21 @@ import asyncio
 import socket
 from collections import deque
 
-from handrail.core.frames import FrameError, Frames
+from handrail.core.framing import FrameError, FrameSplitter
 from handrail.sandbox.kernel.messages import ENVELOPE, Said, read
 
 _CHUNK = 2**18
 
 
-class Lost(Exception):
+class InterpreterHungUp(Exception):
     """The interpreter has hung up."""
 
 
-class Channel:
+class InterpreterChannel:
     def __init__(self, sock: socket.socket, message_bytes: int) -> None:
         self._sock = sock
         self._loop = asyncio.get_running_loop()
-        self._frames = Frames(message_bytes + ENVELOPE)
+        self._frames = FrameSplitter(message_bytes + ENVELOPE)
         self._bodies: deque[bytes] = deque()
         self._waiting: asyncio.Future[None] | None = None
 
@@ -47,7 +47,7 @@ class Channel:
         try:
             await self._loop.sock_sendall(self._sock, data)
         except OSError as error:
-            raise Lost from error
+            raise InterpreterHungUp from error
 
     def _read(self) -> None:
         assert self._waiting is not None
@@ -65,6 +65,6 @@ class Channel:
             self._waiting.set_exception(error)
             return
         if not data:
-            self._waiting.set_exception(Lost())
+            self._waiting.set_exception(InterpreterHungUp())
         elif self._bodies:
             self._waiting.set_result(None)

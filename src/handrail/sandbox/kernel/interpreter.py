@@ -11,16 +11,16 @@ import signal
 from contextlib import suppress
 
 from handrail.core.errors import SandboxUnavailable, UsageError
-from handrail.core.frames import FrameError
+from handrail.core.framing import FrameError
 from handrail.core.timeouts import time_limit
 from handrail.sandbox.kernel import messages
-from handrail.sandbox.kernel.channel import Channel, Lost
-from handrail.sandbox.kernel.child import Child
-from handrail.sandbox.kernel.messages import Bound, Call, Done, Ready, Said
-from handrail.sandbox.kernel.output import Output
+from handrail.sandbox.kernel.channel import InterpreterChannel, InterpreterHungUp
+from handrail.sandbox.kernel.child_process import ChildInterpreter
+from handrail.sandbox.kernel.messages import CellDone, CellHostCall, InterpreterReady, Said, VariableBound
+from handrail.sandbox.kernel.output import InterpreterOutput
 from handrail.sandbox.kernel.program import ERROR_CHARS, NAMES, OUT_OF_MEMORY, to_json
-from handrail.sandbox.kernel.turn import Cause, Turn
-from handrail.sandbox.port import Cell, Ending, Host, HostError, ReplLimits, named, no_host
+from handrail.sandbox.kernel.running_cell import Cause, RunningCell
+from handrail.sandbox.port import Cell, Ending, Host, HostError, ReplLimits, nameable_variables, no_host
 
 _SECONDS_TO_START = 30.0
 _SECONDS_TO_BIND = 60.0
@@ -30,12 +30,12 @@ _GONE = "its interpreter had to be ended too, and every variable is gone"
 class Interpreter:
     """One process with its variables. It runs one cell at a time, and none any more once it is gone."""
 
-    def __init__(self, child: Child, limits: ReplLimits, grace: float) -> None:
+    def __init__(self, child: ChildInterpreter, limits: ReplLimits, grace: float) -> None:
         self._child = child
         self._limits = limits
         self._grace = grace
-        self._channel = Channel(child.sock, limits.message_bytes)
-        self._output = Output(child.output, child.errors, limits.output_chars)
+        self._channel = InterpreterChannel(child.sock, limits.message_bytes)
+        self._output = InterpreterOutput(child.output, child.errors, limits.output_chars)
         self._printed = ("", "", 0)
         self._talking = asyncio.Lock()
         """Held by whoever waits for a frame, so that nothing is closed under them."""
@@ -52,9 +52,9 @@ class Interpreter:
         """
         try:
             async with time_limit(_SECONDS_TO_START), self._talking:
-                if await self._channel.receive() != Ready():
+                if await self._channel.receive() != InterpreterReady():
                     raise FrameError("it began with something else")
-        except (Lost, FrameError, TimeoutError) as error:
+        except (InterpreterHungUp, FrameError, TimeoutError) as error:
             code = await self.aclose()
             said = " ".join(self._printed[:2]).strip()[-1_000:]
             raise SandboxUnavailable(f"the interpreter did not start ({_how(code)}): {said or error}") from error
@@ -69,13 +69,13 @@ class Interpreter:
             async with time_limit(_SECONDS_TO_BIND), self._talking:
                 await self._channel.send(messages.put(self._number, name, value))
                 said = await self._channel.receive()
-        except (Lost, FrameError, TimeoutError) as error:
+        except (InterpreterHungUp, FrameError, TimeoutError) as error:
             code = await self.aclose()
             raise SandboxUnavailable(f"the interpreter ended while {name!r} was put there ({_how(code)})") from error
         except BaseException:
             self.kill()
             raise
-        if not isinstance(said, Bound):
+        if not isinstance(said, VariableBound):
             self.kill()
             raise SandboxUnavailable(f"the interpreter was ended: it answered out of turn as {name!r} was put there")
         if said.error:
@@ -85,11 +85,11 @@ class Interpreter:
         """`code` is its text as JSON."""
         self._number += 1
         seconds = self._limits.cell_seconds
-        turn = Turn(self._number, seconds=seconds, grace=self._grace, interrupt=self._interrupt, kill=self.kill)
+        turn = RunningCell(self._number, seconds=seconds, grace=self._grace, interrupt=self._interrupt, kill=self.kill)
         self._output.begin(lambda: turn.end("output"))
         try:
             done = await self._talk(turn, messages.cell(self._number, code, peek, self.seed), host)
-        except (Lost, FrameError) as error:
+        except (InterpreterHungUp, FrameError) as error:
             return await self._gone(turn, error)
         except BaseException:
             await self._wind_down(turn)
@@ -123,22 +123,22 @@ class Interpreter:
         with suppress(OSError):  # it has ended, or does not listen: then it is killed
             self._child.control.send(number.to_bytes(4, "big"))
 
-    async def _talk(self, turn: Turn, first: bytes, host: Host) -> Done:
+    async def _talk(self, turn: RunningCell, first: bytes, host: Host) -> CellDone:
         """
         Raises:
             Lost: It has ended.
             FrameError: It said something that makes no sense now.
         """
         said = await self._exchange(turn, first)
-        while isinstance(said, Call):
+        while isinstance(said, CellHostCall):
             turn.take(said)
             reply = await self._reply(turn, said, host)
             said = await self._exchange(turn, reply)
-        if not isinstance(said, Done) or said.cell != turn.number:
+        if not isinstance(said, CellDone) or said.cell != turn.number:
             raise FrameError("it spoke out of turn")
         return said
 
-    async def _exchange(self, turn: Turn, told: bytes) -> Said:
+    async def _exchange(self, turn: RunningCell, told: bytes) -> Said:
         """Say something and wait for what it says next, while the clock runs."""
         async with self._talking:
             turn.go()
@@ -158,7 +158,7 @@ class Interpreter:
             self.kill()  # it may have got half of a frame
             raise
 
-    async def _reply(self, turn: Turn, call: Call, host: Host) -> bytes:
+    async def _reply(self, turn: RunningCell, call: CellHostCall, host: Host) -> bytes:
         number = (turn.number, turn.calls)
         if turn.calls > self._limits.host_calls:
             turn.end("calls")
@@ -180,7 +180,7 @@ class Interpreter:
             return messages.failure(*number, "ValueError", f"the answer is too large: {much}")
         return messages.answer(*number, answer)
 
-    async def _wind_down(self, turn: Turn) -> None:
+    async def _wind_down(self, turn: RunningCell) -> None:
         """Whoever waited for the cell does not any more: end it, and keep the variables if it can be interrupted."""
         turn.end("cancelled")
         told = b""
@@ -188,13 +188,13 @@ class Interpreter:
             told = messages.failure(turn.number, turn.calls, "KeyboardInterrupt", "the cell is being ended")
         try:
             await self._talk(turn, told, no_host)
-        except (Lost, FrameError):
+        except (InterpreterHungUp, FrameError):
             self.kill()
         except BaseException:
             self.kill()
             raise
 
-    def _kept(self, turn: Turn, done: Done, peek: tuple[str, ...]) -> Cell:
+    def _kept(self, turn: RunningCell, done: CellDone, peek: tuple[str, ...]) -> Cell:
         stdout, stderr, dropped = self._output.finish()
         ending: Ending = "memory" if done.memory else "error" if done.error else "ok"
         error = done.error[: 2 * ERROR_CHARS]
@@ -207,11 +207,11 @@ class Interpreter:
             dropped=dropped,
             error=error,
             values={name: value for name, value in done.values.items() if name in peek},
-            names=named({name[:200]: kind[:200] for name, kind in list(done.names.items())[:NAMES]}),
+            names=nameable_variables({name[:200]: kind[:200] for name, kind in list(done.names.items())[:NAMES]}),
             seconds=turn.seconds,
         )
 
-    async def _gone(self, turn: Turn, error: Exception) -> Cell:
+    async def _gone(self, turn: RunningCell, error: Exception) -> Cell:
         code = await self.aclose()
         stdout, stderr, dropped = self._printed
         ending: Ending = "lost" if turn.cause is None or turn.cause == "cancelled" else turn.cause

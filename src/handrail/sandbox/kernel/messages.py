@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from handrail.core.frames import FrameError
+from handrail.core.framing import FrameError
 from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.sandbox.kernel.program import MAX_VALUES, NAMES, to_json
 
@@ -20,11 +20,11 @@ ENVELOPE = 2**16
 _VALUES = MAX_VALUES + 2 * NAMES
 
 
-class Ready(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
+class InterpreterReady(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
     """It has started."""
 
 
-class Call(Struct, frozen=True, tag="call", forbid_unknown_fields=True):
+class CellHostCall(Struct, frozen=True, tag="call", forbid_unknown_fields=True):
     """A cell asks the host, and waits."""
 
     cell: int
@@ -33,14 +33,14 @@ class Call(Struct, frozen=True, tag="call", forbid_unknown_fields=True):
     value: Any
 
 
-class Bound(Struct, frozen=True, tag="bound", forbid_unknown_fields=True):
+class VariableBound(Struct, frozen=True, tag="bound", forbid_unknown_fields=True):
     """A variable was bound, or why not."""
 
     cell: int
     error: str
 
 
-class Done(Struct, frozen=True, tag="done", forbid_unknown_fields=True):
+class CellDone(Struct, frozen=True, tag="done", forbid_unknown_fields=True):
     """A cell has ended."""
 
     cell: int
@@ -50,7 +50,7 @@ class Done(Struct, frozen=True, tag="done", forbid_unknown_fields=True):
     names: dict[str, str]
 
 
-Said = Ready | Call | Bound | Done
+Said = InterpreterReady | CellHostCall | VariableBound | CellDone
 
 
 def read(body: bytes) -> Said:
@@ -59,7 +59,9 @@ def read(body: bytes) -> Said:
         FrameError: It is none of these.
     """
     try:
-        said: Said = msgspec.convert(parse_lightly(body, max_values=_VALUES), Ready | Call | Bound | Done)
+        said: Said = msgspec.convert(
+            parse_lightly(body, max_values=_VALUES), InterpreterReady | CellHostCall | VariableBound | CellDone
+        )
     except (JSONTextError, msgspec.ValidationError) as error:
         raise FrameError(f"what it said could not be read: {error}") from error
     return said

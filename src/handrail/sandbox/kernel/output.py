@@ -14,7 +14,7 @@ _FLOOD = 10
 _decoder = codecs.getincrementaldecoder("utf-8")
 
 
-class Output:
+class InterpreterOutput:
     """Both streams of one interpreter. Nothing is read between cells, so that a full pipe stops whoever prints."""
 
     def __init__(self, output: int, errors: int, limit: int) -> None:

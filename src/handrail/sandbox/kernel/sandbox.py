@@ -9,7 +9,7 @@ from typing import Self
 
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.sandbox.jail import Jail
-from handrail.sandbox.kernel.child import start
+from handrail.sandbox.kernel.child_process import start_interpreter
 from handrail.sandbox.kernel.interpreter import Interpreter
 from handrail.sandbox.kernel.repl import KernelRepl
 from handrail.sandbox.port import Kind, ReplLimits
@@ -86,7 +86,7 @@ class KernelSandbox:
         return interpreter
 
     def _start(self) -> Interpreter:
-        return Interpreter(start(self._limits, self._jail), self._limits, self._grace)
+        return Interpreter(start_interpreter(self._limits, self._jail), self._limits, self._grace)
 
     def _fill(self) -> None:
         """Whoever takes one finds out why there is none: it is not a reason to refuse what there is."""

@@ -9,10 +9,10 @@ FLOOD = 10
 """So many times the limit ends a cell."""
 
 
-class Printed:
+class MontyOutput:
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.on_flood: Callable[[], object] = nothing
+        self.on_flood: Callable[[], object] = ignore_output
         self._pieces: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._kept = 0
         self._seen = 0
@@ -43,5 +43,5 @@ class Printed:
         return self._seen - self._kept
 
 
-def nothing() -> None:
+def ignore_output() -> None:
     """Nobody is to be told."""

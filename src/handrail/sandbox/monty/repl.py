@@ -22,13 +22,13 @@ from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.core.ports import Clock
 from handrail.sandbox.kernel.program import MAX_VALUES, NAMES, to_json
-from handrail.sandbox.monty.drive import Drive, Fed
-from handrail.sandbox.monty.entering import entered
-from handrail.sandbox.monty.output import Printed
+from handrail.sandbox.monty.dumps import MontyState, seal_dump, unseal_dump
+from handrail.sandbox.monty.execution import MontyExecution, MontyOutcome
+from handrail.sandbox.monty.output import MontyOutput
 from handrail.sandbox.monty.prologue import LOOK, PUT, SEED, prologue
-from handrail.sandbox.monty.sealed import State, seal, unseal
-from handrail.sandbox.monty.worker import Worker
-from handrail.sandbox.port import JSON, Cell, Host, Kind, ReplLimits, named, no_host
+from handrail.sandbox.monty.startup import enter_or_undo
+from handrail.sandbox.monty.worker import MontyWorker
+from handrail.sandbox.port import JSON, Cell, Host, Kind, ReplLimits, nameable_variables, no_host
 
 KEPT_BYTES = 16 * 2**20
 """Variables that take more than this are not kept aside before each cell: that would take longer than most cells."""
@@ -50,7 +50,7 @@ _MOST_SEEN = 4 * NAMES
 Checkout = Callable[[], AsyncMontySession]
 
 
-class _Seen(Struct):
+class _CellFindings(Struct):
     """What was found after a cell."""
 
     names: dict[str, str]
@@ -68,8 +68,8 @@ class MontyRepl:
         self._clock = clock
         self._grace = grace
         self._session: AsyncMontySession | None = None
-        self._worker: Worker | None = None
-        self._saved: State | None = None
+        self._worker: MontyWorker | None = None
+        self._saved: MontyState | None = None
         self._saving: asyncio.Task[None] | None = None
         """The variables are kept aside for the next cell while nobody waits for it yet."""
         self._is_lost = False
@@ -98,8 +98,8 @@ class MontyRepl:
             if self._is_lost:
                 self._is_lost = False
                 return Cell(ending="lost", error=_LOST, state="gone")
-            printed = Printed(self._limits.output_chars)
-            drive = Drive(session, self._limits, self._clock, printed, host)
+            printed = MontyOutput(self._limits.output_chars)
+            drive = MontyExecution(session, self._limits, self._clock, printed, host)
             whole = False
             try:
                 fed, seen = await self._cell(drive, code, peek)
@@ -125,13 +125,15 @@ class MontyRepl:
                 state="kept" if whole or self._saved is not None else "gone",
             )
 
-    async def _cell(self, drive: Drive, code: str, peek: tuple[str, ...]) -> tuple[Fed, _Seen | None]:
+    async def _cell(
+        self, drive: MontyExecution, code: str, peek: tuple[str, ...]
+    ) -> tuple[MontyOutcome, _CellFindings | None]:
         """The code and in the same breath a look at what it left; after an error, the look by itself."""
         self._number += 1
         most = self._limits.message_bytes
         asked = self._next_dice() | {"_handrail_peek": [name for name in peek if name.isidentifier()]}
         if (why := self._refused(code)) is not None:
-            fed = Fed(ending="error", why=why)
+            fed = MontyOutcome(ending="error", why=why)
         else:
             self._cells[self._feeds] = self._number
             # Two lines on, or a backslash at its end would take the look for the rest of its last line.
@@ -140,15 +142,15 @@ class MontyRepl:
                 return fed, seen
         if fed.ending not in _WHOLE:
             return _blamed(fed), None
-        look = Drive(drive.session, self._limits, self._clock, Printed(self._limits.output_chars))
+        look = MontyExecution(drive.session, self._limits, self._clock, MontyOutput(self._limits.output_chars))
         after = await self._fed(look, LOOK, asked)
         if (seen := _seen(after, most)) is None:
-            fed = Fed(ending=after.ending if after.ending not in _WHOLE else "memory", why=self._unseen(fed))
+            fed = MontyOutcome(ending=after.ending if after.ending not in _WHOLE else "memory", why=self._unseen(fed))
         elif fed.fault is not None and fed.fault.is_of_the_look:
-            fed = Fed(ending="ok")
+            fed = MontyOutcome(ending="ok")
         return fed, seen
 
-    def _unseen(self, fed: Fed) -> str:
+    def _unseen(self, fed: MontyOutcome) -> str:
         """Whatever the code did, it is undone with its variables."""
         if fed.fault is None or fed.fault.is_of_the_look:
             return _UNSEEN
@@ -163,7 +165,7 @@ class MontyRepl:
             return f"SyntaxError: the code has {size} bytes; at most {self._limits.message_bytes} can cross"
         return None
 
-    async def _fed(self, drive: Drive, code: str, inputs: dict[str, Any] | None = None) -> Fed:
+    async def _fed(self, drive: MontyExecution, code: str, inputs: dict[str, Any] | None = None) -> MontyOutcome:
         self._feeds += 1
         if self._worker is not None:
             self._worker.allow(self._limits.cell_seconds + self._grace)
@@ -185,7 +187,7 @@ class MontyRepl:
             session = await self._ready()
             await self._keep_aside(session)
             session = await self._ready()  # another one, if that was the end of it
-            drive = Drive(session, self._limits, self._clock, Printed(self._limits.output_chars))
+            drive = MontyExecution(session, self._limits, self._clock, MontyOutput(self._limits.output_chars))
             fed = None
             try:
                 fed = await self._fed(drive, PUT.format(name=name), {"_handrail_text": text.decode()})
@@ -203,11 +205,11 @@ class MontyRepl:
             session = await self._ready()
             if self._saved is None and self._size() <= self._limits.memory_bytes // _COPIES:
                 self._saved = await self._state(session)
-            return None if self._saved is None else seal(self._saved, self._key)
+            return None if self._saved is None else seal_dump(self._saved, self._key)
 
     async def load(self, state: bytes) -> None:
         with self._turn():
-            saved = unseal(state, self._key)
+            saved = unseal_dump(state, self._key)
             if saved.version != pydantic_monty.__version__:
                 raise UsageError(f"this dump was made by Monty {saved.version}; run the cells again")
             await self._give_up()
@@ -245,9 +247,9 @@ class MontyRepl:
             return self._session
         session = self._checkout()
         try:
-            await entered(session)
-            self._session, self._worker = session, Worker(session.worker_pid, self._limits.memory_bytes)
-            drive = Drive(session, self._limits, self._clock, Printed(self._limits.output_chars))
+            await enter_or_undo(session)
+            self._session, self._worker = session, MontyWorker(session.worker_pid, self._limits.memory_bytes)
+            drive = MontyExecution(session, self._limits, self._clock, MontyOutput(self._limits.output_chars))
             if self._saved is None:
                 self._feeds, self._cells, self._names = 0, {}, {}
                 fed = await self._fed(drive, prologue(self._limits.message_bytes), self._next_dice())
@@ -283,14 +285,14 @@ class MontyRepl:
         memory = None if self._worker is None else self._worker.memory()
         return math.inf if memory is None else max(0, memory - _WITHOUT_VARIABLES)
 
-    async def _state(self, session: AsyncMontySession) -> State | None:
+    async def _state(self, session: AsyncMontySession) -> MontyState | None:
         try:
             heap = await session.dump()
         except (MontyError, RuntimeError):
             await self._give_up()
             self._is_lost = True
             return None
-        return State(
+        return MontyState(
             heap=heap,
             version=pydantic_monty.__version__,
             feeds=self._feeds,
@@ -312,22 +314,22 @@ class MontyRepl:
             await session.__aexit__(None, None, None)
 
 
-def _blamed(fed: Fed) -> Fed:
+def _blamed(fed: MontyOutcome) -> MontyOutcome:
     """The look at what code has left can take its time up as well."""
     if fed.fault is not None and fed.fault.is_of_the_look:
-        return Fed(ending=fed.ending, why=_UNSEEN)
+        return MontyOutcome(ending=fed.ending, why=_UNSEEN)
     return fed
 
 
-def _seen(fed: Fed, most: int) -> _Seen | None:
+def _seen(fed: MontyOutcome, most: int) -> _CellFindings | None:
     """What the look found, if it can be believed to be that."""
     if fed.ending != "ok" or not isinstance(text := fed.value.output, str) or len(text) > 8 * most:
         return None
     try:
-        seen = msgspec.convert(parse_lightly(text.encode(), max_values=_MOST_SEEN), _Seen)
+        seen = msgspec.convert(parse_lightly(text.encode(), max_values=_MOST_SEEN), _CellFindings)
     except (JSONTextError, UnicodeError, msgspec.ValidationError):
         return None
-    return _Seen(named(dict(list(seen.names.items())[:NAMES])), seen.values)
+    return _CellFindings(nameable_variables(dict(list(seen.names.items())[:NAMES])), seen.values)
 
 
 def _read(values: dict[str, str], peek: tuple[str, ...]) -> dict[str, JSON]:

@@ -15,7 +15,7 @@ from handrail.core.errors import MissingExtra, SandboxUnavailable, UsageError
 from handrail.core.installation import install_command
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.timeouts import time_limit
-from handrail.sandbox.monty.entering import entered
+from handrail.sandbox.monty.startup import enter_or_undo
 from handrail.sandbox.port import Kind, Repl, ReplLimits
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class MontySandbox:
                 max_checkouts_per_worker=1,
                 feed_duration_limit_grace=self._grace,
             )
-            await entered(pool)
+            await enter_or_undo(pool)
         except (OSError, RuntimeError) as error:
             raise SandboxUnavailable(
                 f"Monty's workers cannot be started: {error}; run: {install_command('rlm')}"

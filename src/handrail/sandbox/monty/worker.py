@@ -20,7 +20,7 @@ _COPIES = 4
 """Of the heap: what is sent is written out first."""
 
 
-class Worker:
+class MontyWorker:
     def __init__(self, pid: int | None, memory_bytes: int) -> None:
         self._pid = pid or 0
         self._handle = -1

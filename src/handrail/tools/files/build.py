@@ -11,12 +11,12 @@ from typing import Any, get_args
 import msgspec
 
 from handrail.core.errors import InvalidDefinition, InvalidSchema
-from handrail.tools.access import SandboxAccess
-from handrail.tools.definition import NAME, ToolDefinition, unusable
-from handrail.tools.ensemble import Defaults
-from handrail.tools.files.bodies import BODIES, Body, Resolve, import_function, read_body
-from handrail.tools.files.table import Place, Table
-from handrail.tools.handlers import style_of
+from handrail.tools.definition import NAME, ToolDefinition, why_name_is_unusable
+from handrail.tools.ensemble import ToolDefaults
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
+from handrail.tools.files.tool_bodies import BODIES, Resolve, ToolBody, import_function, read_body
+from handrail.tools.handlers import handler_style
+from handrail.tools.sandbox_access import SandboxAccess
 from handrail.tools.schema.validator import Validator
 from handrail.tools.tool import Isolation, Retry, Tool
 
@@ -55,21 +55,23 @@ def build_tool(descriptor: Mapping[str, Any], *, handlers: Handlers = NO_HANDLER
         ConfigError: Something in it is wrong; the error names the key.
     """
     named = descriptor.get("name") or descriptor.get("invoker", {}).get("name") or "(unnamed)"
-    return make_tool(unwrapped(Table(descriptor, Place(f"descriptor of {named!r}", folder=base))), handlers)
+    return make_tool(
+        flat_descriptor(TomlTable(descriptor, TomlKeyPath(f"descriptor of {named!r}", folder=base))), handlers
+    )
 
 
-def read_defaults(table: Mapping[str, Any]) -> Defaults:
+def read_defaults(table: Mapping[str, Any]) -> ToolDefaults:
     """What the tools of an ensemble get where they say nothing.
 
     Raises:
         ConfigError: A key is unknown or its value is wrong.
     """
-    return defaults_in(Table(table, Place("defaults")))
+    return defaults_in_table(TomlTable(table, TomlKeyPath("defaults")))
 
 
-def defaults_in(table: Table) -> Defaults:
+def defaults_in_table(table: TomlTable) -> ToolDefaults:
     table.only(_DEFAULTS)
-    return Defaults(
+    return ToolDefaults(
         timeout=table.seconds("timeout"),
         max_retries=table.count("max_retries", 0),
         deduplicator=_deduplicator(table),
@@ -77,7 +79,7 @@ def defaults_in(table: Table) -> Defaults:
     )
 
 
-def unwrapped(table: Table) -> Table:
+def flat_descriptor(table: TomlTable) -> TomlTable:
     """A descriptor whose facts stand in a table `invoker` of their own, as one table."""
     facts = table.table("invoker")
     if facts is None:
@@ -89,10 +91,10 @@ def unwrapped(table: Table) -> Table:
     return facts.over(outer)
 
 
-def make_tool(table: Table, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function) -> Tool:
+def make_tool(table: TomlTable, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function) -> Tool:
     """As `build_tool`, for a table that knows its place. `resolve` finds the function of a Python body."""
     table.only(_KEYS)
-    name = name_of(table)
+    name = tool_name_in(table)
     table.flag("enabled")
     schema = _schema(table, name)
     body = read_body(table, name, schema or _NO_ARGUMENTS, handlers, resolve)
@@ -107,16 +109,16 @@ def make_tool(table: Table, handlers: Handlers = NO_HANDLERS, resolve: Resolve =
     return tool
 
 
-def name_of(table: Table) -> str:
+def tool_name_in(table: TomlTable) -> str:
     name = table.text("name")
     if not name:
         raise table.place.error("a tool needs a name")
     if not NAME.fullmatch(name):
-        raise table.error("name", f"{name!r} {unusable(name)}")
+        raise table.error("name", f"{name!r} {why_name_is_unusable(name)}")
     return name
 
 
-def _schema(table: Table, name: str) -> dict[str, Any] | None:
+def _schema(table: TomlTable, name: str) -> dict[str, Any] | None:
     schema = table.json("arguments")
     if schema is None:
         return None
@@ -129,7 +131,7 @@ def _schema(table: Table, name: str) -> dict[str, Any] | None:
     return schema
 
 
-def _facts(table: Table, body: Body) -> dict[str, Any]:
+def _facts(table: TomlTable, body: ToolBody) -> dict[str, Any]:
     """Every fact that the descriptor or the kind of its body states, as `Tool.changed` takes it."""
     retries = table.count("max_retries", 0)
     resource = table.text("resource")
@@ -150,16 +152,16 @@ def _facts(table: Table, body: Body) -> dict[str, Any]:
         "sandbox": _sandbox(table),
         "concurrency": table.count("concurrency", 1),
         "repair": table.flag("repair"),
-        "resource": None if resource is None else ByArgument(resource),
+        "resource": None if resource is None else ResourceByArgument(resource),
     }
     return {key: value for key, value in stated.items() if value is not None}
 
 
-def _assembled(name: str, body: Body, schema: dict[str, Any] | None, facts: dict[str, Any]) -> Tool:
+def _assembled(name: str, body: ToolBody, schema: dict[str, Any] | None, facts: dict[str, Any]) -> Tool:
     handler = body.handler
     if isinstance(handler, Tool):
         return handler.changed(name=name, **facts, **({} if schema is None else {"input_schema": schema}))
-    if schema is None and body.from_signature and style_of(handler, name) == "arguments":
+    if schema is None and body.from_signature and handler_style(handler, name) == "arguments":
         return Tool.from_function(handler).changed(name=name, **facts)
     definition = {key: facts[key] for key in facts if key in ToolDefinition.__struct_fields__}
     treatment = {key: facts[key] for key in facts if key not in definition}
@@ -167,7 +169,7 @@ def _assembled(name: str, body: Body, schema: dict[str, Any] | None, facts: dict
 
 
 @dataclass(frozen=True, slots=True)
-class ByArgument:
+class ResourceByArgument:
     """Names the resource of a call by the value of one argument."""
 
     name: str
@@ -177,21 +179,21 @@ class ByArgument:
         return value if isinstance(value, Hashable) else msgspec.json.encode(value, order="sorted")
 
 
-def _check_resource(table: Table, tool: Tool) -> None:
+def _check_resource(table: TomlTable, tool: Tool) -> None:
     name = table.text("resource")
     known = tool.definition.input_schema.get("properties", {})
     if name is not None and name not in known:
         raise table.error("resource", f"{name!r} is not an argument; the arguments are {', '.join(known) or 'none'}")
 
 
-def _isolation(table: Table, body: Body) -> str | None:
+def _isolation(table: TomlTable, body: ToolBody) -> str | None:
     isolation = table.choice("isolation", get_args(Isolation))
     if isolation not in (None, "loop") and not body.from_signature:
         raise table.error("isolation", "only a python body can be isolated; a command is a process of its own already")
     return isolation
 
 
-def _sandbox(table: Table) -> SandboxAccess | None:
+def _sandbox(table: TomlTable) -> SandboxAccess | None:
     """What may be read is relative to the file, as every path in it is."""
     inner = table.table("sandbox")
     if inner is None:
@@ -211,11 +213,11 @@ def _sandbox(table: Table) -> SandboxAccess | None:
         raise table.error("sandbox", str(error)) from error
 
 
-def _deduplicator(table: Table) -> Any:
+def _deduplicator(table: TomlTable) -> Any:
     """A name, or a table with `kind`; the executor makes one of it."""
     value = table.values.get("deduplicator")
     if isinstance(value, dict):
-        inner = Table(value, table.at("deduplicator"))
+        inner = TomlTable(value, table.at("deduplicator"))
         if inner.choice("kind", DEDUPLICATORS) is None:
             raise inner.error("kind", f"must be one of {', '.join(map(repr, DEDUPLICATORS))}")
         return dict(value)

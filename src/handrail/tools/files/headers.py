@@ -13,8 +13,8 @@ from typing import Any
 
 from handrail.core.errors import InvalidArguments, ToolError
 from handrail.core.known_secrets import remember_secret
-from handrail.tools.files.table import Table
-from handrail.tools.files.template import Reader, Template
+from handrail.tools.files.template import ArgumentTemplate, TemplateReader
+from handrail.tools.files.toml_table import TomlTable
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 FROM_ENVIRONMENT = re.compile(r"(?P<before>(?:[^{}]* )?)env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
@@ -23,7 +23,7 @@ _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", 
 
 
 @dataclass(frozen=True, slots=True)
-class FromEnvironment:
+class EnvironmentHeader:
     """The value of an environment variable, after some text."""
 
     before: str
@@ -31,8 +31,8 @@ class FromEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class Headers:
-    values: Mapping[str, Template | FromEnvironment]
+class RequestHeaders:
+    values: Mapping[str, ArgumentTemplate | EnvironmentHeader]
 
     def render(self, arguments: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         """The headers for one call, and the secrets among them.
@@ -45,36 +45,36 @@ class Headers:
         secrets: list[str] = []
         for name, value in self.values.items():
             match value:
-                case FromEnvironment():
+                case EnvironmentHeader():
                     secrets.append(_secret(value.name, environ))
                     rendered[name] = value.before + secrets[-1]
-                case Template():
+                case ArgumentTemplate():
                     if (text := value.render(arguments)) is not None:
                         rendered[name] = _one_line(text, value)
         return rendered, secrets
 
 
-def read_headers(table: Table, reader: Reader) -> Headers:
-    values: dict[str, Template | FromEnvironment] = {}
+def read_headers(table: TomlTable, reader: TemplateReader) -> RequestHeaders:
+    values: dict[str, ArgumentTemplate | EnvironmentHeader] = {}
     for name in table.values:
         if not _NAME.fullmatch(name):
             raise table.error(name, "is not the name of a header")
         if name.lower() in _OURS:
             raise table.error(name, "is set for each request and cannot be written here")
         values[name] = _read(table.text(name) or "", name, table, reader)
-    return Headers(values)
+    return RequestHeaders(values)
 
 
-def _read(text: str, name: str, table: Table, reader: Reader) -> Template | FromEnvironment:
+def _read(text: str, name: str, table: TomlTable, reader: TemplateReader) -> ArgumentTemplate | EnvironmentHeader:
     if _CONTROL.search(text):
         raise table.error(name, "must not contain a line break or another control character")
     match = FROM_ENVIRONMENT.fullmatch(text)
     if match is not None:
-        return FromEnvironment(match["before"], match["name"])
+        return EnvironmentHeader(match["before"], match["name"])
     return reader.read(text, table.at(name), ("one", "maybe"))
 
 
-def _one_line(text: str, template: Template) -> str:
+def _one_line(text: str, template: ArgumentTemplate) -> str:
     if _CONTROL.search(text):
         names = ", ".join(slot.name for slot in template.slots)
         raise InvalidArguments(f"{names}: must not contain a line break or another control character")

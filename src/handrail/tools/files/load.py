@@ -10,10 +10,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from handrail.core.errors import UsageError
-from handrail.tools.ensemble import Defaults, Ensemble
-from handrail.tools.files.bodies import Resolve, import_function
-from handrail.tools.files.build import NO_HANDLERS, Handlers, defaults_in, make_tool, name_of, unwrapped
-from handrail.tools.files.table import Place, Table, read_file
+from handrail.tools.ensemble import Ensemble, ToolDefaults
+from handrail.tools.files.build import (
+    NO_HANDLERS,
+    Handlers,
+    defaults_in_table,
+    flat_descriptor,
+    make_tool,
+    tool_name_in,
+)
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable, read_toml_file
+from handrail.tools.files.tool_bodies import Resolve, import_function
 from handrail.tools.tool import Tool
 
 _TOP = ("ensemble", "defaults", "invokers")
@@ -25,16 +32,16 @@ def load_tool(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Tool:
     Raises:
         ConfigError: The file cannot be read, or something in it is wrong.
     """
-    return read_tool(read_file(Path(path)), handlers)
+    return read_tool(read_toml_file(Path(path)), handlers)
 
 
-def read_tool(top: Table, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function) -> Tool:
+def read_tool(top: TomlTable, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function) -> Tool:
     """The tool that the table of an invoker file describes.
 
     Raises:
         ConfigError: Something is wrong.
     """
-    return make_tool(unwrapped(top), handlers, resolve)
+    return make_tool(flat_descriptor(top), handlers, resolve)
 
 
 def load_ensemble(path: Path, *, handlers: Handlers = NO_HANDLERS) -> Ensemble:
@@ -60,9 +67,9 @@ def load_ensembles(folder: Path, *, handlers: Handlers = NO_HANDLERS) -> tuple[E
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise Place(str(folder)).error("is not a folder")
+        raise TomlKeyPath(str(folder)).error("is not a folder")
     ensembles: dict[str, Ensemble] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, TomlKeyPath] = {}
     for file in sorted(folder.glob("*.toml")):
         ensemble, place = _loaded(file, handlers)
         if ensemble.name in ensembles:
@@ -72,23 +79,23 @@ def load_ensembles(folder: Path, *, handlers: Handlers = NO_HANDLERS) -> tuple[E
     return tuple(ensembles.values())
 
 
-def _loaded(path: Path, handlers: Handlers) -> tuple[Ensemble, Place]:
-    return read_ensemble(read_file(path), path.parent, handlers)
+def _loaded(path: Path, handlers: Handlers) -> tuple[Ensemble, TomlKeyPath]:
+    return read_ensemble(read_toml_file(path), path.parent, handlers)
 
 
 def read_ensemble(
-    top: Table, folder: Path, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function
-) -> tuple[Ensemble, Place]:
+    top: TomlTable, folder: Path, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function
+) -> tuple[Ensemble, TomlKeyPath]:
     """The ensemble that the table of a file describes, and where its name stands.
 
     Raises:
         ConfigError: Something is wrong, there or in a file that it names.
     """
     ensemble, place = _empty(top.only(_TOP))
-    places: dict[str, Place] = {}
+    places: dict[str, TomlKeyPath] = {}
     for entry in _entries(top):
         described = _described(entry, folder)
-        name = name_of(described)
+        name = tool_name_in(described)
         if name in places:
             raise described.error("name", f"{name!r} is already a tool of this ensemble, at {places[name]}; rename one")
         places[name] = described.at("name")
@@ -98,7 +105,7 @@ def read_ensemble(
     return ensemble, place
 
 
-def _empty(top: Table) -> tuple[Ensemble, Place]:
+def _empty(top: TomlTable) -> tuple[Ensemble, TomlKeyPath]:
     facts = top.table("ensemble")
     if facts is None:
         raise top.place.error("needs a table [ensemble] with a name")
@@ -109,7 +116,7 @@ def _empty(top: Table) -> tuple[Ensemble, Place]:
     if "enabled" in facts and "enable" in facts:
         raise facts.error("enable", "is the older spelling of 'enabled', which is given too; keep 'enabled'")
     table = top.table("defaults")
-    defaults = Defaults() if table is None else defaults_in(table)
+    defaults = ToolDefaults() if table is None else defaults_in_table(table)
     enabled = False not in (facts.flag("enabled"), facts.flag("enable"))
     try:
         ensemble = Ensemble(name, enabled=enabled, defaults=defaults)
@@ -118,14 +125,14 @@ def _empty(top: Table) -> tuple[Ensemble, Place]:
     return ensemble, facts.at("name")
 
 
-def _entries(top: Table) -> list[Table]:
+def _entries(top: TomlTable) -> list[TomlTable]:
     entries = top.values.get("invokers", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise top.error("invokers", "must be a list of tables; write [[invokers]] above each")
-    return [Table(entry, top.at("invokers").at(index)) for index, entry in enumerate(entries)]
+    return [TomlTable(entry, top.at("invokers").at(index)) for index, entry in enumerate(entries)]
 
 
-def _described(entry: Table, folder: Path) -> Table:
+def _described(entry: TomlTable, folder: Path) -> TomlTable:
     """An entry as a descriptor: itself, or the file that it names with the entry's own keys over it."""
     source = entry.text("source")
     if source is None:
@@ -133,7 +140,7 @@ def _described(entry: Table, folder: Path) -> Table:
     return entry.without("source").over(_invoker_file(_within(folder, source, entry)))
 
 
-def _within(folder: Path, source: str, entry: Table) -> Path:
+def _within(folder: Path, source: str, entry: TomlTable) -> Path:
     path = folder / source
     if "\0" in source or not path.resolve().is_relative_to(folder.resolve()):
         raise entry.error("source", f"{source!r} leads out of the folder of this file; keep its tools inside it")
@@ -142,8 +149,8 @@ def _within(folder: Path, source: str, entry: Table) -> Path:
     return path
 
 
-def _invoker_file(path: Path) -> Table:
-    return unwrapped(read_file(path))
+def _invoker_file(path: Path) -> TomlTable:
+    return flat_descriptor(read_toml_file(path))
 
 
 def _refuse_idle(handlers: Handlers, ensembles: Iterable[Ensemble], where: str) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from handrail.core.errors import ConfigError
-from handrail.tools.files.bodies import Resolve, import_function
 from handrail.tools.files.load import read_ensemble, read_tool
-from handrail.tools.files.table import Place, Table, read_file
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable, read_toml_file
+from handrail.tools.files.tool_bodies import Resolve, import_function
 
 T = TypeVar("T")
 Steps = tuple[str | int, ...]
@@ -22,8 +22,8 @@ MOST = 100
 
 
 def all_mistakes(
-    top: Table,
-    read: Callable[[Table], T],
+    top: TomlTable,
+    read: Callable[[TomlTable], T],
     elsewhere: Callable[[ConfigError, Any], tuple[Steps, list[ConfigError]]] | None = None,
 ) -> tuple[T | None, list[ConfigError]]:
     """What can be read of a table, and all that is wrong in it.
@@ -33,10 +33,10 @@ def all_mistakes(
     """
     values = copy.deepcopy(dict(top.values))
     found: list[ConfigError] = []
-    cut = _Cut()
+    cut = _RemovedEntries()
     for _ in range(MOST):
         try:
-            return read(Table(values, top.place)), found
+            return read(TomlTable(values, top.place)), found
         except ConfigError as error:
             if error.file != top.place.file and elsewhere is not None:
                 path, told = elsewhere(error, values)
@@ -50,7 +50,7 @@ def all_mistakes(
     return None, found
 
 
-class _Cut:
+class _RemovedEntries:
     """What was taken out so far."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class _Cut:
                 return False
         return isinstance(values, str) and values in names
 
-    def placed(self, error: ConfigError, place: Place) -> ConfigError:
+    def placed(self, error: ConfigError, place: TomlKeyPath) -> ConfigError:
         """The mistake where it stands in the file, whatever was taken out of the list before it."""
         original = self._original(error.path)
         return error if original == error.path else place.at(*original[len(place.path) :]).error(error.why)
@@ -119,13 +119,15 @@ def ensemble_mistakes(path: Path, resolve: Resolve = import_function) -> tuple[A
                 return ("invokers", index), tool_mistakes(Path(error.file), resolve) or [error]
         return (), [error]
 
-    read, found = all_mistakes(read_file(path), lambda top: read_ensemble(top, path.parent, resolve=resolve), elsewhere)
+    read, found = all_mistakes(
+        read_toml_file(path), lambda top: read_ensemble(top, path.parent, resolve=resolve), elsewhere
+    )
     return (None if read is None else read[0]), found
 
 
 def tool_mistakes(path: Path, resolve: Resolve = import_function) -> list[ConfigError]:
     """All that is wrong with the file of one tool."""
     try:
-        return all_mistakes(read_file(path), lambda top: read_tool(top, resolve=resolve))[1]
+        return all_mistakes(read_toml_file(path), lambda top: read_tool(top, resolve=resolve))[1]
     except ConfigError as error:
         return [error]

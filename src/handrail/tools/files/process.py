@@ -18,7 +18,7 @@ STDERR_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ProgramResult:
     code: int
     """Of its exit; a negative one is the signal that ended it."""
     output: bytes
@@ -35,7 +35,7 @@ async def run_program(
     stdin: bytes | None = None,
     limit: int,
     grace: float,
-) -> Finished:
+) -> ProgramResult:
     """Run a program and give what it wrote. Cancelled, it sends SIGTERM and after `grace` seconds SIGKILL.
 
     Raises:
@@ -43,7 +43,7 @@ async def run_program(
     """
     loop = asyncio.get_running_loop()
     spawning = loop.subprocess_exec(
-        lambda: _Listener(limit),
+        lambda: _OutputCollector(limit),
         *argv,
         stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -61,10 +61,10 @@ async def run_program(
         await heard.exited_or_overflowed.wait()
     finally:
         await asyncio.shield(loop.create_task(_end(started, grace)))
-    return Finished(transport.get_returncode() or 0, bytes(heard.output), bytes(heard.errors), heard.overflowed)
+    return ProgramResult(transport.get_returncode() or 0, bytes(heard.output), bytes(heard.errors), heard.overflowed)
 
 
-class _Listener(asyncio.SubprocessProtocol):
+class _OutputCollector(asyncio.SubprocessProtocol):
     """Keeps the beginning of stdout and the end of stderr."""
 
     def __init__(self, limit: int) -> None:
@@ -103,7 +103,7 @@ def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
     pipe.close()
 
 
-async def _end(started: asyncio.Task[tuple[asyncio.SubprocessTransport, _Listener]], grace: float) -> None:
+async def _end(started: asyncio.Task[tuple[asyncio.SubprocessTransport, _OutputCollector]], grace: float) -> None:
     """Leave no process of the group behind, and keep what it had already written."""
     await asyncio.wait([started])
     if started.exception() is not None:

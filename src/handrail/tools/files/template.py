@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from handrail.core.errors import InvalidArguments
-from handrail.tools.files.table import Place
+from handrail.tools.files.toml_table import TomlKeyPath
 
 Mode = Literal["one", "maybe", "each"]
 
@@ -25,7 +25,7 @@ ALL_MODES: tuple[Mode, ...] = ("one", "maybe", "each")
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ArgumentSlot:
     """A place for one argument."""
 
     name: str
@@ -33,17 +33,17 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    parts: tuple[str | Slot, ...]
+class ArgumentTemplate:
+    parts: tuple[str | ArgumentSlot, ...]
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Slot))
+    def slots(self) -> tuple[ArgumentSlot, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ArgumentSlot))
 
     @property
-    def whole(self) -> Slot | None:
+    def whole(self) -> ArgumentSlot | None:
         """The place that is the entire text, if it is one."""
-        return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], Slot) else None
+        return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], ArgumentSlot) else None
 
     def render(self, arguments: Mapping[str, Any], encode: Callable[[str], str] = str) -> str | None:
         """The text with its arguments, each passed through `encode`; None if it drops out."""
@@ -52,7 +52,7 @@ class Template:
             if isinstance(part, str):
                 texts.append(part)
             elif (value := arguments.get(part.name)) is not None:
-                texts.append(encode(as_text(value, part.name)))
+                texts.append(encode(argument_text(value, part.name)))
             elif part.mode == "maybe":
                 return None
             else:
@@ -62,24 +62,24 @@ class Template:
     def elements(self, arguments: Mapping[str, Any]) -> Iterator[str]:
         """None, one or several texts."""
         if (slot := self.whole) is not None and slot.mode == "each":
-            yield from (as_text(item, slot.name) for item in items_of(slot, arguments))
+            yield from (argument_text(item, slot.name) for item in argument_items(slot, arguments))
         elif (text := self.render(arguments)) is not None:
             yield text
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TemplateReader:
     """Reads templates whose places must be arguments of one schema."""
 
     schema: Mapping[str, Any]
 
-    def read(self, text: str, place: Place, modes: tuple[Mode, ...] = ALL_MODES) -> Template:
+    def read(self, text: str, place: TomlKeyPath, modes: tuple[Mode, ...] = ALL_MODES) -> ArgumentTemplate:
         """Parse and check a template.
 
         Raises:
             ConfigError: A brace is alone, or a place names no argument, may lack a value, or may not be here.
         """
-        template = Template(tuple(_parts(text, place)))
+        template = ArgumentTemplate(tuple(_parts(text, place)))
         for slot in template.slots:
             self._check(slot, place)
             if slot.mode not in modes:
@@ -88,7 +88,7 @@ class Reader:
                 raise place.error(f"{{{slot.name}...}} must be the whole element")
         return template
 
-    def _check(self, slot: Slot, place: Place) -> None:
+    def _check(self, slot: ArgumentSlot, place: TomlKeyPath) -> None:
         known = self.schema.get("properties", {})
         if slot.name not in known:
             has = f"the arguments are {', '.join(known)}" if known else "the tool has no arguments"
@@ -102,7 +102,7 @@ class Reader:
             )
 
 
-def as_text(value: Any, name: str) -> str:
+def argument_text(value: Any, name: str) -> str:
     """An argument as it goes into a command line or a URL: text as it is, anything else as JSON."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if "\0" in text:
@@ -114,7 +114,7 @@ def as_text(value: Any, name: str) -> str:
     return text
 
 
-def items_of(slot: Slot, arguments: Mapping[str, Any]) -> list[Any]:
+def argument_items(slot: ArgumentSlot, arguments: Mapping[str, Any]) -> list[Any]:
     value = arguments.get(slot.name)
     if value is None:
         return []
@@ -123,7 +123,7 @@ def items_of(slot: Slot, arguments: Mapping[str, Any]) -> list[Any]:
     return value
 
 
-def _parts(text: str, place: Place) -> Iterator[str | Slot]:
+def _parts(text: str, place: TomlKeyPath) -> Iterator[str | ArgumentSlot]:
     literal, start = "", 0
     for token in _TOKEN.finditer(text):
         literal += text[start : token.start()]
@@ -137,7 +137,7 @@ def _parts(text: str, place: Place) -> Iterator[str | Slot]:
                 if literal:
                     yield literal
                 literal = ""
-                yield Slot(token[1], _MODES[token[2]])
+                yield ArgumentSlot(token[1], _MODES[token[2]])
     if literal + text[start:]:
         yield literal + text[start:]
 

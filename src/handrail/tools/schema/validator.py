@@ -16,9 +16,9 @@ import jsonschema_rs
 from msgspec import Struct
 
 from handrail.core.errors import InvalidSchema
-from handrail.core.jsontext import oddity
-from handrail.tools.schema.graph import Graph, Refused, dialect_of
-from handrail.tools.schema.words import Words
+from handrail.core.jsontext import why_not_json
+from handrail.tools.schema.error_messages import ValidationMessages
+from handrail.tools.schema.schema_graph import SchemaGraph, UnusableSchema, dialect_of
 
 _CLASSES: dict[int, type[jsonschema_rs.Validator]] = {
     4: jsonschema_rs.Draft4Validator,
@@ -31,7 +31,7 @@ _PATTERN_BYTES = 4 * 1024 * 1024
 _VALUE_DEPTH = 250  # jsonschema_rs reports no errors in values deeper than 255
 
 
-class Budget(Struct, frozen=True):
+class SchemaBudget(Struct, frozen=True):
     """How much a schema may cost."""
 
     bytes: int = 256 * 1024
@@ -64,27 +64,27 @@ class Validator:
         where: str,
         *,
         root: str = "(arguments)",
-        budget: Budget = Budget(),
+        budget: SchemaBudget = SchemaBudget(),
     ) -> None:
         self._root = root
         self._budget = budget
         try:
             own = _copied(schema, budget)
             dialect = _dialect(own)
-            self._graph = Graph(own, dialect, budget.subschemas)
+            self._graph = SchemaGraph(own, dialect, budget.subschemas)
             self._weights = self._graph.weights(budget.chain)
             if max(self._weights) > budget.expansion:
-                raise Refused(f"its references unfold to more than {budget.expansion} subschemas for one value")
+                raise UnusableSchema(f"its references unfold to more than {budget.expansion} subschemas for one value")
             share = budget.patterns // max(1, self._graph.count_patterns())
             self._compiled = _compiled(own, dialect, min(share, _PATTERN_BYTES))
-        except Refused as refused:
+        except UnusableSchema as refused:
             raise InvalidSchema(where, str(refused)) from None
         self._is_valid = self._compiled.is_valid
 
     def problems(self, value: Any) -> list[str]:
         """What is wrong with a value, one sentence each, in words for the model; empty if nothing is."""
         try:
-            odd = oddity(value, _VALUE_DEPTH)
+            odd = why_not_json(value, _VALUE_DEPTH)
             if odd is None:
                 return [] if self._is_valid(value) else self._explain(value)
         except (ValueError, RecursionError) as error:
@@ -100,25 +100,25 @@ class Validator:
         if not _affordable(self._graph, self._weights, value, self._budget.report):
             return [f"{self._root}: does not match the schema; it is too large or too deep to say where, send less"]
         errors = self._compiled.iter_errors(value)
-        return Words(self._graph, self._root, self._graph.masked(value)).all(errors)
+        return ValidationMessages(self._graph, self._root, self._graph.masked(value)).all(errors)
 
 
-def _copied(schema: Any, budget: Budget) -> Any:
+def _copied(schema: Any, budget: SchemaBudget) -> Any:
     if not isinstance(schema, (dict, bool)):
-        raise Refused(f"expected an object or a boolean, got {type(schema).__name__}")
-    if (why := oddity(schema, budget.depth)) is not None:
-        raise Refused(f"it is not JSON of at most {budget.depth} levels: {why}")
+        raise UnusableSchema(f"expected an object or a boolean, got {type(schema).__name__}")
+    if (why := why_not_json(schema, budget.depth)) is not None:
+        raise UnusableSchema(f"it is not JSON of at most {budget.depth} levels: {why}")
     text = json.dumps(schema)  # msgspec writes no integers beyond 64 bits
     size = len(text)
     if size > budget.bytes:
-        raise Refused(f"it takes {size} bytes as JSON, and at most {budget.bytes} are allowed; shorten it")
+        raise UnusableSchema(f"it takes {size} bytes as JSON, and at most {budget.bytes} are allowed; shorten it")
     return json.loads(text)
 
 
 def _dialect(schema: dict[str, Any] | bool) -> int:
     name = schema.get("$schema") if isinstance(schema, dict) else None
     if name is not None and not isinstance(name, str):
-        raise Refused("its '$schema' is not text")
+        raise UnusableSchema("its '$schema' is not text")
     return 2020 if name is None else dialect_of(name)
 
 
@@ -127,9 +127,9 @@ def _compiled(schema: dict[str, Any] | bool, dialect: int, pattern_bytes: int) -
     try:
         return _CLASSES[dialect](schema, retriever=_deny, pattern_options=limits)
     except jsonschema_rs.ValidationError as error:
-        raise Refused(_reason(error)) from None
+        raise UnusableSchema(_reason(error)) from None
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise UnusableSchema(str(error)) from None
 
 
 def _reason(error: jsonschema_rs.ValidationError) -> str:
@@ -146,7 +146,7 @@ def _deny(uri: str) -> Any:
     raise ValueError(f"{uri} is not read: schemas stand alone")
 
 
-def _affordable(graph: Graph, weights: list[int], value: Any, limit: int) -> bool:
+def _affordable(graph: SchemaGraph, weights: list[int], value: Any, limit: int) -> bool:
     """Whether all errors of a value can be listed in at most about `limit` steps."""
     known: dict[tuple[int, int], int] = {}
 

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     import docstring_parser
 
 
-class Docstring(Struct, frozen=True):
+class ParsedDocstring(Struct, frozen=True):
     description: str = ""
     """The first sentence and the text after it, without the sections."""
     parameters: dict[str, str] = field(default_factory=dict)
     returns: str = ""
 
 
-def read_docstring(text: str | None) -> Docstring:
+def read_docstring(text: str | None) -> ParsedDocstring:
     """Read a docstring in whichever style tells the most. What no style understands is all description."""
     if not text or not text.strip():
-        return Docstring()
+        return ParsedDocstring()
     parsed = _parse(inspect.cleandoc(text))
     if parsed is None:
-        return Docstring(_fold(inspect.cleandoc(text)))
+        return ParsedDocstring(_fold(inspect.cleandoc(text)))
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
     description = gap.join(part for part in (parsed.short_description, parsed.long_description) if part)
     parameters = {
@@ -34,7 +34,9 @@ def read_docstring(text: str | None) -> Docstring:
         for name in parameter.arg_name.split(",")
     }
     returns = (parsed.returns and parsed.returns.description) or ""
-    return Docstring(_fold(description), {name: words for name, words in parameters.items() if words}, _fold(returns))
+    return ParsedDocstring(
+        _fold(description), {name: words for name, words in parameters.items() if words}, _fold(returns)
+    )
 
 
 def _parse(text: str) -> docstring_parser.Docstring | None:

@@ -26,7 +26,7 @@ class RecursiveAlias:
         self.__value__: Any = None
 
 
-def resolve(annotation: Any, owner: Callable[..., Any]) -> Any:
+def resolve_annotation(annotation: Any, owner: Callable[..., Any]) -> Any:
     """One annotation of a function, with every name in it looked up.
 
     Raises:

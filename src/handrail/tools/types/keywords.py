@@ -7,9 +7,19 @@ from decimal import Decimal
 from typing import Any
 
 from handrail.core.errors import InvalidDefinition
-from handrail.tools.types.limits import Limit
-from handrail.tools.types.nodes import Anything, Array, Model, Node, Record, Row, Scalar, Table, leaves
 from handrail.tools.types.scalars import SCALARS
+from handrail.tools.types.type_limits import TypeLimit
+from handrail.tools.types.type_nodes import (
+    AnyNode,
+    ArrayNode,
+    MappingNode,
+    ModelNode,
+    Node,
+    RecordNode,
+    ScalarNode,
+    TupleNode,
+    leaf_nodes,
+)
 
 _KEYWORDS = {
     "gt": "exclusiveMinimum",
@@ -22,7 +32,7 @@ _KEYWORDS = {
 _INFORMS = {"description", "title", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 
 
-def tighten(schema: dict[str, Any], extra: Mapping[str, Any]) -> None:
+def add_keywords(schema: dict[str, Any], extra: Mapping[str, Any]) -> None:
     """Add keywords to a schema, in place. A limit never replaces one that is there: then both hold."""
     clashing = {}
     for key, value in extra.items():
@@ -34,7 +44,7 @@ def tighten(schema: dict[str, Any], extra: Mapping[str, Any]) -> None:
         schema["allOf"] = [*schema.get("allOf", ()), clashing]
 
 
-def limit_keywords(base: Node, limits: tuple[Limit, ...]) -> dict[str, Any]:
+def limit_keywords(base: Node, limits: tuple[TypeLimit, ...]) -> dict[str, Any]:
     """The limits that JSON Schema can express for this type; the others are checked on the converted value."""
     keywords: dict[str, Any] = {}
     for limit in limits:
@@ -42,12 +52,12 @@ def limit_keywords(base: Node, limits: tuple[Limit, ...]) -> dict[str, Any]:
             case "func", _:
                 continue
             case (("min_length" | "max_length"), length):
-                tighten(keywords, {limit.name[:3] + sized: length for sized in _sized(base)})
+                add_keywords(keywords, {limit.name[:3] + sized: length for sized in _sized(base)})
             case "pattern", pattern:
-                tighten(keywords, {"pattern": pattern})
+                add_keywords(keywords, {"pattern": pattern})
             case name, int() | float() | Decimal() as bound:
                 number = float(bound) if isinstance(bound, Decimal) else bound
-                tighten(keywords, {_KEYWORDS[name]: number})
+                add_keywords(keywords, {_KEYWORDS[name]: number})
     return keywords
 
 
@@ -55,17 +65,17 @@ def _sized(base: Node) -> list[str]:
     """The endings of the keywords that limit the size of such values."""
     found: dict[str, None] = {}
     measurable = False
-    for leaf in leaves(base):
+    for leaf in leaf_nodes(base):
         match leaf:
-            case Scalar(kind):
+            case ScalarNode(kind):
                 measurable |= kind is bytes
                 if SCALARS[kind].schema.get("type") == "string" and kind is not bytes:
                     found["Length"] = None
-            case Array() | Row():
+            case ArrayNode() | TupleNode():
                 found["Items"] = None
-            case Table() | Record() | Model():
+            case MappingNode() | RecordNode() | ModelNode():
                 found["Properties"] = None
-            case Anything():
+            case AnyNode():
                 found |= dict.fromkeys(("Length", "Items", "Properties"))
     if not found and not measurable:
         raise InvalidDefinition(f"a limit of length does not fit {base}; use it with text, lists, sets or dicts")

@@ -55,7 +55,7 @@ def read_record(cls: type, arguments: tuple[Any, ...] = ()) -> RecordShape:
     """
     hints = class_hints(cls)
     variables = _type_arguments(cls, arguments)
-    hints = {name: substitute(hint, variables) for name, hint in hints.items()}
+    hints = {name: substitute_type_variables(hint, variables) for name, hint in hints.items()}
     if issubclass(cls, msgspec.Struct):
         return _struct(cls, hints)
     if is_typed_dict(cls):
@@ -65,7 +65,7 @@ def read_record(cls: type, arguments: tuple[Any, ...] = ()) -> RecordShape:
     return RecordShape(tuple(_dataclass_fields(cls, hints)))
 
 
-def substitute(hint: Any, variables: Mapping[Any, Any]) -> Any:
+def substitute_type_variables(hint: Any, variables: Mapping[Any, Any]) -> Any:
     """The hint with type variables replaced."""
     if isinstance(hint, TypeVar):
         return variables.get(hint, hint)
@@ -85,7 +85,7 @@ def _type_arguments(cls: type, arguments: tuple[Any, ...]) -> dict[Any, Any]:
     for base in getattr(cls, "__orig_bases__", ()):
         origin = get_origin(base)
         if isinstance(origin, type) and origin is not cls:
-            inner = tuple(substitute(argument, variables) for argument in get_args(base))
+            inner = tuple(substitute_type_variables(argument, variables) for argument in get_args(base))
             variables = {**_type_arguments(origin, inner), **variables}
     return variables
 

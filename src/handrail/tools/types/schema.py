@@ -12,26 +12,26 @@ from typing import Any, assert_never
 import msgspec
 
 from handrail.core.redact import Secret
-from handrail.tools.types.docstring import Docstring, read_docstring
-from handrail.tools.types.keywords import limit_keywords, tighten
-from handrail.tools.types.nodes import (
-    Alias,
-    Anything,
-    Array,
-    Choice,
-    Either,
-    Model,
-    Node,
-    Record,
-    Remarked,
-    Row,
-    Scalar,
-    Table,
-    leaves,
-    read_type,
-)
+from handrail.tools.types.docstring import ParsedDocstring, read_docstring
+from handrail.tools.types.keywords import add_keywords, limit_keywords
 from handrail.tools.types.records import MISSING, RecordField, read_record
 from handrail.tools.types.scalars import SCALARS
+from handrail.tools.types.type_nodes import (
+    AliasNode,
+    AnyNode,
+    ArrayNode,
+    ChoiceNode,
+    MappingNode,
+    ModelNode,
+    Node,
+    RecordNode,
+    RemarkedNode,
+    ScalarNode,
+    TupleNode,
+    UnionNode,
+    leaf_nodes,
+    read_type,
+)
 
 _JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
@@ -50,9 +50,9 @@ def schema_of_node(node: Node) -> dict[str, Any]:
     return builder.finish(builder.of(node))
 
 
-def shown_default(node: Node, value: Any) -> dict[str, Any]:
+def default_keyword(node: Node, value: Any) -> dict[str, Any]:
     """`{"default": …}` if the value has a JSON form and is no secret, else nothing."""
-    if value is MISSING or _is_named_tuple(value) or any(leaf == Scalar(Secret) for leaf in leaves(node)):
+    if value is MISSING or _is_named_tuple(value) or any(leaf == ScalarNode(Secret) for leaf in leaf_nodes(node)):
         return {}
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)
@@ -74,32 +74,32 @@ class SchemaBuilder:
     def of(self, node: Node) -> dict[str, Any]:
         """The schema of a type, complete once `finish` has run. It may be added to, but not copied before."""
         match node:
-            case Anything():
+            case AnyNode():
                 return {}
-            case Scalar(kind):
+            case ScalarNode(kind):
                 return dict(SCALARS[kind].schema)
-            case Choice(members, enum):
+            case ChoiceNode(members, enum):
                 return _enumeration(json for json, _ in members) if enum is None else self._enum(enum, members)
-            case Array(item, make):
+            case ArrayNode(item, make):
                 unique = {"uniqueItems": True} if make in (set, frozenset) else {}
                 return {"type": "array", "items": self.of(item), **unique}
-            case Row(items):
+            case TupleNode(items):
                 return _row([self.of(item) for item in items])
-            case Table(key, value):
-                values = {} if value == Anything() else {"additionalProperties": self.of(value)}
+            case MappingNode(key, value):
+                values = {} if value == AnyNode() else {"additionalProperties": self.of(value)}
                 return {"type": "object", **self._property_names(key), **values}
-            case Either(members):
+            case UnionNode(members):
                 return {"anyOf": [self.of(member) for member in members]}
-            case Record(cls, arguments):
+            case RecordNode(cls, arguments):
                 suffix = "".join(f"_{getattr(argument, '__name__', argument)}" for argument in arguments)
                 return self._named(node, cls.__name__ + suffix, lambda _: self._record(cls, arguments))
-            case Model(cls):
+            case ModelNode(cls):
                 return self._named(cls, cls.__name__, lambda name: self._model(cls, name))
-            case Alias(name, key, target):
+            case AliasNode(name, key, target):
                 return self._named(key, name, lambda _: self.of(read_type(target)))
-            case Remarked(base, remarks):
+            case RemarkedNode(base, remarks):
                 schema = self.of(base)
-                tighten(schema, {**limit_keywords(base, remarks.limits), **(remarks.annotations or {})})
+                add_keywords(schema, {**limit_keywords(base, remarks.limits), **(remarks.annotations or {})})
                 return schema
         assert_never(node)
 
@@ -115,7 +115,7 @@ class SchemaBuilder:
                     added = {key: value for key, value in only.items() if key != "$ref"}
                     only.clear()
                     only.update(body)
-                    tighten(only, added)
+                    add_keywords(only, added)
                 case _:
                     kept[name] = body
         return {**root, "$defs": kept} if kept else root
@@ -164,9 +164,9 @@ class SchemaBuilder:
     def field(self, field: RecordField, node: Node, words: str | None) -> dict[str, Any]:
         """The schema of a field or parameter, with its description and default."""
         schema = self.of(node)
-        if words and not describes(node):
+        if words and not has_description(node):
             schema["description"] = words
-        tighten(schema, shown_default(node, field.default))
+        add_keywords(schema, default_keyword(node, field.default))
         return schema
 
     def _model(self, cls: Any, name: str) -> dict[str, Any]:
@@ -186,16 +186,16 @@ class SchemaBuilder:
         return name in self._references or self._foreign.get(name, body) != body
 
     def _property_names(self, key: Node) -> dict[str, Any]:
-        if key == Scalar(str):
+        if key == ScalarNode(str):
             return {}
-        if key == Scalar(int):
+        if key == ScalarNode(int):
             return {"propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"}}
         return {"propertyNames": self.of(key)}
 
 
-def describes(node: Node) -> bool:
+def has_description(node: Node) -> bool:
     """Whether the annotation itself holds a description."""
-    return isinstance(node, Remarked) and "description" in (node.remarks.annotations or {})
+    return isinstance(node, RemarkedNode) and "description" in (node.remarks.annotations or {})
 
 
 def _enumeration(values: Iterable[Any]) -> dict[str, Any]:
@@ -214,11 +214,11 @@ def _described(cls: type, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": words, **schema} if words else schema
 
 
-def _class_docstring(cls: type) -> Docstring:
+def _class_docstring(cls: type) -> ParsedDocstring:
     """What the author wrote under the class; not what dataclass and NamedTuple put there themselves."""
     text = cls.__dict__.get("__doc__")
     if not isinstance(text, str) or text.startswith(f"{cls.__name__}(") or text == "An enumeration.":
-        return Docstring()
+        return ParsedDocstring()
     return read_docstring(text)
 
 

@@ -23,14 +23,14 @@ from typing import Annotated, Any
 from handrail.core.calls import Output, ToolResult
 from handrail.core.errors import InvalidDefinition
 from handrail.core.invocation import Invocation
-from handrail.tools.handlers import unwrapped
-from handrail.tools.types.convert import converter_of_node
+from handrail.tools.handlers import without_partials
+from handrail.tools.types.converters import converter_of_node
 from handrail.tools.types.docstring import read_docstring
-from handrail.tools.types.hints import resolve
-from handrail.tools.types.nodes import Anything, Node, read_type
+from handrail.tools.types.hints import resolve_annotation
 from handrail.tools.types.records import MISSING, RecordField, is_typed_dict, read_record
 from handrail.tools.types.scalars import Convert
 from handrail.tools.types.schema import SchemaBuilder, schema_of_node
+from handrail.tools.types.type_nodes import AnyNode, Node, read_type
 
 # A result that says more than its value has no schema, and neither has a stream.
 _NOT_VALUES = (ToolResult, Output, Invocation, AsyncIterable, AsyncIterator, AsyncGenerator, Iterator, Generator)
@@ -62,7 +62,7 @@ def read_function(function: Callable[..., Any]) -> FunctionShape:
     name = _name(function, source)
     signature = _signature(function, name)
     words = read_docstring(_docstring(function, source))
-    reader = _Reader(name, source, words.parameters, _bound(function))
+    reader = _SignatureReader(name, source, words.parameters, _bound(function))
     for parameter in _without_self(signature):
         reader.read(parameter)
     return FunctionShape(
@@ -76,7 +76,7 @@ def read_function(function: Callable[..., Any]) -> FunctionShape:
     )
 
 
-class _Reader:
+class _SignatureReader:
     """Gathers the schema and the converters, one parameter at a time."""
 
     def __init__(self, name: str, source: Callable[..., Any], words: dict[str, str], bound: frozenset[str]) -> None:
@@ -112,7 +112,7 @@ class _Reader:
             return
         hint = parameter.annotation
         if hint is not Parameter.empty:
-            hint = resolve(hint, self._source)
+            hint = resolve_annotation(hint, self._source)
         if _is_invocation(hint):
             self._inject(parameter)
             return
@@ -143,7 +143,7 @@ class _Reader:
                 for item in read_record(fields).fields:
                     self._add(item, read_type(item.hint))
             case _:
-                node = Anything() if hint is Parameter.empty else read_type(hint)
+                node = AnyNode() if hint is Parameter.empty else read_type(hint)
                 self.extra = self._builder.of(node)
                 self.extra_converter = converter_of_node(node)
 
@@ -182,14 +182,14 @@ def _signature(function: Any, name: str) -> inspect.Signature:
 
 def _name(function: Any, source: Any) -> str:
     name: str = getattr(source, "__name__", "")
-    whole = unwrapped(function)
+    whole = without_partials(function)
     return name if name not in ("", "__call__") else getattr(whole, "__name__", type(whole).__name__)
 
 
 def _docstring(function: Any, source: Any) -> str | None:
     """The docstring of the function, or of the class of a callable instance."""
     if getattr(source, "__name__", "") == "__call__" and not source.__doc__:
-        return type(unwrapped(function)).__doc__
+        return type(without_partials(function)).__doc__
     return inspect.getdoc(source)
 
 
@@ -209,11 +209,11 @@ def _without_self(signature: inspect.Signature) -> list[Parameter]:
 def _unannotated(default: Any) -> Node:
     """What a parameter without a hint takes: values like its default, or any."""
     if default is MISSING or default is None:
-        return Anything()
+        return AnyNode()
     try:
         return read_type(type(default))
     except InvalidDefinition:
-        return Anything()
+        return AnyNode()
 
 
 def _is_invocation(hint: Any) -> bool:
@@ -232,12 +232,12 @@ def _output_schema(annotation: Any, source: Any) -> dict[str, Any] | None:
     if annotation is inspect.Signature.empty:
         return None
     try:
-        hint = resolve(annotation, source)
+        hint = resolve_annotation(annotation, source)
         if typing.get_origin(hint) in (Awaitable, Coroutine):
             hint = typing.get_args(hint)[-1]
         if any((typing.get_origin(member) or member) in _NOT_VALUES for member in _members(hint)):
             return None
         node = read_type(hint)
-        return None if node == Anything() else schema_of_node(node)
+        return None if node == AnyNode() else schema_of_node(node)
     except InvalidDefinition:
         return None  # the result is then checked by nobody, which is what an unknown type asks for

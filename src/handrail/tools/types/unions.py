@@ -12,9 +12,20 @@ from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any
 
-from handrail.tools.types.nodes import Anything, Array, Choice, Model, Node, Record, Row, Scalar, Table, leaves
 from handrail.tools.types.scalars import SCALARS, SPECIFIC, WIDENED, Convert
 from handrail.tools.types.schema import schema_of_node
+from handrail.tools.types.type_nodes import (
+    AnyNode,
+    ArrayNode,
+    ChoiceNode,
+    MappingNode,
+    ModelNode,
+    Node,
+    RecordNode,
+    ScalarNode,
+    TupleNode,
+    leaf_nodes,
+)
 
 _KINDS: tuple[type, ...] = (str, int, float, bool, NoneType, list, dict)
 _EXACT, _LAST = 0, 9
@@ -50,7 +61,7 @@ def _candidates(members: Sequence[Member], kind: type) -> list[Member]:
 def _fits(node: Node) -> dict[type, int]:
     """The kinds of JSON value that a type takes, each with how well."""
     best: dict[type, int] = {}
-    for leaf in leaves(node):
+    for leaf in leaf_nodes(node):
         for kind, rank in _leaf_fits(leaf).items():
             best[kind] = min(rank, best.get(kind, _LAST))
     return best
@@ -58,20 +69,20 @@ def _fits(node: Node) -> dict[type, int]:
 
 def _leaf_fits(leaf: Node) -> dict[type, int]:
     match leaf:
-        case Scalar(kind):
+        case ScalarNode(kind):
             return dict(SCALARS[kind].kinds)
-        case Choice(members):
+        case ChoiceNode(members):
             kinds: set[type] = {type(json) for json, _ in members}
             return dict.fromkeys(kinds | ({int, float} if kinds & {int, float} else set()), _EXACT)
-        case Row():
+        case TupleNode():
             return {list: SPECIFIC}
-        case Array():
+        case ArrayNode():
             return {list: WIDENED}
-        case Record():
+        case RecordNode():
             return {dict: SPECIFIC}
-        case Table():
+        case MappingNode():
             return {dict: WIDENED}
-        case Model(cls):
+        case ModelNode(cls):
             root = getattr(cls, "__pydantic_root_model__", False)
             return dict.fromkeys(_KINDS, SPECIFIC) if root else {dict: SPECIFIC}
     return dict.fromkeys(_KINDS, _LAST)
@@ -80,9 +91,9 @@ def _leaf_fits(leaf: Node) -> dict[type, int]:
 def _takes_every(node: Node, kind: type) -> bool:
     """Whether no JSON value of this kind is refused, so that later members can be left out."""
     match node:
-        case Scalar(type=taken):
+        case ScalarNode(type=taken):
             return taken is kind or (taken is float and kind is int)
-        case Anything():
+        case AnyNode():
             return True
     return False
 

@@ -13,11 +13,11 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY as SUBSCRIPTION
 from mcp_types import HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from pydantic import BaseModel, Field
 
-from handrail.mcp.server.ask_wire import EXTENSION, asked, declared
 from handrail.mcp.server.caller import Request, is_modern, owner_of
-from handrail.mcp.server.sayable import sayable
-from handrail.mcp.server.served import Served
-from handrail.mcp.server.tasks.store import Task, Tasks, stamp
+from handrail.mcp.server.definition import McpServerDefinition
+from handrail.mcp.server.question_wire import EXTENSION, declared_capabilities, input_requests_of
+from handrail.mcp.server.sendable import sendable_text
+from handrail.mcp.server.tasks.store import ServerTask, TaskStore, protocol_time
 
 
 class TaskParams(types.RequestParams):
@@ -35,13 +35,13 @@ class TaskNotification(BaseModel):
     params: dict[str, Any]
 
 
-def install(server: Server[Any], served: Served, tasks: Tasks) -> None:
+def install_tasks(server: Server[Any], served: McpServerDefinition, tasks: TaskStore) -> None:
     """Let a server answer for tasks, and say that it does."""
 
-    def bound(act: Callable[[Task, Any], dict[str, Any]]) -> Callable[[Request, Any], Awaitable[dict[str, Any]]]:
+    def bound(act: Callable[[ServerTask, Any], dict[str, Any]]) -> Callable[[Request, Any], Awaitable[dict[str, Any]]]:
         async def handle(request: Request, params: TaskParams) -> dict[str, Any]:
             require_tasks(request)
-            check_name(request, params.task_id)
+            check_task_header(request, params.task_id)
             task = tasks.find(params.task_id, owner_of(served, request))
             if task is None:
                 raise MCPError(INVALID_PARAMS, "Failed to retrieve task: there is no such task, or not any more")
@@ -50,7 +50,7 @@ def install(server: Server[Any], served: Served, tasks: Tasks) -> None:
         return handle
 
     for method, params, act in (
-        ("tasks/get", TaskParams, lambda task, params: detailed(task)),
+        ("tasks/get", TaskParams, lambda task, params: task_details(task)),
         ("tasks/update", UpdateParams, _update),
         ("tasks/cancel", TaskParams, _cancel),
     ):
@@ -58,12 +58,12 @@ def install(server: Server[Any], served: Served, tasks: Tasks) -> None:
     server.extensions = {**(server.extensions or {}), EXTENSION: {}}
 
 
-def _update(task: Task, params: UpdateParams) -> dict[str, Any]:
+def _update(task: ServerTask, params: UpdateParams) -> dict[str, Any]:
     task.give(params.input_responses)
     return {"resultType": "complete"}
 
 
-def _cancel(task: Task, params: TaskParams) -> dict[str, Any]:
+def _cancel(task: ServerTask, params: TaskParams) -> dict[str, Any]:
     task.cancel()
     return {"resultType": "complete"}
 
@@ -72,11 +72,11 @@ def require_tasks(request: Request) -> None:
     """Only for clients that say they know what tasks are, in the request itself."""
     if not is_modern(request):
         raise MCPError(METHOD_NOT_FOUND, "Method not found")
-    if "tasks" not in declared(request):
-        raise missing()
+    if "tasks" not in declared_capabilities(request):
+        raise unknown_task()
 
 
-def missing() -> MCPError:
+def unknown_task() -> MCPError:
     return MCPError(
         MISSING_REQUIRED_CLIENT_CAPABILITY,
         f"this needs a client that declares the extension {EXTENSION}",
@@ -84,7 +84,7 @@ def missing() -> MCPError:
     )
 
 
-def check_name(request: Request, task_id: str) -> None:
+def check_task_header(request: Request, task_id: str) -> None:
     """The header by which requests for one task find the way to one server says the same as the body."""
     headers = getattr(request.request, "headers", None)
     said = None if headers is None else headers.get(MCP_NAME_HEADER)
@@ -92,31 +92,31 @@ def check_name(request: Request, task_id: str) -> None:
         raise MCPError(HEADER_MISMATCH, "Mcp-Name and params.taskId are not the same")
 
 
-def created(task: Task) -> dict[str, Any]:
+def task_created(task: ServerTask) -> dict[str, Any]:
     """In place of the result of the call that became a task."""
     return {"resultType": "task", **_common(task)}
 
 
-def detailed(task: Task) -> dict[str, Any]:
+def task_details(task: ServerTask) -> dict[str, Any]:
     """All that is known of it."""
     return {"resultType": "complete", **_common(task), **_by_status(task)}
 
 
-def _common(task: Task) -> dict[str, Any]:
+def _common(task: ServerTask) -> dict[str, Any]:
     said: dict[str, Any] = {
         "taskId": task.id,
         "status": task.status,
-        "createdAt": stamp(task.created),
-        "lastUpdatedAt": stamp(task.updated),
+        "createdAt": protocol_time(task.created),
+        "lastUpdatedAt": protocol_time(task.updated),
         "ttlMs": task.ttl_ms,
         "pollIntervalMs": task.poll_ms,
     }
-    return {**said, "statusMessage": sayable(task.note)} if task.note else said
+    return {**said, "statusMessage": sendable_text(task.note)} if task.note else said
 
 
-def _by_status(task: Task) -> dict[str, Any]:
+def _by_status(task: ServerTask) -> dict[str, Any]:
     if task.open:
-        requests = asked(task.open)
+        requests = input_requests_of(task.open)
         return {
             "inputRequests": {
                 key: request.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -130,6 +130,6 @@ def _by_status(task: Task) -> dict[str, Any]:
     return {"result": task.ended.result or {}}
 
 
-def notification(task: Task, subscription: Any) -> TaskNotification:
-    told = {key: value for key, value in detailed(task).items() if key != "resultType"}
+def task_notification(task: ServerTask, subscription: Any) -> TaskNotification:
+    told = {key: value for key, value in task_details(task).items() if key != "resultType"}
     return TaskNotification(params={**told, "_meta": {SUBSCRIPTION: subscription}})

@@ -18,8 +18,8 @@ from msgspec import Struct
 from handrail.core.errors import UsageError
 from handrail.core.events import CallProgress, Event
 from handrail.core.ports import Clock, SystemClock
-from handrail.mcp.server.asks import Question
-from handrail.mcp.server.under_way import Going
+from handrail.mcp.server.calls_in_progress import CallInProgress
+from handrail.mcp.server.client_questions import Question
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -45,7 +45,7 @@ class TaskLimits(Struct, frozen=True, kw_only=True):
     """A tool that may take longer than this is long, without saying so."""
 
 
-class Ended(Struct, frozen=True):
+class TaskEnding(Struct, frozen=True):
     """How a task ended: the result of its call, or the protocol error that it would have been answered with.
 
     Both can be written as they are.
@@ -57,15 +57,15 @@ class Ended(Struct, frozen=True):
     note: str = ""
 
 
-class Task:
+class ServerTask:
     """One call that goes on by itself."""
 
-    def __init__(self, id: str, owner: str, going: Going, *, ttl: float, poll: float, clock: Clock) -> None:
+    def __init__(self, id: str, owner: str, going: CallInProgress, *, ttl: float, poll: float, clock: Clock) -> None:
         self.id = id
         self.owner = owner
         self.ttl_ms = round(ttl * 1000)
         self.poll_ms = round(poll * 1000)
-        self.ended: Ended | None = None
+        self.ended: TaskEnding | None = None
         self.size = 0
         """Bytes of its result."""
         self.note = ""
@@ -88,9 +88,9 @@ class Task:
         match self.ended:
             case None:
                 return "input_required" if self.open else "working"
-            case Ended(cancelled=True):
+            case TaskEnding(cancelled=True):
                 return "cancelled"
-            case Ended(error=dict()):
+            case TaskEnding(error=dict()):
                 return "failed"
         return "completed"
 
@@ -115,7 +115,7 @@ class Task:
         for each in tuple(self._watchers.values()):
             each()
 
-    def end(self, how: Ended) -> None:
+    def end(self, how: TaskEnding) -> None:
         self.ended, self.note = how, how.note
         self.size = 0 if how.result is None else len(msgspec.json.encode(how.result))
         self.changed()
@@ -126,7 +126,7 @@ class Task:
             self.changed()
 
 
-class Tasks:
+class TaskStore:
     """The tasks of a server."""
 
     def __init__(
@@ -139,7 +139,7 @@ class Tasks:
         self.limits = limits
         self._clock = clock or SystemClock()
         self._new_id = new_id
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, ServerTask] = {}
         self._endings: set[asyncio.Task[None]] = set()
 
     def has_room(self, owner: str) -> bool:
@@ -147,7 +147,7 @@ class Tasks:
         own = sum(task.owner == owner for task in self._tasks.values())
         return len(self._tasks) < self.limits.most and own < self.limits.each
 
-    def adopt(self, going: Going, timeout: float, ending: Callable[[], Awaitable[Ended]]) -> Task:
+    def adopt(self, going: CallInProgress, timeout: float, ending: Callable[[], Awaitable[TaskEnding]]) -> ServerTask:
         """Make a task of a call that is under way; `ending` gives how it ended once it has.
 
         Raises:
@@ -155,7 +155,7 @@ class Tasks:
         """
         if not self.has_room(going.owner):
             raise UsageError("there are too many tasks; let some of them end first")
-        task = Task(
+        task = ServerTask(
             self._new_id(),
             going.owner,
             going,
@@ -169,13 +169,15 @@ class Tasks:
         follow.add_done_callback(self._endings.discard)
         return task
 
-    def find(self, id: str, owner: str) -> Task | None:
+    def find(self, id: str, owner: str) -> ServerTask | None:
         """The task of this id, if it is this caller's. Of another's nobody learns that it is there."""
         self._sweep()
         task = self._tasks.get(id)
         return task if task is not None and secrets.compare_digest(task.owner.encode(), owner.encode()) else None
 
-    async def _follow(self, task: Task, going: Going, ending: Callable[[], Awaitable[Ended]]) -> None:
+    async def _follow(
+        self, task: ServerTask, going: CallInProgress, ending: Callable[[], Awaitable[TaskEnding]]
+    ) -> None:
         await going.wait()
         task.end(await ending())
         held = sum(each.size for each in self._tasks.values())
@@ -192,6 +194,6 @@ class Tasks:
             task.cancel()
 
 
-def stamp(at: int) -> str:
+def protocol_time(at: int) -> str:
     """Milliseconds since 1970 as the protocol writes times."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,355 @@
+"""An app: everything that answers a question, ready to use, and made anew where its files change."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from handrail.app.loaded_groups import Beside, LoadedGroups, Sets
+from handrail.app.person import Person
+from handrail.app.tool_groups import AppMcpServer, GroupContext, ToolGroup, load_groups
+from handrail.config.current_rules import CurrentRules
+from handrail.config.load import load_config
+from handrail.config.values import Config
+from handrail.config.watch import WatchedFiles, config_files, ensembles_in
+from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
+from handrail.core.errors import HandrailError, UsageError
+from handrail.core.ports import Approver, Embedder, Spill
+from handrail.execute.confirm import DeferAll
+from handrail.execute.executor import Executor
+from handrail.execute.rules import Rule, Rules
+from handrail.execute.spill import read_output_tool
+from handrail.journal.database import explain_failure
+from handrail.journal.journal import SqliteJournal
+from handrail.run.run_terms import OnWait
+from handrail.run.runner import Runner
+from handrail.sessions.store.spill import DirectorySpill
+from handrail.telemetry import tracer_of_program
+from handrail.tools.registry import RegisteredTools
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from handrail.sessions.llm import LLM
+
+Adjust = Callable[[Config], Config]
+"""What was said on the command line, put over a configuration each time that it is read."""
+Ask = Callable[[RegisteredTools], Approver]
+"""Makes the approver that is asked where no rule decides; it may want to know the tools."""
+
+
+class AllowAll:
+    """The approver of somebody who said yes to everything beforehand, but not to what nobody could foresee."""
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+
+    async def decide(self, question: Confirmation) -> Decision:
+        return Defer() if question.why else Allow(self._by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppAdditions:
+    """What one use of the program adds to its configuration."""
+
+    tools: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    read_on: bool = True
+    """Whether models get the tool that reads on in long outputs; to a very small one it is only one more to confuse."""
+
+
+class _AppApprover:
+    """Who is asked: first the rules of now, then somebody who knows the tools of the run that asks."""
+
+    def __init__(self, ask: Ask, rules: Iterable[str], standing: CurrentRules) -> None:
+        self._ask = ask
+        self._standing = standing
+        self._stated = tuple(map(Rule.parse, rules))
+        self._rules = self._stated
+        self._executor: Executor | None = None
+        self._known: dict[int, tuple[RegisteredTools, Approver]] = {}
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Those of the files, and those that were stated at the start."""
+        return self._rules
+
+    @property
+    def standing(self) -> tuple[Rule, ...]:
+        """Those that a person set when a call waited, asked after the others."""
+        return self._standing.now()
+
+    def begin(self, executor: Executor) -> None:
+        """From now on there is somebody to ask."""
+        self._executor = executor
+
+    def renew(self, config: Config, in_use: Sets) -> None:
+        """Take these rules, and forget who knew tools that no run has any more."""
+        self._rules = (*self._stated, *config.rules)
+        self._known = {id(tools): self._known[id(tools)] for tools in in_use if id(tools) in self._known}
+
+    async def decide(self, question: Confirmation) -> Decision:
+        if self._executor is None:
+            return Defer()
+        tools = self._executor.tools_of(question.run)
+        if id(tools) not in self._known:
+            self._known[id(tools)] = tools, self._ask(tools)
+        standing = await asyncio.to_thread(self._standing.now)
+        return await Rules((*self._rules, *standing), self._known[id(tools)][1]).decide(question)
+
+
+class App:
+    """`open_app` makes one."""
+
+    def __init__(
+        self,
+        node: LoadedGroups,
+        executor: Executor,
+        journal: SqliteJournal,
+        spill: Spill,
+        approving: _AppApprover,
+        person: Person,
+        offered: RegisteredTools,
+        adjust: Adjust,
+    ) -> None:
+        self.executor = executor
+        self.journal = journal
+        self.spill = spill
+        """Where long outputs are kept."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called in the loop when runs that begin now have other tools than before."""
+        self.rereaders: list[Callable[[], None]] = []
+        """Called in the loop when the configuration says something else than before."""
+        self._node = node
+        self._approving = approving
+        self._person = person
+        self._adjust = adjust
+        self._watch = WatchedFiles(self._files)
+        self._reloading = asyncio.Lock()
+        self._mistake = ""
+        self._offered = offered
+
+    @property
+    def config(self) -> Config:
+        return self._node.config
+
+    @property
+    def tools(self) -> RegisteredTools:
+        """Those of runs that begin now."""
+        return self.executor.tools
+
+    @property
+    def approver(self) -> Approver:
+        """Who is asked: the rules of now, then a person."""
+        return self._approving
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Those of now: of the files, and those that were stated at the start."""
+        return self._approving.rules
+
+    @property
+    def standing(self) -> tuple[Rule, ...]:
+        """The person's own, set when a call waited for their word. They are asked after `rules`."""
+        return self._approving.standing
+
+    @property
+    def servers(self) -> Mapping[str, AppMcpServer]:
+        """The MCP servers in use, by name."""
+        return self._node.servers
+
+    @property
+    def person(self) -> Person:
+        """Who stands behind it."""
+        return self._person
+
+    @property
+    def groups(self) -> tuple[ToolGroup, ...]:
+        """What files and handrail itself bring, with what each was made of."""
+        return self._node.groups
+
+    def runner(self, llm: LLM, on_wait: OnWait = "tell", *, valid: tuple[tuple[str, ...], ...] = ()) -> Runner:
+        """`valid` narrows what this model may call further: each list of patterns must cover a tool."""
+        config = self.config
+        return Runner(
+            llm.model,
+            self.executor,
+            config.limits,
+            on_wait=on_wait,
+            defaults=llm.defaults,
+            offering=config.offering,
+            valid=(*llm.valid, *valid),
+        )
+
+    # ── new files, new tools ─────────────────────────────────────────────────────────
+
+    async def reload(self, file: Path | None = None) -> bool:
+        """Read the files anew; whether runs that begin now have other tools than before. Runs under way keep theirs.
+        `file` is the configuration where there was none.
+
+        Raises:
+            HandrailError: Something in the files is wrong; everything stays as it was.
+        """
+        async with self._reloading:
+            offered, told = self._offered, self.config
+            if (file := self.config.file or file) is not None:
+                before, config = self.config, self._adjust(load_config(file))
+                await self._node.change(config, self.executor.tools_in_use)
+                if config.policy != before.policy or config.journal != before.journal:
+                    self._person.tell("What changed under [policy], [llm] or [proof] holds from the next start on.")
+            self._renew()
+            if self.config != told:
+                for reader in tuple(self.rereaders):
+                    reader()
+            await self._node.sweep(self.executor.tools_in_use)
+            return self._offered is not offered
+
+    async def refresh(self) -> bool:
+        """As `reload`, if a file has changed since the last look. A mistake in it is told, once."""
+        if not await asyncio.to_thread(lambda: self._watch.look(self._files)):
+            async with self._reloading:
+                await self._node.sweep(self.executor.tools_in_use)
+            return False
+        try:
+            renewed = await self.reload()
+        except HandrailError as error:
+            if str(error) != self._mistake:
+                self._mistake = str(error)
+                self._person.tell(f"{error}; until it is mended, everything stays as it was")
+            return False
+        self._mistake = ""
+        # What a reload itself brings and writes is no news. What somebody changed meanwhile is: it is read next time.
+        await asyncio.to_thread(lambda: self._watch.meet(self._files, anew={self._person.approvals.path}))
+        return renewed
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        config = self.config
+        ensembles = (*config.ensembles, *ensembles_in(config.file))
+        return (*config_files(config.file, ensembles), self._person.approvals.path)
+
+    def changed(self) -> None:
+        """A server has other tools than before."""
+        try:
+            self._renew()
+        except UsageError as error:
+            if str(error) != self._mistake:
+                self._mistake = str(error)
+                self._person.tell(f"{error}; until then, the tools stay as they were")
+
+    def _renew(self) -> None:
+        tools = self._node.tools()
+        if not _same(self._offered, tools):
+            self.executor.renew(tools)
+            self.config.offering.equip(self.executor)
+            self._offered = tools
+            for listener in tuple(self.listeners):
+                listener()
+        self._approving.renew(self.config, self.executor.tools_in_use)
+
+
+@asynccontextmanager
+async def open_app(
+    config: Config,
+    journal: Path,
+    wanted: AppAdditions = AppAdditions(),
+    ask: Ask = lambda tools: DeferAll(),
+    person: Person | None = None,
+    *,
+    beside: Beside = lambda others: (),
+    adjust: Adjust = lambda config: config,
+) -> AsyncIterator[App]:
+    """Tools, executor and journal for as long as the block lasts; the journal is made if it is not there.
+
+    Files are read, and MCP servers connected, all at once. One that cannot be had and is not required is told to
+    the person, and joins when it comes back. `beside` gives tools that go with those that there are;
+    `adjust` does to a configuration that is read anew what was done to this one since it was read.
+
+    Raises:
+        UsageError: Something in the configuration, or wanted beside it, cannot be had.
+        McpError: A server that is required cannot be had.
+        JournalError: The journal cannot be opened.
+    """
+    person = person or Person()
+    approving = _AppApprover(ask, wanted.rules, CurrentRules(person.approvals, config.file))
+    apps: list[App] = []
+    groups = load_groups(config, wanted.tools)  # before anything is made: a mistake in a file leaves no journal
+    async with AsyncExitStack() as stack:
+        _make_folder(journal)
+        opened = await stack.enter_async_context(await SqliteJournal.open(journal))
+        spill = DirectorySpill(journal.parent / "outputs")
+        around = GroupContext(person, approving, opened, on_change=lambda: apps[0].changed() if apps else None)
+        node = LoadedGroups(config, wanted.tools, around, (read_output_tool(spill),) if wanted.read_on else (), beside)
+        stack.push_async_callback(node.close)
+        tools = await node.open(groups)
+        executor = await stack.enter_async_context(_executor(config, tools, approving, opened, spill))
+        approving.begin(executor)
+        approving.renew(config, executor.tools_in_use)
+        apps.append(App(node, executor, opened, spill, approving, person, tools, adjust))
+        yield apps[0]
+
+
+def _executor(
+    config: Config, tools: RegisteredTools, approver: Approver, journal: SqliteJournal, spill: Spill
+) -> Executor:
+    embedder = _embedder(config, tools)
+    made = Executor(
+        tools,
+        policy=config.policy,
+        approver=approver,
+        journal=journal,
+        spill=spill,
+        embedder=embedder,
+        tracer=tracer_of_program(),
+    )
+    config.offering.equip(made)
+    return made
+
+
+@asynccontextmanager
+async def open_tools(config: Config, person: Person, *, whole: bool = False) -> AsyncIterator[RegisteredTools]:
+    """Only the tools of a configuration, to be looked at: without a journal, nothing can run them.
+
+    Raises:
+        UsageError: As `open_app`; and where the `whole` is wanted, that a server is not there.
+    """
+    around = GroupContext(person, DeferAll())
+    node = LoadedGroups(config, (), around)
+    try:
+        tools = await node.open(load_groups(config, ()))
+        if whole and (absent := node.absent):
+            raise UsageError(f"not all tools are there: MCP server {', '.join(map(repr, absent))} is not")
+        yield tools
+    finally:
+        await node.close()
+
+
+def _same(one: RegisteredTools, two: RegisteredTools) -> bool:
+    """Whether they are the very same tools, handlers included."""
+    return len(one) == len(two) and all(map(operator.is_, one, two))
+
+
+def _make_folder(journal: Path) -> None:
+    try:
+        journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain_failure(journal, error) from error
+
+
+def _embedder(config: Config, tools: RegisteredTools) -> Embedder | None:
+    """Semantic reuse needs one; it is heavy, so only then."""
+    kinds = [config.calls.deduplicator, *(tool.deduplicator for tool in tools)]
+    if not any(_kind(each) == "semantic" for each in kinds):
+        return None
+    from handrail.sessions.store.embedding import WordLlamaEmbedder
+
+    return WordLlamaEmbedder()
+
+
+def _kind(deduplicator: Any) -> Any:
+    return deduplicator.get("kind") if isinstance(deduplicator, dict) else deduplicator

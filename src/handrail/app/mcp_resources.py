@@ -1,0 +1,142 @@
+"""What can be read of a node over MCP: saved conversations, and the proofs of runs. Callers see their own."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from handrail.app.ownership import CurrentCaller
+from handrail.core.errors import UsageError
+from handrail.core.messages import (
+    AssistantMessage,
+    Conversation,
+    DocumentMessage,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    Text,
+    UserMessage,
+)
+from handrail.journal.audit import export_run
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import JournalReader
+from handrail.mcp.values import RemoteResource, ResourceBody
+from handrail.sessions.store.conversations import ConversationStore
+
+_CONVERSATION, _PROOF = "conversation://", "proof://"
+_MOST = 1_000
+"""Of a kind that are listed: the latest."""
+
+
+class ConversationResources:
+    """Saved conversations as text, `conversation://<id>`."""
+
+    def __init__(self, folder: Path, asking: CurrentCaller) -> None:
+        self._store = ConversationStore(folder)
+        self._asking = asking
+
+    async def list(self) -> Sequence[RemoteResource]:
+        found = [each for each in await asyncio.to_thread(self._store.list) if self._asking.owns_conversation(each.id)]
+        template = RemoteResource(
+            uri=f"{_CONVERSATION}{{id}}", name="conversation", description="A saved conversation", template=True
+        )
+        return [template, *(_about(each.id, each.title, each.messages) for each in found[:_MOST])]
+
+    async def read(self, uri: str) -> Sequence[ResourceBody] | None:
+        if not uri.startswith(_CONVERSATION):
+            return None
+        id = unquote(uri.removeprefix(_CONVERSATION))
+        if not self._asking.owns_conversation(id):
+            return None
+        try:
+            conversation = await asyncio.to_thread(self._store.load, id)
+        except UsageError:
+            return None
+        return [ResourceBody(uri=uri, media_type="text/markdown", text=conversation_markdown(conversation))]
+
+
+def _about(id: str, title: str, messages: int) -> RemoteResource:
+    return RemoteResource(
+        uri=f"{_CONVERSATION}{quote(id, safe='')}",
+        name=title or id,
+        description=f"A conversation of {messages} messages",
+        media_type="text/markdown",
+    )
+
+
+def conversation_markdown(conversation: Conversation) -> str:
+    """A conversation for people and models to read."""
+    return "\n\n".join(f"**{who}**\n\n{words}" for who, words in map(_said, conversation.messages) if words)
+
+
+def _said(message: Message) -> tuple[str, str]:
+    match message:
+        case UserMessage(content=content):
+            return "user", "\n".join(
+                each.text if isinstance(each, Text) else f"({each.media_type})" for each in content
+            )
+        case AssistantMessage(text=text):
+            return "assistant", text
+        case SupervisorMessage(text=text):
+            return "supervisor", text
+        case DocumentMessage(name=name, text=text):
+            return f"document {name}", text
+        case InvocationMessage(call=call):
+            return f"calls {call.name}", msgspec.json.encode(call.arguments).decode()
+        case ResultMessage(result=result):
+            return f"{result.name}: {result.outcome}", result.text
+
+
+class ProofResources:
+    """The runs of a journal as proof bundles, `proof://<run>`: the lines of the bundle, and its signed checkpoint."""
+
+    def __init__(self, journal: SqliteJournal, asking: CurrentCaller) -> None:
+        self._journal = journal
+        self._asking = asking
+        self._one_at_a_time = asyncio.Lock()
+        """What leaves a journal leaves it audited, all of it: that is work, and nobody gets it done twice at once."""
+
+    async def list(self) -> Sequence[RemoteResource]:
+        return await asyncio.to_thread(self._list)
+
+    def _list(self) -> Sequence[RemoteResource]:
+        with JournalReader(self._journal.path) as reader:
+            own = (each for each in reversed(reader.runs()) if self._asking.owns_run(reader, each.run))
+            runs = list(islice(own, _MOST))
+        template = RemoteResource(
+            uri=f"{_PROOF}{{run}}", name="proof", description="The proof bundle of a run", template=True
+        )
+        return [template, *(_proof(each.run, each.calls) for each in runs)]
+
+    async def read(self, uri: str) -> Sequence[ResourceBody] | None:
+        if not uri.startswith(_PROOF):
+            return None
+        run = unquote(uri.removeprefix(_PROOF))
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(self._read, uri, run)
+
+    def _read(self, uri: str, run: str) -> Sequence[ResourceBody] | None:
+        with JournalReader(self._journal.path) as reader:
+            if not self._asking.owns_run(reader, run):
+                return None
+        with tempfile.TemporaryDirectory(prefix="handrail-proof-") as folder:
+            bundle = export_run(self._journal.path, run, Path(folder) / "bundle")
+            lines = (bundle / "bundle.jsonl").read_text(encoding="utf-8")
+            checkpoint = (bundle / "checkpoint").read_text(encoding="utf-8")
+        return [
+            ResourceBody(uri=uri, media_type="application/jsonl", text=lines),
+            ResourceBody(uri=f"{uri}#checkpoint", media_type="text/plain", text=checkpoint),
+        ]
+
+
+def _proof(run: str, calls: int) -> RemoteResource:
+    return RemoteResource(
+        uri=f"{_PROOF}{quote(run, safe='')}", name=run, description=f"{calls} calls", media_type="application/jsonl"
+    )

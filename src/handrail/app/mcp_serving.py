@@ -1,0 +1,138 @@
+"""A configuration as something that is served over MCP: its tools through the executor, what can be read, prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from handrail.app.app import Adjust, App, AppAdditions, open_app
+from handrail.app.config_reloading import cancel_and_wait, reload_on_change
+from handrail.app.converse import ConverseTool
+from handrail.app.mcp_resources import ConversationResources, ProofResources
+from handrail.app.models import open_model
+from handrail.app.ownership import CurrentCaller
+from handrail.app.person import Person
+from handrail.config.mcp_settings import PromptSettings, ServeSettings
+from handrail.config.values import Config
+from handrail.core.context import LOCAL, Principal
+from handrail.mcp.server.client_approver import ClientApprover
+from handrail.mcp.server.definition import (
+    ChangeNotices,
+    McpCaller,
+    McpServerDefinition,
+    PromptArgument,
+    PromptMessage,
+    ResourceSource,
+    ServedPrompt,
+)
+from handrail.mcp.server.sources import FolderSource
+
+LOOK = 1.0
+"""Seconds between two looks at the files."""
+_HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@asynccontextmanager
+async def open_served(
+    config: Config,
+    journal: Path,
+    wanted: AppAdditions = AppAdditions(),
+    person: Person | None = None,
+    *,
+    version: str,
+    look: float | None = LOOK,
+    adjust: Adjust = lambda config: config,
+) -> AsyncIterator[McpServerDefinition]:
+    """Everything that `[serve]` says, for as long as the block lasts. A change of its files is taken up meanwhile.
+
+    Raises:
+        UsageError: Something in the configuration cannot be had.
+        McpError: A server that is required cannot be had.
+        JournalError: The journal cannot be opened.
+    """
+    person = person or Person()
+    converse, asker, notices = config.serve.converse, ClientApprover(), ChangeNotices()
+    async with AsyncExitStack() as stack:
+        converser = None if converse is None else ConverseTool(converse, asker)
+        rules = wanted.rules if converser is None else (*wanted.rules, f"allow {converser.name}")
+        app = await stack.enter_async_context(
+            open_app(
+                config,
+                journal,
+                replace(wanted, rules=rules),
+                lambda tools: asker,
+                person,
+                beside=(lambda others: ()) if converser is None else converser.tools,
+                adjust=adjust,
+            )
+        )
+        if converser is not None:
+            converser.begin(app, await stack.enter_async_context(open_model(config, converser.model)))
+        app.listeners.append(lambda: notices.changed("tools"))
+        if look is not None:
+            told = "What changed under [serve], but for `tools`, holds from the next start on."
+            stack.push_async_callback(
+                cancel_and_wait, asyncio.create_task(reload_on_change(app, person, look, _lasting, told))
+            )
+        yield _served(app, asker, notices, None if converser is None else converser.name, version)
+
+
+def _served(
+    app: App, asker: ClientApprover, notices: ChangeNotices, converse: str | None, version: str
+) -> McpServerDefinition:
+    settings, asking = app.config.serve, CurrentCaller()
+    return McpServerDefinition(
+        name="handrail",
+        version=version,
+        instructions=settings.instructions,
+        tools=lambda: app.tools,
+        invoker=app.executor,
+        asker=asker,
+        resources=_sources(app, settings, asking),
+        prompts=tuple(_prompt(name, prompt) for name, prompt in settings.prompts.items()),
+        principal=_principal(app, converse, asking),
+        spill=app.spill,
+        finish=app.executor.finish,
+        notices=notices,
+    )
+
+
+def _lasting(config: Config) -> ServeSettings:
+    """What only a new start can change."""
+    return replace(config.serve, tools=None)
+
+
+def _principal(app: App, converse: str | None, asking: CurrentCaller) -> Callable[[McpCaller], Principal]:
+    """Whoever calls may call what is served now, and no more. The server asks this first in every request."""
+
+    def principal(caller: McpCaller) -> Principal:
+        tools = app.config.serve.tools
+        more = (converse, "resource:*", "prompt:*") if converse else ("resource:*", "prompt:*")
+        found = Principal(caller.subject or LOCAL.id, None if tools is None else (*tools, *more))
+        asking.now(found.id)
+        return found
+
+    return principal
+
+
+def _sources(app: App, settings: ServeSettings, asking: CurrentCaller) -> tuple[ResourceSource, ...]:
+    found: list[ResourceSource] = [FolderSource(name, folder) for name, folder in settings.corpora.items()]
+    if settings.conversations:
+        found.append(ConversationResources(app.journal.path.parent, asking))
+    if settings.proofs:
+        found.append(ProofResources(app.journal, asking))
+    return tuple(found)
+
+
+def _prompt(name: str, prompt: PromptSettings) -> ServedPrompt:
+    names = tuple(dict.fromkeys(_HOLE.findall(prompt.text)))
+
+    async def render(arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
+        return [PromptMessage(_HOLE.sub(lambda match: arguments.get(match[1], ""), prompt.text))]
+
+    arguments = tuple(PromptArgument(each, required=True) for each in names)
+    return ServedPrompt(name=name, render=render, description=prompt.description, arguments=arguments)

@@ -1,0 +1,349 @@
+"""A node of the network: the bus with everything that the configuration offers on it, and the doors to it.
+
+The models of the gateways may use the node's tools and the built-in ones, which are bound to
+capabilities of the bus; whatever they call, they call with the rights of whoever asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from handrail.app.app import Adjust, AllowAll, App, AppAdditions, Ask, open_app
+from handrail.app.builtin_tools import BusBuiltinTools
+from handrail.app.config_reloading import cancel_and_wait, reload_on_change
+from handrail.app.mcp_serving import LOOK
+from handrail.app.offered_tools import GatewayToolAdmission, OfferedTools
+from handrail.app.person import Person
+from handrail.app.services import LentModels, ServiceMaker
+from handrail.config.network import NodeSettings, ServiceSettings
+from handrail.config.values import Config
+from handrail.core.confirmation import Confirmation, Decision
+from handrail.core.errors import BusError, UsageError
+from handrail.core.ports import Embedder
+from handrail.core.redact import Secret
+from handrail.core.version import VERSION
+from handrail.execute.confirm import DeferAll
+from handrail.execute.rules import Rules
+from handrail.node.bus.descriptor import Trust
+from handrail.node.bus.interfaces import Bus
+from handrail.node.bus.request import Caller
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.chat.builtin_tools import BUILTIN
+from handrail.node.tokens.admission import TokenAdmission
+from handrail.node.tokens.identity import Identity
+from handrail.node.tokens.relay_bus import RelayBus
+from handrail.node.tokens.scope import Scope
+from handrail.node.tokens.signatures import Authenticator
+from handrail.node.tokens.token import issue
+from handrail.node.tokens.token_store import TokenStore
+
+if TYPE_CHECKING:
+    from handrail.node.gateways.gateway import Gateway
+    from handrail.node.nats.door import NatsDoor
+    from handrail.node.nats.link import NatsLink
+    from handrail.node.server.node import NodeServer
+
+KEY, TOKENS = "identity.key", "tokens.db"
+"""Beside the journal."""
+WORDLLAMA = "wordllama"
+"""The name by which clients ask for the node's embedder."""
+SESSION_TTL = 24 * 3_600
+"""Seconds that the token of whoever starts a node is good for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkNode:
+    """`open_node` makes one."""
+
+    app: App
+    bus: CapabilityBus
+    identity: Identity
+    tokens: TokenStore
+    admission: TokenAdmission
+    authenticator: Authenticator
+    models: LentModels
+    offered: OfferedTools
+    link: NatsLink | None
+    """To the NATS server, where one is configured."""
+    page: bool = False
+    """Whether it has a page for people."""
+    on_drain: Callable[[], None] = lambda: None
+    """Called when it takes no more calls."""
+    session_holders: set[str] = field(default_factory=set)
+    """The ids of those who hold a token of this start."""
+
+    @property
+    def config(self) -> Config:
+        return self.app.config
+
+    def session_token(self, *capabilities: str) -> Secret:
+        """A token for whoever started the node, for everything or for some of it. Its holder is `at_machine`."""
+        token, text = issue(
+            self.identity,
+            self.tokens,
+            Scope.of(capabilities or ("*",)),
+            audience=self.config.node.community,
+            ttl=SESSION_TTL,
+            trust="trusted",
+        )
+        self.session_holders.add(token.holder)
+        return text
+
+    def at_machine(self, caller: Caller) -> bool:
+        """Whether a caller is the person who started this node. A token that is made of theirs is another one."""
+        return caller.id in self.session_holders
+
+    def server(self) -> NodeServer:
+        """What is served over HTTP."""
+        from handrail.node.server.node import NodeFacts, NodeServer
+
+        node = self.config.node
+        facts = NodeFacts(name=node.name, node_id=self.identity.node_id, community=node.community, version=VERSION)
+        server = NodeServer(
+            bus=self.bus,
+            node=facts,
+            check=self.authenticator,
+            identify=self.admission.identify,
+            token_required=node.token_required,
+            hosts=node.hosts,
+            origins=node.origins,
+            recording=self.app.journal.check,
+            telemetry=lambda: telemetry_of(self.app.journal.path),
+            sign=self.identity.sign,
+            page=self.page,
+        )
+        server.life.on_drain.append(self.on_drain)
+        if not self.config.services.has("llm"):
+            return server
+        from handrail.node.gateways.openapi import PATHS
+
+        return replace(server, gateways=tuple(self._gateway(server).routes()), described=PATHS)
+
+    def door(self) -> NatsDoor:
+        """What is served on NATS.
+
+        Raises:
+            UsageError: No NATS server is configured.
+        """
+        from handrail.node.nats.door import NatsDoor
+
+        if self.link is None:
+            raise UsageError('no NATS server is named; write nats = "nats://HOST:4222" under [node], or use --nats')
+        node = self.config.node
+        return NatsDoor(self.bus, self.link, community=node.community, authenticator=self.authenticator)
+
+    def _gateway(self, server: NodeServer) -> Gateway:
+        from handrail.node.gateways.gateway import Gateway, GatewayEmbedder, GatewayModel
+        from handrail.node.server.authentication import caller_of
+
+        node = self.config.node
+
+        def model(name: str | None) -> GatewayModel:
+            llm = self.models.llm(name)
+            given = () if node.tools is None else ((*node.tools, *BUILTIN),)
+            return GatewayModel(
+                name=name or self.models.names[0], model=llm.model, defaults=llm.defaults, valid=(*llm.valid, *given)
+            )
+
+        async def caller(request: Any) -> tuple[Caller, Secret | None]:
+            return caller_of(server, request.headers)
+
+        admission = GatewayToolAdmission(self.admission, self.bus, self.offered)
+        return Gateway(
+            models=model,
+            names=lambda: self.models.names,
+            executor=self.app.executor,
+            caller_of=caller,
+            admission=admission,
+            identify=admission.identify,
+            limits=self.config.limits,
+            offering=self.config.offering,
+            mcp_servers=self._mcp_servers,
+            embedder=GatewayEmbedder(WORDLLAMA, _embedder),
+            life=server.life,
+        )
+
+    def _mcp_servers(self) -> dict[str, dict[str, str]]:
+        """The MCP servers in use that have an address, each with the names of its tools there and here."""
+        from handrail.mcp.values import HttpEndpoint
+
+        found: dict[str, dict[str, str]] = {}
+        for server in self.app.servers.values():
+            if isinstance(server.ensemble.endpoint, HttpEndpoint):
+                tools = {name: server.ensemble.offered(name) for name in server.ensemble.remote}
+                names = {name: tool.scoped_name for name, tool in tools.items() if tool is not None}
+                found.setdefault(server.ensemble.endpoint.url, {}).update(names)
+        return found
+
+
+@asynccontextmanager
+async def open_node(
+    config: Config,
+    journal: Path,
+    wanted: AppAdditions = AppAdditions(),
+    person: Person | None = None,
+    *,
+    ask: Ask = lambda tools: DeferAll(),
+    look: float | None = LOOK,
+    adjust: Adjust = lambda config: config,
+    environ: Mapping[str, str] = os.environ,
+) -> AsyncIterator[NetworkNode]:
+    """Bus, services, tools and links to other nodes for as long as the block lasts. Nothing listens yet.
+
+    Raises:
+        UsageError: Something in the configuration cannot be had.
+        McpError: An MCP server that is required cannot be had.
+        JournalError: The journal cannot be opened.
+    """
+    person = person or Person()
+    on_bus = BusBuiltinTools()
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(
+            open_app(config, journal, wanted, ask, person, beside=on_bus.beside(config), adjust=adjust)
+        )
+        identity = Identity.load_or_create(config.node.identity or journal.parent / KEY)
+        store = TokenStore(journal.parent / TOKENS)
+        stack.callback(store.close)
+        admission = admission_of(config.node, identity.node_id, store)
+        bus = on_bus.bus = _bus(config, app, identity, admission)
+        models = LentModels(config)
+        stack.push_async_callback(models.aclose)
+        await stack.enter_async_context(bus)
+        makers = ServiceMaker(config, bus, folder=journal.parent, models=models, stack=stack, environ=environ)
+        for service in makers.all(identity, store):
+            bus.register_service(service)
+        offered = OfferedTools(bus, app)
+        offered.renew()
+        app.listeners.append(offered.follow)
+        if look is not None:
+            told = "What changed under [node] or [services], but for `tools`, holds from the next start on."
+            stack.push_async_callback(
+                cancel_and_wait, asyncio.create_task(reload_on_change(app, person, look, _lasting, told))
+            )
+        link = _link(config, stack)
+        await _connect(config, bus, identity, person, stack, environ, link)
+        yield NetworkNode(
+            app=app,
+            bus=bus,
+            identity=identity,
+            tokens=store,
+            admission=admission,
+            authenticator=Authenticator(
+                community=config.node.community,
+                node_id=identity.node_id,
+                known=lambda node: node in config.node.trust or store.knows_holder(node),
+            ),
+            models=models,
+            offered=offered,
+            link=link,
+        )
+
+
+def _bus(config: Config, app: App, identity: Identity, admission: TokenAdmission) -> CapabilityBus:
+    return CapabilityBus(
+        node_id=identity.node_id,
+        admission=admission,
+        journal=app.journal,
+        policy=config.policy,
+        approver=_ScopeApprover(app),
+        tracer=app.executor.tracer,
+        max_depth=min(config.policy.max_depth, config.limits.iterations),
+    )
+
+
+class _ScopeApprover:
+    """On the bus a side effect needs no word of its own, but what a rule denies is denied there too."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def decide(self, question: Confirmation) -> Decision:
+        return await Rules(self._app.rules, AllowAll("the scope of the caller")).decide(question)
+
+
+def admission_of(settings: NodeSettings, node_id: str, store: TokenStore) -> TokenAdmission:
+    """Whom a node takes for what, and whose tokens are good there."""
+    return TokenAdmission(
+        node_id=node_id,
+        store=store,
+        community=settings.community,
+        directory=cast(Mapping[str, Trust], settings.trust),
+        federation={each.id: Scope.of(each.can) for each in settings.issuers.values() if each.can},
+    )
+
+
+def _lasting(config: Config) -> tuple[NodeSettings, ServiceSettings]:
+    """What only a new start can change."""
+    return replace(config.node, tools=None), config.services
+
+
+def _link(config: Config, stack: AsyncExitStack) -> NatsLink | None:
+    node = config.node
+    if node.nats is None:
+        return None
+    from handrail.node.nats.link import NatsLink
+    from handrail.node.nats.tls import tls_options
+
+    options = tls_options(node.nats_cert, node.nats_key, node.nats_ca)
+    link = NatsLink(node.nats, name=f"handrail {node.name}", options=options)
+    stack.push_async_callback(link.aclose)
+    return link
+
+
+async def _connect(
+    config: Config,
+    bus: CapabilityBus,
+    identity: Identity,
+    person: Person,
+    stack: AsyncExitStack,
+    environ: Mapping[str, str],
+    link: NatsLink | None,
+) -> None:
+    """Let the capabilities of other nodes join. One that is not there joins when it comes."""
+    remotes: list[tuple[str, str, Bus]] = []
+    for name, peer in config.node.peers.items():
+        from handrail.node.http.bus import HttpBus
+
+        remote = HttpBus(peer.url, token=peer.secret(environ), identity=identity)
+        stack.push_async_callback(remote.aclose)
+        remotes.append((name, f"node {name!r}", RelayBus(remote, identity)))
+    if link is not None:
+        from handrail.node.nats.bus import NatsBus
+
+        nats = NatsBus(link, community=config.node.community, identity=identity)
+        stack.push_async_callback(nats.aclose)
+        remotes.append(("NATS", "NATS", RelayBus(nats, identity)))
+
+    async def join(name: str, called: str, remote: Bus) -> None:
+        try:
+            await bus.connect(remote, keep=True, name=name)
+        except BusError as error:
+            person.tell(f"{called} is not there ({error.code}); what it offers joins when it comes")
+
+    await asyncio.gather(*(join(*each) for each in remotes))
+    for _, _, joined in remotes:
+        stack.push_async_callback(bus.disconnect, joined)
+
+
+def _embedder() -> Embedder:
+    from handrail.sessions.store.embedding import WordLlamaEmbedder  # it loads 16 MB
+
+    return WordLlamaEmbedder()
+
+
+def telemetry_of(journal: Path) -> Any:
+    """Which tools were offered, picked and failed, of the last events in the record."""
+    from handrail.journal.reader import JournalReader
+    from handrail.journal.telemetry import Telemetry
+
+    with JournalReader(journal) as reader:
+        telemetry = Telemetry.of(reader.recent())
+    return msgspec.to_builtins(telemetry.tools())

@@ -1,0 +1,108 @@
+"""The tools of a node for others: as capabilities of its bus, and in the hands of the models of its gateways."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec.structs import replace
+
+from handrail.app.app import App
+from handrail.core.context import Context, Principal
+from handrail.core.errors import UsageError
+from handrail.core.redact import Secret
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import Caller
+from handrail.node.bus.versions import version_text
+from handrail.node.capability_bus import CapabilityBus
+from handrail.node.tokens.admission import TokenAdmission
+from handrail.node.tokens.token import parse_token
+from handrail.tools.tool import Tool
+
+logger = logging.getLogger(__name__)
+
+
+class OfferedTools:
+    """The tools of an app as capabilities of a bus, those that others may be given."""
+
+    def __init__(self, bus: CapabilityBus, app: App) -> None:
+        self._bus = bus
+        self._app = app
+        self._there: dict[Tool, tuple[str, tuple[int, int]]] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """As `sums.add@1.0`."""
+        return frozenset(f"{name}@{version_text(version)}" for name, version in self._there.values())
+
+    def renew(self) -> None:
+        """Offer what runs that begin now may call, and nothing else.
+
+        Raises:
+            UsageError: A tool has the name of something else on the bus. All others are offered.
+        """
+        patterns = self._app.config.node.tools
+        wanted = [
+            tool
+            for tool in self._app.tools
+            if tool.definition.binding is None
+            and tool.name != "read_output"
+            and (patterns is None or any(fnmatchcase(name, each) for each in patterns for name in tool.names))
+        ]
+        for tool in [each for each in self._there if each not in wanted]:
+            self._bus.unregister(*self._there.pop(tool))
+        clash: UsageError | None = None
+        for tool in wanted:
+            if tool not in self._there:
+                try:
+                    descriptor = self._bus.register_tool(tool)
+                except UsageError as error:
+                    clash = error
+                else:
+                    self._there[tool] = (descriptor.name, descriptor.version)
+        if clash is not None:
+            raise clash
+
+    def follow(self) -> None:
+        """As `renew`, while the node runs: what a new file gets wrong must not hold up the rest of what is new."""
+        try:
+            self.renew()
+        except UsageError as error:
+            logger.error("a new tool is not offered to others: %s", error)
+
+
+class GatewayToolAdmission:
+    """Admission to the gateways, whose models call the tools of this node with no bus in between.
+
+    There nobody holds the arguments to a token's values, and nobody counts: so a model is given only those tools of the
+    node that its caller's token covers without either. What the built-in tools call, the bus admits as ever.
+    """
+
+    def __init__(self, admission: TokenAdmission, bus: CapabilityBus, offered: OfferedTools) -> None:
+        self._admission = admission
+        self._bus = bus
+        self._offered = offered
+
+    async def admit(
+        self, caller: Caller, token: Secret | None, descriptor: CapabilityDescriptor, body: Mapping[str, Any]
+    ) -> Caller:
+        return await self._narrowed(await self._admission.admit(caller, token, descriptor, body))
+
+    async def identify(self, caller: Caller, token: Secret | None) -> Caller:
+        """The caller with the same rights, without taking that for a call.
+
+        Raises:
+            BusError: The token is not good, or not the caller's.
+        """
+        return await self._narrowed(await self._admission.identify(caller, token))
+
+    async def _narrowed(self, known: Caller) -> Caller:
+        if known.token is None:
+            return known
+        scope, own = parse_token(known.token).scope, self._offered.names
+        there = {offer.descriptor.full_name for offer in await self._bus.discover()}
+        can = Context(principal=known.principal)
+        names = sorted(each for each in there if can.allows(each) and (each not in own or scope.is_bare(each)))
+        return replace(known, principal=Principal(known.id, tuple(names)))

@@ -1,0 +1,1 @@
+"""`handrail bus`: capabilities of other nodes."""

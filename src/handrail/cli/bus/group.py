@@ -1,0 +1,33 @@
+"""`handrail bus`: what other nodes can do, and having them do it."""
+
+from __future__ import annotations
+
+import click
+
+from handrail.cli.lazy_groups import LazyGroup, examples
+
+_COMMANDS = {
+    # name   module, and what it is for
+    "list": ("handrail.cli.bus.list", "List the capabilities of a node, or of all nodes on a NATS server."),
+    "call": ("handrail.cli.bus.call", "Call a capability, and print its answer or its frames."),
+}
+
+
+@click.group(
+    "bus",
+    cls=LazyGroup,
+    modules={name: module for name, (module, _) in _COMMANDS.items()},
+    says={name: says for name, (_, says) in _COMMANDS.items()},
+    epilog=examples(
+        "handrail bus list --at http://127.0.0.1:8420",
+        "handrail bus call rag.list_corpora",
+        'handrail bus call rag.query \'{"params": {"corpus": "docs"}, "input": {"query": "rain"}}\'',
+        "handrail bus list --nats nats://127.0.0.1:4222",
+    ),
+)
+def command() -> None:
+    """See what other nodes can do, and have them do it.
+
+    A node is reached at the address that `handrail serve` prints, with a token in $HANDRAIL_TOKEN or in a file; the
+    nodes on a NATS server with this machine's identity, and a token where they ask for one.
+    """

@@ -1,0 +1,1 @@
+"""`handrail chat`: a conversation in the terminal."""

@@ -1,0 +1,1 @@
+"""Commands and helpers around the configuration and its approval."""

@@ -1,0 +1,1 @@
+"""`handrail confirm`: calls that wait for a person."""

@@ -1,0 +1,110 @@
+"""Giving a person's word on a call that waits for it, from another process than the one that asked."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from handrail.cli import text
+from handrail.cli.ids import resolve_id
+from handrail.cli.output.call_detail import ERASED
+from handrail.cli.output.view import CommandView, tell
+from handrail.core.confirmation import grant_binding
+from handrail.core.errors import JournalError, UsageError
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.json_display import exact_json
+from handrail.core.ports import Clock, SystemClock
+from handrail.core.secret_pointers import has_mask_at
+from handrail.core.unmask import holds_mask
+
+Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
+"""How much of the arguments can be shown: `masked` hides only fields that are declared as secret, `hidden` more."""
+
+
+class WaitingQuestion(Struct, frozen=True):
+    """A question that nobody has answered."""
+
+    asked: ConfirmationRequested
+    hides: bool
+    """Whether the record hides a part of the arguments from this user."""
+
+    @property
+    def shown(self) -> Shown:
+        """How far what the record shows is what will run. The grant is bound to a hash of the real arguments."""
+        body, asked = self.asked.asked, self.asked
+        if body is None:
+            return "erased"
+        if self.hides:
+            return "hidden"
+        if asked.binds == grant_binding(
+            body.nonce, asked.run, asked.call_id, asked.tool, body.arguments, body.definition
+        ):
+            return "whole"
+        if has_mask_at(body.arguments, body.secrets):
+            return "masked"
+        return "hidden" if holds_mask(body.arguments) else "changed"
+
+
+def find(view: CommandView, request: str) -> WaitingQuestion:
+    """The question that is meant.
+
+    Raises:
+        UsageError: It does not wait; the error lists what does.
+    """
+    with view.reader() as reader:
+        waiting = reader.unanswered()
+        fits = [each for each in waiting if request and each.startswith(request)]
+        if not fits:
+            others = f"these do: {', '.join(map(repr, waiting))}" if waiting else "nothing does"
+            raise UsageError(f"no request {request!r} waits for an answer; {others}")
+        entry = waiting[resolve_id(request, fits, "request")]
+        asked = reader.exact_event(entry)
+        if not isinstance(asked, ConfirmationRequested):
+            raise JournalError(f"the question {request!r} cannot be read; run: handrail proof verify")
+        return WaitingQuestion(asked, reader.hides(entry))
+
+
+def describe(view: CommandView, waiting: WaitingQuestion) -> None:
+    """Say exactly what will run, beside the answer."""
+    question = waiting.asked
+    tell(f"{text.printable(question.tool)} asks to run with these arguments:")
+    arguments = ERASED if question.arguments is None else exact_json(question.arguments)
+    for line in arguments.split("\n"):
+        tell(f"  {line}")
+    asked = question.asked
+    if asked is not None and asked.why:
+        tell(f"You are asked because {text.printable(asked.why)}.")
+    if asked is not None and waiting.shown == "masked":
+        fields = ", ".join(place.removeprefix("/") for place in asked.secrets)
+        tell(f"Masked fields are declared as secret ({text.printable(fields)}).")
+    tell(
+        f"call {text.printable(question.call_id)} of run {text.printable(question.run)}, asked {view.when(question.at)}"
+    )
+
+
+def login_name() -> str:
+    """Raises:
+    UsageError: The machine knows no name for whoever runs this.
+    """
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError) as error:
+        raise UsageError("your login name is not known here; say who you are with --by NAME") from error
+
+
+def give(
+    path: Path,
+    question: ConfirmationRequested,
+    decision: Literal["allow", "deny"],
+    by: str,
+    reason: str = "",
+    clock: Clock = SystemClock(),
+) -> ConfirmationAnswered:
+    """Write the word down, and wait until it is."""
+    from handrail.journal.answer import answer  # it loads the journal, which other commands do not need
+
+    return asyncio.run(answer(path, question, decision, by=by, reason=reason, clock=clock))

@@ -1,0 +1,1 @@
+"""`handrail doctor`: checks of the installation, the configuration and the node."""

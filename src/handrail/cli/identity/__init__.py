@@ -1,0 +1,1 @@
+"""`handrail identity`: the key of this node."""

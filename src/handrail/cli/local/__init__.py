@@ -1,0 +1,1 @@
+"""`handrail local`: the embedded model."""

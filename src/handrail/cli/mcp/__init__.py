@@ -1,0 +1,1 @@
+"""`handrail mcp`: MCP servers as tools, and tools as an MCP server."""

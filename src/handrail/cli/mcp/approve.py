@@ -1,0 +1,111 @@
+"""`handrail mcp approve`: a person's word on a server: that it may start, and that its tools are right as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import click
+
+from handrail.app import Person
+from handrail.app.tool_groups import GroupContext, make_server
+from handrail.cli import text
+from handrail.cli.lazy_groups import examples
+from handrail.cli.mcp.server_selection import complete_servers, file_of, servers_by_name
+from handrail.cli.output.view import answer, answer_json, ask, tell
+from handrail.cli.run_options import CliSetup, configured
+from handrail.cli.terminal.person import describe_server_start, terminal_person
+from handrail.config.approvals import unapproved_reason
+from handrail.config.pins import differences
+from handrail.core.errors import HandrailError, UsageError
+from handrail.execute.confirm import DeferAll
+from handrail.mcp.values import RemoteTool
+
+
+@click.command(
+    "approve",
+    epilog=examples("handrail mcp approve time", "handrail mcp approve --all", "handrail mcp approve time --yes"),
+)
+@click.argument("names", nargs=-1, metavar="NAME…", shell_complete=complete_servers)
+@click.option("--all", "every", is_flag=True, help="Every server of the configuration that is switched on.")
+@click.option("--yes", is_flag=True, help="Without being asked.")
+@click.option("--no-connect", is_flag=True, help="Do not connect to look at the tools.")
+@configured
+def command(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_connect: bool) -> None:
+    """Look at exactly what each server NAME would run, let it, and take its tools as they are now.
+
+    The word is for this command with these arguments and names of variables, or this address with these headers, in
+    this configuration file. It is asked for again when they change. A tool whose words or schema change later is held
+    back until you approve once more; what is different is shown.
+    """
+    chosen = tuple(name for name, each in setup.config.mcp.items() if each.enabled) if every else names
+    if not chosen:
+        raise UsageError("which server? name one, or --all")
+    for name in chosen:
+        servers_by_name(setup.config, name)
+    done = [asyncio.run(_approve(setup, name, terminal_person(ask=False), yes, not no_connect)) for name in chosen]
+    if not all(done):
+        raise click.exceptions.Exit(1)
+
+
+async def _approve(setup: CliSetup, name: str, person: Person, yes: bool, connect: bool) -> bool:
+    config, file = setup.config, file_of(setup.config)
+    endpoint = config.mcp[name].endpoint
+    why = unapproved_reason(person.approvals, file, name, endpoint)
+    if why is not None or person.approvals.of(file, name) is None:
+        describe_server_start(name, endpoint, why or "it was never used")
+        if not yes and not ask("Allow it, now and later?"):
+            tell("Not approved.")
+            return False
+        person.approvals.approve(file, name, endpoint, by=person.by)
+    if not connect:
+        return _said(setup, name, None)
+    tell(f"Looking at the tools of {text.printable(name)} …")
+    try:
+        tools = await _tools(setup, name, person)
+    except HandrailError as error:
+        tell(f"It may be used, but its tools cannot be looked at now: {text.printable(str(error))}")
+        return _said(setup, name, None)
+    known = person.approvals.of(file, name)
+    held = {} if known is None or known.tools is None else differences(known.tools, tools, name)
+    for tool, words in held.items():
+        tell(f"  {text.printable(tool)}: {text.printable(words.rpartition('; look and accept')[0])}")
+    if held and not yes and not ask("Take these tools as they are now?"):
+        tell("The tools stay as they were approved.")
+        return False
+    person.approvals.pin(file, name, endpoint, tools, by=person.by)
+    return _said(setup, name, tools)
+
+
+class _ToolCollector:
+    """Takes note of all tools of a server, and holds none back."""
+
+    def __init__(self) -> None:
+        self.tools: Mapping[str, RemoteTool] = {}
+
+    def held(self, server: str, tools: Mapping[str, RemoteTool]) -> Mapping[str, str]:
+        self.tools = tools
+        return {}
+
+
+async def _tools(setup: CliSetup, name: str, person: Person) -> Mapping[str, RemoteTool]:
+    seen, around = _ToolCollector(), GroupContext(person, DeferAll())
+    server = make_server(setup.config, name, setup.config.mcp[name], around, pins=seen, required=True)
+    try:
+        await server.ensemble.prepare()
+        for tool, why in server.ensemble.held.items():
+            tell(f"  {text.printable(text.short(tool))} cannot be offered: {text.printable(why)}")
+        return seen.tools
+    finally:
+        await server.close()
+
+
+def _said(setup: CliSetup, name: str, tools: Mapping[str, RemoteTool] | None) -> bool:
+    if setup.view.as_json:
+        answer_json({"server": name, "approved": True, "tools": None if tools is None else sorted(tools)})
+    elif tools is None:
+        answer(f"{text.printable(name)} is approved; its tools are taken as they are when it is first used")
+    else:
+        counted = text.count_text(len(tools), "tool")
+        answer(f"{text.printable(name)} is approved, with {counted}; see what they say with: handrail mcp show {name}")
+    return True

@@ -1,0 +1,130 @@
+"""`handrail mcp serve`: these tools, and the model with them, for any MCP client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+import handrail
+from handrail.cli.lazy_groups import examples
+from handrail.cli.output.view import tell
+from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tools
+from handrail.cli.terminal.person import terminal_person
+from handrail.config.mcp_settings import ConverseSettings, ServeSettings
+from handrail.core.errors import UsageError
+from handrail.mcp.import_errors import import_failure
+
+
+@click.command(
+    "serve",
+    epilog=examples(
+        "handrail mcp serve                     over standard input and output",
+        "handrail mcp serve --http 127.0.0.1:8765",
+        "handrail mcp serve --converse --tools tools.py",
+    ),
+)
+@click.option("--stdio", is_flag=True, help="Over standard input and output, for a client that starts it. The default.")
+@click.option(
+    "--http",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value="127.0.0.1:0",
+    help="Over streamable HTTP, at this address.",
+)
+@click.option("--converse/--no-converse", default=None, help="Whether the model itself is served as a tool.")
+@click.option("--token", metavar="env:NAME", help="The variable with the token that HTTP callers must bring.")
+@click.option(
+    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'allow io:read_*'."
+)
+@with_tools
+@configured
+def command(
+    setup: CliSetup,
+    stdio: bool,
+    http: str | None,
+    converse: bool | None,
+    token: str | None,
+    rules: tuple[str, ...],
+    tools: tuple[str, ...],
+) -> None:
+    """Serve the tools of this configuration to any MCP client: an editor, a desktop assistant, another handrail.
+
+    Calls are checked, confirmed and recorded as ever; who must confirm is asked in the client. [serve] says what else
+    there is: conversations, proofs, corpora, prompts, and `converse`, the model with its tools as one tool. Over HTTP
+    only this machine can reach it, unless HOST says otherwise and a token is set. Started by hand without --http, it
+    says what to write into a client's own file.
+    """
+    if stdio and http is not None:
+        raise UsageError("--stdio and --http are two ways to serve; take one")
+    setup = setup.adjusted(lambda config: replace(config, serve=_settings(config.serve, converse, token)))
+    address = None if http is None else _address(http)
+    try:
+        asyncio.run(_serve(setup, RunOptions(None, tools, rules), address))
+    except ImportError as error:
+        raise import_failure(error, "serving MCP") from error
+
+
+def _settings(serve: ServeSettings, converse: bool | None, token: str | None) -> ServeSettings:
+    if converse is not None:
+        serve = replace(serve, converse=(serve.converse or ConverseSettings()) if converse else None)
+    if token is not None:
+        if not token.startswith("env:"):
+            raise UsageError("a token on a command line can be read by everybody; put it into a variable: env:NAME")
+        serve = replace(serve, token=token)
+    return serve
+
+
+def _entry(setup: CliSetup) -> str:
+    """What somebody should know who starts this by hand."""
+    program = Path(sys.argv[0]).absolute()
+    start = [sys.executable, "-m", "handrail"] if program.name == "__main__.py" else [str(program)]
+    named = setup.config.file is not None and "--config" not in sys.argv
+    words = [*sys.argv[1:], *(["--config", str(Path(str(setup.config.file)).absolute())] if named else [])]
+    entry = {"handrail": {"command": start[0], "args": [*start[1:], *words]}}
+    return (
+        "This speaks MCP over standard input and output, so it is for a client to start. In the client's own file:\n"
+        f'  "mcpServers": {json.dumps(entry)}\n'
+        "Ctrl-C ends it; --http serves over HTTP instead."
+    )
+
+
+def _address(written: str) -> tuple[str, int]:
+    host, _, port = written.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"{written!r} is no HOST:PORT; write 127.0.0.1:8765")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+async def _serve(setup: CliSetup, chosen: RunOptions, address: tuple[str, int] | None) -> None:
+    from handrail.app.mcp_serving import open_served
+
+    wanted = chosen.wanted(setup.config)
+    version, person = handrail.__version__, terminal_person(ask=False)
+    async with open_served(setup.config, setup.journal, wanted, person, version=version, adjust=setup.adjust) as served:
+        if address is None:
+            from handrail.mcp.server.stdio import serve_stdio
+
+            if sys.stdin.isatty():
+                tell(_entry(setup))
+            await serve_stdio(served)
+            return
+        from handrail.mcp.server.http import serve_http
+
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on it is how a server is told to end, and it does
+        serve = setup.config.serve
+        host, port = address
+        await serve_http(
+            served,
+            host=host,
+            port=port,
+            hosts=serve.hosts,
+            origins=serve.origins,
+            token=serve.secret(),
+            ready=lambda url: tell(f"Serving at {url}"),
+        )

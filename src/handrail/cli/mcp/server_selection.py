@@ -1,0 +1,101 @@
+"""What the commands of `handrail mcp` share: the servers that a person means, and a connection to them."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import click
+
+from handrail.app import Person
+from handrail.app.tool_groups import AppMcpServer, GroupContext, close_all, make_server, server_refusal
+from handrail.cli.run_options import CliSetup
+from handrail.cli.terminal.approver import TerminalApprover
+from handrail.config.approvals import unapproved_reason
+from handrail.config.load import find_config, load_config
+from handrail.config.mcp_settings import McpSettings
+from handrail.config.values import Config
+from handrail.core.errors import ConfigError, HandrailError, McpError, UsageError
+from handrail.execute.confirm import DeferAll
+from handrail.tools.preparation import prepare_ensembles
+from handrail.tools.registry import registered
+
+
+def servers_by_name(config: Config, name: str) -> McpSettings:
+    """Raises:
+    UsageError: There is no server of that name.
+    """
+    if name not in config.mcp:
+        near = difflib.get_close_matches(name, config.mcp, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(config.mcp) or 'none'}"
+        raise UsageError(f"there is no [mcp.{name}] in {config.file or 'any handrail.toml'}; {hint}")
+    return config.mcp[name]
+
+
+def file_of(config: Config) -> Path:
+    """Raises:
+    UsageError: There is no configuration file, so there is nothing to approve.
+    """
+    if config.file is None:
+        raise UsageError("there is no handrail.toml here or above; servers stand in one, under [mcp.NAME]")
+    return config.file
+
+
+@asynccontextmanager
+async def connect_servers(
+    setup: CliSetup, names: Iterable[str], person: Person, *, all_needed: bool = True
+) -> AsyncIterator[Mapping[str, AppMcpServer]]:
+    """These servers, all connected at once. One that is needed and cannot be had ends it.
+
+    Raises:
+        UsageError: One of them is not approved, or lacks a variable.
+        McpError: One of them cannot be reached.
+    """
+    config = setup.config
+    here = sys.stdin.isatty() and sys.stderr.isatty()
+    around = GroupContext(person, TerminalApprover(registered(), person.by) if here else DeferAll())
+    servers: dict[str, AppMcpServer] = {}
+    try:
+        for name in names:
+            settings = servers_by_name(config, name)
+            why = (
+                None
+                if config.file is None
+                else unapproved_reason(person.approvals, config.file, name, settings.endpoint)
+            )
+            if why is not None:
+                raise UsageError(server_refusal(name, settings, why))
+            try:
+                servers[name] = make_server(config, name, settings, around)
+            except ConfigError:
+                if all_needed:
+                    raise
+        await prepare_ensembles((server.ensemble for server in servers.values()), person.tell)
+        for name, server in servers.items():
+            if all_needed and server.ensemble.problem:
+                raise McpError(name, server.ensemble.problem.removeprefix(f"MCP server {name!r}: "))
+        yield servers
+    finally:
+        await close_all(servers.values())
+
+
+def usable_servers(setup: CliSetup, person: Person) -> tuple[str, ...]:
+    """The names of the servers that are switched on and approved."""
+    file = setup.config.file
+    return tuple(
+        name
+        for name, settings in setup.config.mcp.items()
+        if settings.enabled
+        and (file is None or unapproved_reason(person.approvals, file, name, settings.endpoint) is None)
+    )
+
+
+def complete_servers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    above = ctx.params.get("config") or ctx.find_root().params.get("config")
+    try:
+        return [name for name in load_config(find_config(above, Path.cwd())).mcp if name.startswith(incomplete)]
+    except HandrailError:
+        return []

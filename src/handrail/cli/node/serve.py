@@ -1,0 +1,181 @@
+"""`handrail serve`: this node over HTTP: a page for people, and for other nodes and any OpenAI or Anthropic client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from handrail.cli.lazy_groups import examples
+from handrail.cli.node.nats_option import nats_option
+from handrail.cli.output.view import answer_json, tell
+from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tools
+from handrail.cli.terminal.person import terminal_person
+from handrail.config.values import Config
+from handrail.core.errors import BusError, UsageError
+from handrail.core.redact import Secret
+from handrail.http.request_guard import bracket_ipv6
+
+if TYPE_CHECKING:
+    from handrail.app.network_node import NetworkNode
+
+_AGAIN = 1.0
+"""Seconds between two attempts to be on NATS."""
+
+
+@click.command(
+    "serve",
+    epilog=examples(
+        "handrail serve                          a page at 127.0.0.1:8420, with a token in its address",
+        "handrail serve --listen 127.0.0.1:0     at any free port",
+        "handrail serve --nats nats://127.0.0.1:4222 --tools tools.py",
+    ),
+)
+@click.option("--listen", metavar="HOST:PORT", help="Where to listen. Default: [node] host and port, 127.0.0.1:8420.")
+@click.option("--token-file", type=click.Path(path_type=Path), metavar="PATH", help="Write the token there, unprinted.")
+@click.option(
+    "--no-token", is_flag=True, help="Ask nobody for a token. Every program on this machine may call, and allow calls."
+)
+@click.option("--no-page", is_flag=True, help="Leave the page out, and whatever only it can do.")
+@nats_option("Also serve on this NATS server, and use what other nodes offer there.")
+@click.option(
+    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
+)
+@with_tools
+@configured
+def command(
+    setup: CliSetup,
+    listen: str | None,
+    token_file: Path | None,
+    no_token: bool,
+    no_page: bool,
+    nats: tuple[str, ...],
+    rules: tuple[str, ...],
+    tools: tuple[str, ...],
+) -> None:
+    """Serve this node: a page, its tools and its models, over HTTP.
+
+    Open the address that it prints in a browser. POST /bus/v1/call calls a capability, as JSON, as server-sent events
+    or over a WebSocket. /v1/responses, /v1/chat/completions and /v1/messages speak as OpenAI and Anthropic do: give a
+    client this address and the token. /capabilities lists what there is; /health, /ready, /metrics and /trace/recent
+    are for operators. Only this machine can reach it, unless --listen says otherwise. Ctrl-C or SIGTERM ends it when
+    the calls under way have ended.
+    """
+    setup = setup.adjusted(lambda config: _paged(node_settings(config, listen, nats, no_token=no_token), not no_page))
+    asyncio.run(_serve(setup, RunOptions(None, tools, rules), token_file))
+
+
+def node_settings(config: Config, listen: str | None, nats: Sequence[str] = (), *, no_token: bool = False) -> Config:
+    """The configuration with what was said on the command line."""
+    node = config.node
+    if listen is not None:
+        host, port = listen_address(listen)
+        node = replace(node, host=host, port=port)
+    if nats:
+        node = replace(node, nats=tuple(nats))
+    return replace(config, node=replace(node, token_required=False) if no_token else node)
+
+
+def _paged(config: Config, page: bool) -> Config:
+    services = config.services
+    return config if page else replace(config, services=replace(services, off=services.off | {"page"}))
+
+
+def listen_address(written: str) -> tuple[str, int]:
+    """Raises:
+    UsageError: It is no HOST:PORT.
+    """
+    host, _, port = written.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"{written!r} is no HOST:PORT; write 127.0.0.1:8420")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+async def _serve(setup: CliSetup, chosen: RunOptions, token_file: Path | None) -> None:
+    from handrail.app.config_reloading import cancel_and_wait
+    from handrail.app.network_node import open_node
+    from handrail.desk.served_desk import open_desk_node
+    from handrail.node.server.serving import serve
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    wanted = chosen.wanted(setup.config)
+    node = setup.config.node
+    async with AsyncExitStack() as stack:
+        opening = open_desk_node if setup.config.services.has("page") else open_node
+        opened = await stack.enter_async_context(
+            opening(setup.config, setup.journal, wanted, terminal_person(ask=False), adjust=setup.adjust)
+        )
+        if node.nats is not None:
+            stack.push_async_callback(cancel_and_wait, asyncio.create_task(_on_nats(opened)))
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on it is how a server is told to end, and it does
+        said = partial(_say, opened=opened, file=token_file, as_json=setup.view.as_json)
+        await serve(opened.server(), host=node.host, port=node.port, ready=said)
+
+
+async def _on_nats(opened: NetworkNode) -> None:
+    """Serve there too, as soon as the server is there; what is served over HTTP does not wait for it."""
+    told = False
+    while True:
+        try:
+            async with opened.door():
+                tell(f"On NATS, in the community {opened.config.node.community!r}")
+                await asyncio.Event().wait()
+        except BusError as error:
+            if not told:
+                tell(f"Not on NATS yet: {error.message}; it is tried again")
+            told = True
+        await asyncio.sleep(_AGAIN)
+
+
+def _say(url: str, *, opened: NetworkNode, file: Path | None, as_json: bool) -> None:
+    """What a caller needs to know. A token is made only now, when it is good for something."""
+    node = opened.config.node
+    url = url.replace(bracket_ipv6(node.host), bracket_ipv6(node.near), 1)
+    token = opened.session_token() if node.token_required else None
+    if token is not None and file is not None:
+        _write(file, token)
+    if as_json:
+        where = {} if token is None else {"token": str(token)} if file is None else {"token_file": str(file)}
+        page = {"page": _page(url, token if file is None else None)} if opened.page else {}
+        answer_json({"url": url, "node_id": opened.identity.node_id, **page, **where})
+        sys.stdout.flush()
+        return
+    if opened.page:
+        asks = "" if token is None or file is None else ", which asks for the token"
+        tell(f"Page: {_page(url, token if file is None else None)}{asks}")
+    tell(f"Serving at {url}")
+    if node.near != node.host:
+        names = ", ".join(node.hosts) or "none; name this machine there"
+        tell(f"Other machines reach it by the names in `hosts` under [node]: {names}")
+    if token is not None:
+        tell(f"Token, good for a day: {token!s}" if file is None else f"Token, good for a day, in {file}")
+
+
+def _page(url: str, token: Secret | None) -> str:
+    """Where to look. What stands behind `#` stays in the browser, and the page takes it out of the address."""
+    return f"{url}/" if token is None else f"{url}/#token={token!s}"
+
+
+def _write(file: Path, token: Secret) -> None:
+    """For its owner only, from the first byte on.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    try:
+        file.unlink(missing_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(f"{token!s}\n")
+    except OSError as error:
+        why = f"the token cannot be written to {str(file)!r}: {error.strerror}"
+        raise UsageError(f"{why}; name another file with --token-file") from error

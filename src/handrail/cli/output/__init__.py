@@ -1,0 +1,1 @@
+"""How commands print runs, calls and replies."""

@@ -1,0 +1,1 @@
+"""`handrail probe`: the same prompts for every model."""

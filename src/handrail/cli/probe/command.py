@@ -1,0 +1,116 @@
+"""`handrail probe`: the same tool prompts to every model, and a table of what each made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import get_args
+
+import click
+
+from handrail.app import model_names, open_model
+from handrail.cli import text
+from handrail.cli.lazy_groups import examples, one_line
+from handrail.cli.output.live_run import arguments_line
+from handrail.cli.output.view import TableColumn, answer_json, table, tell
+from handrail.cli.probe.cases import Kind, ProbeSuite, load_suite
+from handrail.cli.probe.judge import ProbeScore, ProbeVerdict, probe_model
+from handrail.cli.run_options import CliSetup, configured
+from handrail.core.errors import HandrailError
+
+_COLUMNS = (
+    TableColumn("model"),
+    TableColumn("right", right=True),
+    TableColumn("well-formed", right=True),
+    TableColumn("right tool", right=True),
+    TableColumn("right arguments", right=True),
+    TableColumn("no tool", right=True),
+    TableColumn("median", right=True),
+)
+_SHARES = ("well_formed", "right_tool", "right_arguments", "no_tool")
+
+
+@click.command(
+    "probe",
+    epilog=examples(
+        "handrail probe",
+        "handrail probe local ollama:llama3.2 openai:gpt-5",
+        "handrail probe local --kind none --failures",
+        "handrail probe --json | jq '{model, right}'",
+    ),
+)
+@click.argument("models", nargs=-1)
+@click.option("--kind", "kinds", type=click.Choice(get_args(Kind)), multiple=True, help="Only cases of this kind.")
+@click.option("--failures", is_flag=True, help="Also say what went wrong in which case.")
+@configured
+def command(setup: CliSetup, models: tuple[str, ...], kinds: tuple[str, ...], failures: bool) -> None:
+    """Put the same tool prompts to every model, and compare.
+
+    Forty cases: choosing a tool, its arguments, needing none, several at once, going on after an error. The tools do
+    nothing. A call is well formed if it names a tool that was offered and its arguments are JSON that fits the schema,
+    judged by the validator that every call goes through. Without MODELS, all that are configured.
+    """
+    suite = _some(load_suite(), kinds)
+    scores = [_score(setup, name, suite) for name in models or model_names(setup.config)]
+    if setup.view.as_json:
+        for score in scores:
+            answer_json(_told(score))
+    else:
+        table(_COLUMNS, [_row(score, len(suite.case)) for score in scores])
+        for score in scores:
+            _print_failures(score, failures)
+    if any(score.problem for score in scores):
+        raise click.exceptions.Exit(1)
+
+
+def _some(suite: ProbeSuite, kinds: tuple[str, ...]) -> ProbeSuite:
+    return ProbeSuite(suite.tools, tuple(case for case in suite.case if not kinds or case.kind in kinds))
+
+
+def _score(setup: CliSetup, name: str, suite: ProbeSuite) -> ProbeScore:
+    try:
+        return asyncio.run(_probe(setup, name, suite))
+    except HandrailError as error:
+        return ProbeScore(model=name, problem=one_line(error))
+
+
+async def _probe(setup: CliSetup, name: str, suite: ProbeSuite) -> ProbeScore:
+    async with open_model(setup.config, name) as llm:
+        return await probe_model(name, llm, suite, _progress(name, len(suite.case)))
+
+
+def _progress(name: str, total: int) -> Callable[[ProbeVerdict], None]:
+    """A line that counts, on a terminal."""
+    done = 0
+
+    def heard(verdict: ProbeVerdict) -> None:
+        nonlocal done
+        done += 1
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{text.printable(name)} {done}/{total}", nl=done == total, err=True)
+
+    return heard
+
+
+def _row(score: ProbeScore, total: int) -> tuple[str, ...]:
+    shares = [f"{so}/{asked}" if asked else "-" for so, asked in map(score.share, _SHARES)]
+    seconds = text.duration_text(int(score.seconds * 1e6)) if score.verdicts else "-"
+    return text.printable(score.model), f"{score.right}/{total}", *shares, seconds
+
+
+def _told(score: ProbeScore) -> dict[str, object]:
+    shares = {name: dict(zip(("so", "asked"), score.share(name), strict=True)) for name in _SHARES}
+    summary = {"model": score.model, "right": score.right, "cases": len(score.verdicts), **shares}
+    cases = [{**text.builtins(each), "right": each.right} for each in score.verdicts]
+    return {**summary, "median_seconds": score.seconds, "problem": score.problem, "verdicts": cases}
+
+
+def _print_failures(score: ProbeScore, failures: bool) -> None:
+    if score.problem:
+        tell(f"{text.printable(score.model)} was not asked to the end: {text.printable(score.problem)}")
+    for each in score.verdicts if failures else ():
+        if not each.right:
+            did = ", ".join(f"{call.name} {arguments_line(call.arguments)}" for call in each.calls) or "no call"
+            why = f" ({each.problem})" if each.problem else ""
+            tell(f"{text.printable(score.model)} {each.case}: {text.printable(did + why)}")

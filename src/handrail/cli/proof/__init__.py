@@ -1,0 +1,1 @@
+"""`handrail proof`: the journal and its proofs."""

@@ -1,0 +1,82 @@
+"""`handrail proof erase`: take arguments and results out of a journal that stays provable."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from handrail.cli import text
+from handrail.cli.complete import calls, runs
+from handrail.cli.ids import resolve_id
+from handrail.cli.lazy_groups import examples
+from handrail.cli.output.view import CommandView, answer, answer_json, ask, tell, with_common_options
+from handrail.core.errors import UsageError
+from handrail.journal.reader import JournalReader, JournalRow, erase
+
+
+@click.command(
+    "erase",
+    epilog=examples(
+        "handrail proof erase run_0193",
+        "handrail proof erase run_0193 --call call_4f",
+        "handrail proof erase --before 2026-01-31 --yes",
+    ),
+)
+@click.argument("run", required=False, shell_complete=runs)
+@click.option("--call", shell_complete=calls, metavar="CALL", help="Only of this call.")
+@click.option("--before", metavar="DATE", help="Only what was recorded before this date or time (ISO 8601).")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_common_options
+def command(view: CommandView, run: str | None, call: str | None, before: str | None, yes: bool) -> None:
+    """Erase arguments and results: of a RUN, of one call, from before a date, or of what fits all three.
+
+    That something was called, when and how it ended stays in the journal, and every proof stays valid.
+    Copies of the journal and bundles that were exported are not touched.
+    """
+    if run is None and call is None and before is None:
+        raise click.UsageError("Say what to erase: RUN, --call or --before.")
+    limit = None if before is None else _milliseconds(before, view.utc)
+    with view.reader() as reader:
+        run = None if run is None else resolve_id(run, (each.run for each in reader.runs()), "run")
+        chosen = _chosen(reader, run, limit)
+        if call is not None:
+            call = resolve_id(
+                call, (each.call for each in chosen if each.call is not None), "call with something to erase"
+            )
+            chosen = [each for each in chosen if each.call == call]
+        unfinished = [each.run for each in reader.runs() if each.finished is None]
+    _announce(chosen, set(unfinished))
+    if chosen and not yes and not ask("Erase them?"):
+        tell("Nothing was erased.")
+        raise click.exceptions.Exit(1)
+    erased = erase(view.path, run=run, call_id=call, before=limit)
+    if view.as_json:
+        answer_json({"erased": erased, "run": run, "call": call, "before": limit})
+        return
+    answer(f"erased {_bodies(erased)}; the entries stay, and their proofs stay valid")
+
+
+def _chosen(reader: JournalReader, run: str | None, before: int | None) -> list[JournalRow]:
+    return [each for each in reader.entries(run) if each.data is not None and (before is None or each.at < before)]
+
+
+def _announce(chosen: list[JournalRow], unfinished: set[str]) -> None:
+    runs = {each.run for each in chosen}
+    tell(f"{_bodies(len(chosen))} in {text.count_text(len(runs), 'run')} would be gone for good; proofs stay valid.")
+    for run in sorted(runs & unfinished):
+        tell(f"Run {text.printable(run)!r} has not ended: if it is resumed, it finds its earlier results erased.")
+
+
+def _bodies(number: int) -> str:
+    return text.count_text(number, "argument or result").replace("argument or results", "arguments and results")
+
+
+def _milliseconds(date: str, utc: bool) -> int:
+    try:
+        moment = datetime.fromisoformat(date)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC) if utc else moment.astimezone()
+        return round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"{date!r} is not a date; write it as 2026-01-31 or 2026-01-31T18:00+01:00") from error

@@ -1,0 +1,162 @@
+"""`handrail proof show`: what happened in a run, or to one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from msgspec.structs import replace
+
+from handrail.cli import complete, text
+from handrail.cli.ids import resolve_id
+from handrail.cli.lazy_groups import examples
+from handrail.cli.output.call_detail import print_call, print_entry
+from handrail.cli.output.reply_extras import service_call_line
+from handrail.cli.output.timeline import UNKNOWN, TimelineLine, timeline
+from handrail.cli.output.view import CommandView, TableColumn, answer, answer_json, table, with_common_options
+from handrail.cli.proof.list import run_state
+from handrail.core.errors import UsageError
+from handrail.core.events import ReplyFailed, ReplyGiven, RunStarted
+from handrail.core.messages import AssistantMessage
+from handrail.journal.database import key_file
+from handrail.journal.entry import leaf_position
+from handrail.journal.reader import JournalReader, JournalRow
+from handrail.journal.summaries import RunSummary
+
+_COLUMNS = (
+    TableColumn("time"),
+    TableColumn("call"),
+    TableColumn("tool"),
+    TableColumn("arguments", cut=True),
+    TableColumn("outcome"),
+    TableColumn("took", right=True),
+    TableColumn("confirmed by"),
+)
+
+
+@click.command(
+    "show",
+    epilog=examples(
+        "handrail proof show run_0193",
+        "handrail proof show run_0193 call_4f",
+        "handrail proof show run_0193 call_4f --exact",
+        "handrail proof show run_0193 --json | jq .type",
+    ),
+)
+@click.argument("run", shell_complete=complete.runs)
+@click.argument("call", required=False, shell_complete=complete.calls)
+@click.option("--full", is_flag=True, help="Every entry, with arguments and results as they were recorded.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Arguments exactly as they were, also what looks like a secret. Needs the journal's key.",
+)
+@with_common_options
+def command(view: CommandView, run: str, call: str | None, full: bool, exact: bool) -> None:
+    """Show a run as a timeline, or one CALL of it in detail.
+
+    What looks like a secret is masked. Of the arguments that a person decided about and of those that ran, the journal
+    also has the exact ones, encrypted; --exact shows them. Fields that are declared as secret are in no record.
+    """
+    with view.reader() as reader:
+        runs = {each.run: each for each in reader.runs()}
+        run = resolve_id(run, runs, "run")
+        entries = list(reader.entries(run))
+        if call is not None:
+            call = resolve_id(call, (each.call for each in entries if each.call is not None), "call")
+            entries = [each for each in entries if each.call == call]
+        if exact:
+            entries = [_exactly(reader, entry) for entry in entries]
+        if view.as_json:
+            for entry in entries:
+                answer_json({"seq": entry.seq, "n": entry.n, **text.builtins(entry.event)})
+        elif full:
+            for entry in entries:
+                print_entry(view, entry)
+        elif call is not None:
+            print_call(view, entries)
+        else:
+            _print_run(view, runs[run], entries)
+
+
+def _exactly(reader: JournalReader, entry: JournalRow) -> JournalRow:
+    """The entry with its exact body in place of the masked one.
+
+    Raises:
+        UsageError: The key is not there.
+    """
+    if leaf_position(entry.leaf).exact is None:
+        return entry
+    if reader.sealing is None:
+        key = key_file(reader.path)
+        raise UsageError(f"exact arguments are shown only to who can read the journal's key, {str(key)!r}")
+    return replace(entry, data=reader.exact(entry, reader.sealing))
+
+
+def _print_run(view: CommandView, summary: RunSummary, entries: Sequence[JournalRow]) -> None:
+    events = [entry.event for entry in entries]
+    lines = timeline(events)
+    answer(f"run {text.printable(summary.run)}", "title")
+    for event in events:
+        if isinstance(event, RunStarted):
+            answer(f"for {text.printable(event.principal)}, with the tools {text.printable(event.tools)}", "dim")
+    answer(f"began {view.when(summary.started)}, last entry {view.when(summary.last)}")
+    waiting = sum(line.outcome.startswith("waiting") for line in lines)
+    answer(
+        f"{text.count_text(summary.calls, 'call')} answered, {summary.errors} not ok; "
+        f"state: {run_state(summary, waiting)}"
+    )
+    if lines:
+        answer()
+        shown = view.ids(line.call_id for line in lines)
+        days = {text.day(line.at, view.utc) for line in lines}
+        table(_COLUMNS, [_row(view, line, shown[line.call_id], len(days) == 1) for line in lines])
+    _print_service_calls(view, [event for event in events if isinstance(event, ReplyGiven)])
+    _print_failures(view, [event for event in events if isinstance(event, ReplyFailed)])
+
+
+def _print_service_calls(view: CommandView, replies: Sequence[ReplyGiven]) -> None:
+    """What the services of models ran themselves: it is on record only as the service told it."""
+    said = [(reply, message) for reply in replies for message in reply.messages or ()]
+    calls = [
+        (reply, made)
+        for reply, message in said
+        if isinstance(message, AssistantMessage)
+        for made in message.service_calls
+    ]
+    if calls:
+        answer()
+        answer(f"{text.count_text(len(calls), 'call')} that the service ran, as it told:")
+        for reply, made in calls:
+            answer(f"  {view.when(reply.at)}  {service_call_line(made)}")
+
+
+def _print_failures(view: CommandView, failures: Sequence[ReplyFailed]) -> None:
+    if not failures:
+        return
+    answer()
+    answer(f"{text.count_text(len(failures), 'attempt')} at a reply failed:")
+    for each in failures:
+        then = "given up" if each.delay_ms is None else f"again after {text.duration_text(each.delay_ms * 1000)}"
+        words = "[erased]" if each.words is None else text.printable(text.short(each.words, 200))
+        model, error = text.printable(each.model), text.printable(each.error)
+        answer(f"  {view.when(each.at)}  {model}, attempt {each.attempt}: {error}, {then}: {words}")
+
+
+def _row(view: CommandView, line: TimelineLine, shown: str, one_day: bool) -> tuple[str, ...]:
+    match line.arguments:
+        case None:
+            arguments = "[erased]"
+        case _ if line.arguments is UNKNOWN:
+            arguments = "-"
+        case _:
+            arguments = text.inline(line.arguments, 100)
+    return (
+        text.time_of_day(line.at, view.utc) if one_day else view.when(line.at),
+        text.printable(shown),
+        text.printable(line.tool),
+        arguments,
+        line.outcome,
+        "-" if line.took is None else text.duration_text(line.took),
+        text.printable(line.by) or "-",
+    )

@@ -1,0 +1,1 @@
+"""`handrail rlm`: questions over contexts that no window holds."""

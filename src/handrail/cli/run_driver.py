@@ -1,0 +1,114 @@
+"""Having a run done and shown, and saying how it stands when it stops: done, waiting, or cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from handrail.app import open_app, open_model
+from handrail.cli import text
+from handrail.cli.output.live_run import LiveRunPrinter
+from handrail.cli.output.view import tell
+from handrail.cli.run_options import CliSetup, RunOptions
+from handrail.core.confirmation import Confirmation
+from handrail.core.context import Context
+from handrail.core.errors import HandrailError, UsageError
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded, RunResumed, RunStarted
+from handrail.core.messages import AssistantMessage, Conversation
+from handrail.execute.executor import Executor
+
+
+def drive_run(
+    setup: CliSetup,
+    chosen: RunOptions,
+    run: str,
+    conversation: Conversation,
+    before: Sequence[Recorded] = (),
+    *,
+    files: Path | None = None,
+) -> None:
+    """Let the model and the tools go on with a conversation to its end. `before` is what the record had of the run,
+    `files` the folder for what the model makes.
+
+    Raises:
+        HandrailError: It ended before; how to take it up was told.
+        UsageError: Somebody else went on with it since the record was read.
+        KeyboardInterrupt: Likewise, on Ctrl-C.
+        Exit: A call waits for a person, and the command has not done all of its work.
+    """
+    live = LiveRunPrinter(as_json=setup.view.as_json, files=files)
+    try:
+        asyncio.run(_work(setup, chosen, run, conversation, live, before))
+    except (HandrailError, KeyboardInterrupt):
+        live.end_line()
+        if live.begun:
+            tell(f"Cut off; take it up with: {chosen.resume_line(setup, run)}")
+        raise
+    tell(f"run {text.printable(run)}")
+    if live.unsaved:
+        tell(f"Save what the model made with: handrail replay {text.printable(run)} --files FOLDER")
+    if live.waiting:
+        tell_waiting(live.waiting.values(), chosen.resume_line(setup, run))
+        raise click.exceptions.Exit(1)
+
+
+async def _work(
+    setup: CliSetup,
+    chosen: RunOptions,
+    run: str,
+    conversation: Conversation,
+    live: LiveRunPrinter,
+    before: Sequence[Recorded],
+) -> None:
+    async with (
+        open_model(setup.config, chosen.model, chosen.fallback) as llm,
+        open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask(), chosen.person()) as app,
+    ):
+        if before:
+            await _take_up(app.executor, run, before)
+        if tools_of_run(before) not in (None, app.executor.tools.digest):
+            tell("These are not the tools that the run had before; the record says which it goes on with.")
+        # A model that goes on talking may say that it was done.
+        if not is_answered(conversation):
+            await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
+        live.end_line()
+        if not live.waiting:
+            await app.executor.finish(run)
+
+
+async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> None:
+    """Take the lease, and make sure that what is gone on from is still what there is."""
+    await executor.calls(Context(run=run))
+    now = await executor.history(run)
+    ours = 1  # that it was taken up
+    if _told(now) - ours != _told(before):
+        raise UsageError(f"run {run!r} went on in another process just now; look again with: handrail resume {run}")
+
+
+def _told(events: Sequence[Recorded]) -> int:
+    """How many entries there are but for a person's answers, which anybody may add at any time."""
+    return sum(not isinstance(event, ConfirmationAnswered) for event in events)
+
+
+def is_answered(conversation: Conversation) -> bool:
+    """Whether the model has said its last word, so that there is nothing to go on with."""
+    last = conversation.messages[-1] if conversation else None
+    return isinstance(last, AssistantMessage) and last.stop not in ("max_tokens", "tool_calls")
+
+
+def tools_of_run(events: Sequence[Recorded]) -> str | None:
+    """The digest of the tools that the run had when it was last begun or taken up."""
+    began = (event.tools for event in reversed(events) if isinstance(event, RunStarted | RunResumed))
+    return next(began, None)
+
+
+def tell_waiting(questions: Iterable[ConfirmationRequested | Confirmation], resume: str) -> None:
+    for question in questions:
+        tell(
+            f"{text.printable(question.tool)} waits for a person's word. Allow it with:"
+            f" handrail confirm allow {text.printable(question.request)}"
+        )
+    tell(f"Then go on with: {resume}")

@@ -1,0 +1,201 @@
+"""What the commands share that work with models and tools: the configuration, and what is asked for beside it."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from handrail.app import Adjust, AllowAll, AppAdditions, Ask, Person, model_names, settings_of
+from handrail.cli.config.approval import check_approved, require_approval
+from handrail.cli.confirm.answers import login_name
+from handrail.cli.journal_location import journal_to_write
+from handrail.cli.output.view import CommandView, with_common_options
+from handrail.cli.terminal.approver import TerminalApprover
+from handrail.cli.terminal.person import terminal_person
+from handrail.config.load import find_config, load_config
+from handrail.config.values import LOCAL, Config
+from handrail.core.errors import HandrailError
+from handrail.execute.confirm import DeferAll
+from handrail.run.offering import Offering
+
+
+@dataclass(frozen=True, slots=True)
+class CliSetup:
+    """Where a command stands: how it answers, and the configuration it works with."""
+
+    view: CommandView
+    config: Config
+    adjust: Adjust = lambda config: config
+    """What was done to the configuration since it was read, for when it is read anew."""
+
+    @property
+    def journal(self) -> Path:
+        """The journal to write to. It need not be there yet."""
+        home = Path.cwd() if self.config.file is None else self.config.file.parent
+        return journal_to_write(self.view.named, self.config.journal, home, Path.cwd())
+
+    def offering(self, most: int | None) -> Offering:
+        """Which tools a turn offers, with the most that a person asks for here."""
+        return _offering(self.config, most).offering
+
+    def adjusted(self, adjust: Adjust) -> CliSetup:
+        """The same with something changed in the configuration, now and whenever it is read anew."""
+        before = self.adjust
+        return CliSetup(self.view, adjust(self.config), lambda config: adjust(before(config)))
+
+
+def _offering(config: Config, most: int | None) -> Config:
+    return config if most is None else replace(config, offering=replace(config.offering, most=most))
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a person asks for beside the configuration."""
+
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    yes: bool = False
+    fallback: tuple[str, ...] = ()
+    offer_at_most: int | None = None
+
+    def wanted(self, config: Config) -> AppAdditions:
+        return AppAdditions(tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
+
+    def ask(self) -> Ask:
+        """Who is asked where no rule decides: nobody after --yes, the person at the terminal, or somebody later."""
+        if self.yes:
+            return lambda tools: AllowAll(f"{login_name()}, by --yes")
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            return lambda tools: TerminalApprover(tools, login_name())
+        return lambda tools: DeferAll()
+
+    def person(self) -> Person:
+        """Whose approvals of servers hold, and who is asked for more."""
+        return terminal_person()
+
+    def resume_line(self, setup: CliSetup, run: str) -> str:
+        """The command that takes up a run as it was asked for here."""
+        words = ["handrail", "resume", run]
+        words += ["-m", self.model] if self.model else []
+        words += [word for each in self.fallback for word in ("--fallback", each)]
+        words += [word for each in self.tools for word in ("--tools", each)]
+        words += [word for each in self.rules for word in ("--rule", each)]
+        words += [] if self.offer_at_most is None else ["--offer-at-most", str(self.offer_at_most)]
+        words += ["--journal", str(setup.view.named)] if setup.view.named else []
+        words += ["--config", str(setup.view.config)] if setup.view.config else []
+        return shlex.join(words)
+
+
+def configured(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that all have, and `--config`, as a `CliSetup`. Its configuration is approved, now and
+    whenever it is read anew."""
+
+    def approved(setup: CliSetup, **options: Any) -> None:
+        require_approval(setup.config)
+        function(replace(setup, adjust=check_approved), **options)
+
+    functools.update_wrapper(approved, function)
+    return with_unapproved_configuration(approved)
+
+
+def with_unapproved_configuration(function: Callable[..., None]) -> Callable[..., None]:
+    """As `configured`, for a command that only looks at the configuration: it imports, starts, obeys and sends
+    nothing that the file names."""
+
+    def with_setup(view: CommandView, config: Path | None, **options: Any) -> None:
+        named = config or view.config
+        function(CliSetup(replace(view, config=named), load_config(find_config(named, Path.cwd()))), **options)
+
+    functools.update_wrapper(with_setup, function)
+    option = click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
+    return with_common_options(option(with_setup))
+
+
+def with_model(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        shell_complete=complete_models,
+        help="A name of [models] in handrail.toml, or PROVIDER:MODEL. Default: default_model, or local.",
+    )(function)
+
+
+def with_fallback(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--fallback",
+        multiple=True,
+        metavar="MODEL",
+        shell_complete=complete_models,
+        help="Asked where the model gives no reply, instead of those configured; can be given several times.",
+    )(function)
+
+
+def with_tools(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--tools",
+        multiple=True,
+        metavar="WHERE",
+        help="FILE.py, FILE.toml, MODULE or MODULE:NAME, instead of the configured tools; can be given several times.",
+    )(function)
+
+
+def with_offer_limit(function: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--offer-at-most",
+        type=click.IntRange(1),
+        metavar="N",
+        help="With more tools than this, a turn offers those that fit, and find_tools. Default: offering.most, or 64.",
+    )(function)
+
+
+def with_rule_and_yes(function: Callable[..., None]) -> Callable[..., None]:
+    rule = click.option(
+        "--rule",
+        "rules",
+        multiple=True,
+        metavar="RULE",
+        help="A rule beside the configured ones, as 'allow write_file path=docs/**'; can be given several times.",
+    )
+    return rule(
+        click.option(
+            "--yes",
+            is_flag=True,
+            help="Allow every side effect that no rule denies, but for what nobody could foresee.",
+        )(function)
+    )
+
+
+def with_run_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command -m, --fallback, --tools, --offer-at-most, --rule and --yes as a `RunOptions`."""
+
+    def with_chosen(setup: CliSetup, **options: Any) -> None:
+        chosen = RunOptions(**{each.name: options.pop(each.name) for each in fields(RunOptions)})
+        function(setup.adjusted(lambda config: _offering(config, chosen.offer_at_most)), chosen, **options)
+
+    functools.update_wrapper(with_chosen, function)
+    return with_model(with_fallback(with_tools(with_offer_limit(with_rule_and_yes(configured(with_chosen))))))
+
+
+def _is_local(config: Config, model: str | None) -> bool:
+    try:
+        return settings_of(config, model or model_names(config)[0]).provider == LOCAL
+    except HandrailError:
+        return False  # it is said where the model is opened
+
+
+def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    named = ctx.params.get("config") or ctx.find_root().params.get("config")
+    try:
+        names = model_names(load_config(find_config(named, Path.cwd())))
+    except HandrailError:
+        return []
+    return [name for name in names if name.startswith(incomplete) and name.isascii() and name.isprintable()]

@@ -1,0 +1,1 @@
+"""What commands share to talk to a person in a terminal."""

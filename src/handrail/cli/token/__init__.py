@@ -1,0 +1,1 @@
+"""`handrail token`: tokens of this node."""

@@ -1,0 +1,1 @@
+"""`handrail tools`: look at tools, check them, call them."""

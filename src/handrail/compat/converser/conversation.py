@@ -1,0 +1,123 @@
+"""A conversation of canisters, a model that converses in them, and the processor that runs their invocations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Literal
+
+from handrail.compat.converser import processor
+from handrail.compat.converser.canisters import (
+    AssistantCanister,
+    Canister,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+    to_canisters,
+    to_messages,
+)
+from handrail.compat.converser.invokers import Ensemble, Invoker
+from handrail.core.context import Context as CallContext
+from handrail.core.events import CallRequested, TextDelta
+from handrail.core.jsontext import object_or_text
+from handrail.core.messages import Conversation as Messages
+from handrail.core.messages import InvocationMessage, ResultMessage
+from handrail.core.ports import Model
+from handrail.sessions.llm import LLM
+
+Provider = Literal["anthropic", "openai"]
+
+
+class Conversation:
+    """Canisters in order."""
+
+    def __init__(self, canisters: Iterable[Canister] = ()) -> None:
+        self.canisters: list[Canister] = list(canisters)
+
+    def add_canister(self, canister: Canister) -> None:
+        self.canisters.append(canister)
+
+    @property
+    def messages(self) -> Messages:
+        """As a handrail `Conversation`."""
+        return Messages(to_messages(self.canisters))
+
+
+class Converser:
+    """A model that is asked in canisters. `ensembles` are what it may call."""
+
+    def __init__(self, model: LLM | Model, ensembles: Iterable[Ensemble] = ()) -> None:
+        self._llm = model if isinstance(model, LLM) else LLM(model)
+        self._tools = [tool for ensemble in ensembles for tool in ensemble.tools]
+
+    async def converse(self, canisters: Iterable[Canister]) -> list[Canister]:
+        """The reply: what the model says, then one canister for each invocation that it asks for. It runs none.
+
+        Raises:
+            ModelError: The service failed, or said something unreadable.
+        """
+        said: list[str] = []
+        calls: list[Canister] = []
+        asked = Messages(to_messages(canisters))
+        async with aclosing(self._llm.astream(asked, self._tools)) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text=piece):
+                        said.append(piece)
+                    case CallRequested(call=call):
+                        given = object_or_text(call.arguments)
+                        calls.append(InvocationCanister(call.id, call.name, given if isinstance(given, dict) else {}))
+        text = "".join(said)
+        return [AssistantCanister(TextualContent(text) if text else None), *calls]
+
+
+class InvocationsProcessor:
+    """`handrail`'s processor for canisters; `aclose()` it after use."""
+
+    def __init__(self, ensembles: Iterable[Ensemble] = (), **options: Any) -> None:
+        self._ensembles = {each.name: each for each in ensembles}
+        self._inner = processor.InvocationsProcessor(self._ensembles.values(), **options)
+
+    def find_invoker(self, name: str) -> Invoker:
+        """By its name, or as `ensemble:tool`.
+
+        Raises:
+            UnknownTool: No enabled tool has that name.
+        """
+        found = self._inner.find_invoker(name)
+        return Invoker.of(found.tool, self._ensembles.get(found.ensemble or ""), found.executor)
+
+    async def execute(
+        self, invocations: Iterable[InvocationCanister], context: CallContext = CallContext()
+    ) -> list[ResultCanister]:
+        """Run them; the results are in their order, and errors are results."""
+        wanted = [each for each in to_messages(invocations) if isinstance(each, InvocationMessage)]
+        results = to_canisters(await self._inner.execute_invocations(wanted, context))
+        return [each for each in results if isinstance(each, ResultCanister)]
+
+    def nativize(self, canisters: Sequence[Canister], provider: Provider) -> dict[str, Any]:
+        """A whole conversation as a provider takes it."""
+        return self._inner.nativize(to_messages(canisters), provider)
+
+    def normalize(
+        self, native: Mapping[str, Any] | Sequence[Mapping[str, Any]], provider: Provider = "openai"
+    ) -> list[Canister]:
+        """A provider's messages as canisters. The document's flat messages are read in either dialect.
+
+        Raises:
+            UsageError: Something is no message of that provider.
+        """
+        return list(to_canisters(self._inner.normalize(native, provider)))
+
+    def nativize_invocation(self, invocation: InvocationCanister, provider: Provider) -> dict[str, Any]:
+        (message,) = to_messages([invocation])
+        assert isinstance(message, InvocationMessage)
+        return self._inner.nativize_invocation(message, provider)
+
+    def nativize_result(self, result: ResultCanister, provider: Provider) -> dict[str, Any]:
+        (message,) = to_messages([result])
+        assert isinstance(message, ResultMessage)
+        return self._inner.nativize_result(message, provider)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,97 @@
+"""The texts of a configuration file: `${NAME}` filled in from the environment, and secrets refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from handrail.core.known_secrets import remember_secret
+from handrail.core.redact import redact_text
+from handrail.core.secret_names import is_secret_name
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
+
+_VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[^}]*)\})")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+KEY = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+"""How a file says where a key is."""
+
+
+def expanded_path(text: str) -> Path:
+    """With the folder of a person for `~`. One of somebody who is not known here stays as it is, and is not found."""
+    return Path(os.path.expanduser(text))
+
+
+def fill_variables(table: TomlTable, environ: Mapping[str, str]) -> TomlTable:
+    """The table with every `${NAME}` replaced by that variable of the environment; `$$` is a dollar sign.
+
+    Raises:
+        ConfigError: A variable is not set, or a text looks like a secret, which no file should hold.
+    """
+    values = {key: _filled(value, table.at(key), environ) for key, value in table.values.items()}
+    return TomlTable(values, table.place, table.origins)
+
+
+def _filled(value: Any, place: TomlKeyPath, environ: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            refuse_secret(_VARIABLE.sub(" ", value), place)  # a variable in the place of a secret is how it should be
+            return fill_text_variables(value, place, environ)
+        case dict():
+            return {key: _filled(item, place.at(key), environ) for key, item in value.items()}
+        case list():
+            return [_filled(item, place.at(index), environ) for index, item in enumerate(value)]
+    return value
+
+
+def refuse_secret(text: str, place: TomlKeyPath) -> None:
+    """Raises:
+    ConfigError: It looks like one.
+    """
+    if redact_text(text) != text:
+        raise place.error(
+            "this looks like a secret, and a file is copied, shared and committed; put it into an environment"
+            ' variable and write "${NAME}" here, or key = "env:NAME" for the key of a model'
+        )
+
+
+def fill_text_variables(text: str, place: TomlKeyPath, environ: Mapping[str, str]) -> str:
+    """One text with its variables replaced.
+
+    Raises:
+        ConfigError: A variable is not set.
+    """
+    return _VARIABLE.sub(lambda match: _variable(match, place, environ), text)
+
+
+def _variable(match: re.Match[str], place: TomlKeyPath, environ: Mapping[str, str]) -> str:
+    name = match["name"]
+    if name is None:
+        return "$"
+    if not _NAME.fullmatch(name):
+        raise place.error(f"${{{name}}} names no environment variable; write ${{NAME}}, or $$ for a dollar sign")
+    return environment_value(name, place, environ)
+
+
+def environment_value(name: str, place: TomlKeyPath, environ: Mapping[str, str]) -> str:
+    """Raises:
+    ConfigError: It is not set.
+    """
+    if name not in environ:
+        raise place.error(f"the environment variable {name!r} is not set")
+    if is_secret_name(name):
+        remember_secret(environ[name])
+    return environ[name]
+
+
+def secret_variable(name: str, place: TomlKeyPath, environ: Mapping[str, str]) -> str:
+    """The value of a variable that holds a secret; it is masked from now on, whatever it looks like.
+
+    Raises:
+        ConfigError: It is not set.
+    """
+    value = environment_value(name, place, environ)
+    remember_secret(value)
+    return value

@@ -1,0 +1,41 @@
+"""What each outcome is called elsewhere: one row for each, so that no door has a word of its own for an error.
+
+nrv         the code of its `ToolError`
+hearthnet   the wire code, over HTTP, SSE, WebSocket and the bus
+http        the status that goes with it
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from handrail.core.calls import ToolResult
+from handrail.core.errors import Outcome
+
+
+class OutcomeCodes(NamedTuple):
+    nrv: str
+    hearthnet: str
+    http: int
+
+
+CODES: dict[Outcome, OutcomeCodes] = {
+    "unknown_tool": OutcomeCodes("UNKNOWN_TOOL", "bad_request", 400),
+    "invalid_arguments": OutcomeCodes("INVALID_INPUT", "bad_request", 400),
+    "forbidden": OutcomeCodes("FORBIDDEN", "token_scope_insufficient", 403),
+    "denied": OutcomeCodes("DENIED", "unauthorized", 401),
+    "needs_confirmation": OutcomeCodes("CONFIRMATION_REQUIRED", "requires_confirmation", 409),
+    "timeout": OutcomeCodes("TIMEOUT", "timeout", 408),
+    "failed": OutcomeCodes("EXECUTION_FAILED", "internal_error", 500),
+    "cancelled": OutcomeCodes("CANCELLED", "cancelled", 499),
+    "in_doubt": OutcomeCodes("OUTCOME_UNKNOWN", "internal_error", 500),
+    "limit": OutcomeCodes("LIMIT", "capacity_exceeded", 429),
+}
+"""Every outcome but `ok`."""
+
+
+def rlm_result_text(result: ToolResult) -> str:
+    """A result as an RLM program reads it: the text, or the sentence that its document gives for errors."""
+    if result.error is None:
+        return result.text
+    return f"Error executing {result.name}: {result.error.message}"

@@ -1,0 +1,65 @@
+"""What people give in the place of something else, and what they mean: said when it is given, not when it is used."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
+from typing import Any
+
+from handrail.core.errors import UsageError
+
+
+def check_keyword_names(where: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse keyword arguments that `where` does not take.
+
+    Raises:
+        UsageError: With the name that was probably meant, or all names that there are.
+    """
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UsageError(f"{where} has no argument {unknown[0]!r}{nearest_name_hint(unknown[0], known)}")
+
+
+def nearest_name_hint(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the one that was probably meant, or all that there are."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
+
+
+@cache
+def keyword_names(function: Callable[..., Any]) -> frozenset[str]:
+    """The names that a function or class takes as keywords, without those that `**` gathers."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(each.name for each in inspect.signature(function).parameters.values() if each.kind in named)
+
+
+def check_model(given: Any) -> None:
+    """
+    Raises:
+        UsageError: It is no `Model`, with what to write instead.
+    """
+    if isinstance(given, str):
+        raise UsageError(
+            f"{given!r} is the name of a model; create_llm({given!r}) makes an LLM of it for a Session, "
+            f"and llm.model is the model that a Runner takes"
+        )
+    if callable(getattr(given, "agenerate", None)) and hasattr(given, "model"):
+        raise UsageError("an LLM stands where a model is wanted; give llm.model")
+    if isinstance(given, type) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
+        kind = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise UsageError(f"{kind!r} is no model: that has a name and stream(request), as create_llm(...).model has")
+
+
+def check_journal(given: Any) -> None:
+    """
+    Raises:
+        UsageError: It says where a journal is, and is none.
+    """
+    if isinstance(given, str | os.PathLike):
+        raise UsageError(
+            f"a journal is opened first: async with await SqliteJournal.open({os.fspath(given)!r}) as journal"
+        )

@@ -1,0 +1,296 @@
+"""What happens in one conversation: what a person does, and the turn that comes of it.
+
+A turn belongs to the conversation and to nobody who looks at it. What happens is told
+to the feed; what was said is kept on disk as it grows. A turn ends in one way, whatever
+became of it: its run is let go, what it left is kept, and everybody is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from handrail.core.context import Context
+from handrail.core.errors import LeaseHeld, UsageError
+from handrail.core.events import CallSettled, Event, Notice, ReasoningDelta, ServiceCallMade, TextDelta
+from handrail.core.messages import Conversation, Message, ResultMessage
+from handrail.core.redact import redact_text
+from handrail.desk.choices import tool_patterns
+from handrail.desk.conversation_state import ConversationState, DeskContext
+from handrail.desk.input_messages import title_from_messages
+from handrail.desk.live_turn import TurnAssembler
+from handrail.desk.message_view import browser_safe_text, shown_service_call
+from handrail.desk.saved_conversation import check_not_in_use
+from handrail.desk.turns import first_words_from, last_spoken_index, messages_to_answer, turn_start_at, turn_starts
+from handrail.desk.values import DeskQuestion
+from handrail.run.history import unanswered_calls
+from handrail.sessions.store.metadata import ConversationMetadata
+
+_ONCE = 64
+"""Keys of what was said that are remembered."""
+
+
+class DeskConversation(ConversationState):
+    def __init__(self, around: DeskContext, about: ConversationMetadata, conversation: Conversation) -> None:
+        super().__init__(around, about, conversation)
+        self._once: dict[str, int] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._work: asyncio.Task[None] | None = None
+        """Ends with the turn, or is cancelled."""
+        self._ending: asyncio.Task[None] | None = None
+        """Waits for the work and then ends the turn; nobody cancels it."""
+        self._closing = False
+        self._asked: dict[str, str] = {}
+        """The calls that questions are about."""
+        self._denied: set[str] = set()
+        """Calls that the person said no to: that they do not run is no news to them."""
+        if self.chosen.once and turn_starts(conversation.messages):
+            self._once[self.chosen.once] = last_spoken_index(conversation.messages)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether something happens in it now."""
+        return self.working or self._one_at_a_time.locked() or self.kept.is_saving
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything would be lost if it were read again from disk."""
+        return self.in_use or self.state != "idle" or self.feed.followers > 0
+
+    # ── what a person does ───────────────────────────────────────────────────────────
+
+    async def say(self, said: Sequence[Message], upto: int | None, once: str | None) -> int:
+        async with self._one_at_a_time:
+            if once is not None and once in self._once:
+                return self._once[once]
+            if upto is not None:
+                await self._take_back(upto)
+            self._check_free()
+            await check_not_in_use(self.around.app, self.id)
+            await self._wind_up()
+            if not self.kept.about.title and not first_words_from(said, 0).strip():
+                self.kept.title = title_from_messages(said)
+            self.become(self.conversation.add(*said))
+            index = len(self.conversation) - 1
+            if once is not None:
+                self._remember(once, index)
+            self._start(once or "")
+        await self.save()
+        return index
+
+    async def again(self) -> None:
+        async with self._one_at_a_time:
+            self._check_free()
+            await check_not_in_use(self.around.app, self.id)
+            conversation = messages_to_answer(self.conversation)
+            if not turn_starts(conversation.messages):
+                raise UsageError("nothing was said yet that could be answered; say something first")
+            self.become(conversation)
+            self._start(self.chosen.once)
+
+    async def stop(self) -> None:
+        """End the turn under way; nothing of it goes on after this."""
+        if self._work is not None and self._ending is not None:
+            self._work.cancel()
+            await asyncio.wait({self._ending})
+
+    async def undo(self, upto: int) -> str:
+        async with self._one_at_a_time:
+            words = await self._take_back(upto)
+        await self.save()
+        return words
+
+    async def _take_back(self, upto: int) -> str:
+        await self.stop()
+        await check_not_in_use(self.around.app, self.id)
+        messages = self.conversation.messages
+        at = turn_start_at(messages, upto)
+        self.become(self.conversation.upto(at))
+        self.clear_alert()
+        self.tell_state()
+        return first_words_from(messages, at)
+
+    async def dismiss(self) -> None:
+        self.clear_alert()
+        await self.save()
+
+    async def choose(self, **chosen: Any) -> None:
+        await check_not_in_use(self.around.app, self.id)
+        self.chosen = replace(self.chosen, **chosen)
+        self.tell_about()
+        await self.save()
+
+    async def rename(self, title: str) -> None:
+        await check_not_in_use(self.around.app, self.id)
+        self.kept.title = title
+        await self.save()
+
+    async def close(self, *, gone: bool = False) -> None:
+        """End what is under way. Nothing is told after this."""
+        self._closing = True
+        self.kept.is_gone |= gone
+        await self.stop()
+        async with self._one_at_a_time:  # somebody may be about to begin a turn
+            await self.stop()
+        if gone:
+            self.feed.tell("gone")
+        self.feed.close()
+
+    def take_over(self, about: ConversationMetadata, conversation: Conversation) -> None:
+        """Another program went on with it, and saved what it is now."""
+        self.kept.took(about, conversation)
+        self.chosen = about.chosen
+        self.become(conversation)
+        self.clear_alert()
+        self.tell_about()
+        self.tell_state()
+
+    def _check_free(self) -> None:
+        if self.kept.is_gone:
+            raise UsageError(f"conversation {self.id!r} was deleted")
+        if self._closing:
+            raise UsageError("the desk is closed; start the program again")
+        if self.working:
+            raise UsageError("a turn is under way in this conversation; wait for its end, or stop it")
+
+    def _remember(self, once: str, index: int) -> None:
+        self._once[once] = index
+        if len(self._once) > _ONCE:
+            del self._once[next(iter(self._once))]
+
+    async def _wind_up(self) -> None:
+        """Calls that were left without a result get one before anybody speaks: what became of them, or that they
+        never began."""
+        executor, context = self.around.app.executor, Context(run=self.id)
+        try:
+            results = [
+                await executor.answered(message.call, context) for message in unanswered_calls(self.conversation)
+            ]
+        except BaseException:
+            executor.let_go(self.id)
+            raise
+        if results:
+            now = executor.now()
+            self.become(self.conversation.add(*(ResultMessage(result, now) for result in results)))
+
+    # ── a turn ───────────────────────────────────────────────────────────────────────
+
+    def _start(self, once: str) -> None:
+        self.chosen = replace(self.chosen, working=True, once=once)
+        self._denied.clear()
+        self.turn = TurnAssembler(self.shown, begun=self.around.clock.now(), model=self.model)
+        self.turn.requested.update(call.id for call in unanswered_calls(self.conversation))  # they are taken up
+        self._work = asyncio.create_task(self._answer())
+        self._ending = asyncio.create_task(self._end(self._work))
+        self.clear_alert()
+        self.tell_state()
+
+    async def _answer(self) -> None:
+        """Let the model answer. What was said is on disk before anything comes of it."""
+        await self.save()
+        app = self.around.app
+        llm = self.around.models.open(app.config, self.model)
+        runner = app.runner(llm, "pause", valid=tool_patterns(self.chosen.ensembles, app.tools))
+        with self.around.asking.attend(self.id, self.id, self._heard, self.kept.about.title):
+            await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
+
+    async def _end(self, work: asyncio.Task[None]) -> None:
+        await asyncio.wait({work})
+        error = None if work.cancelled() else work.exception()
+        try:
+            # Kept first: whoever takes up the run next reads what was said in it.
+            for step in (self._keep, self._let_go):
+                try:
+                    await step(work)
+                except Exception as failed:
+                    error = error or failed
+            if error is not None:
+                self.raise_alert(self.alerts.of_error(error, self.conversation, **self.noted()))
+        finally:
+            self.turn = self._work = self._ending = None
+            self.tell_state()
+
+    async def _keep(self, work: asyncio.Task[None]) -> None:
+        self._put_away(broken=_broken(work))
+        # Cut off by the end of the program, it is told as such when it is opened again.
+        self.chosen = replace(self.chosen, working=self._closing and work.cancelled())
+        if work.cancelled() or not isinstance(work.exception(), LeaseHeld):  # then it is another's to keep
+            await self.save()
+
+    async def _let_go(self, work: asyncio.Task[None]) -> None:
+        """Others may take up the run, and the next turn begins with the tools that there are then."""
+        executor = self.around.app.executor
+        if unanswered_calls(self.conversation):
+            executor.let_go(self.id)  # it is not over: a call waits
+        else:
+            await executor.finish(self.id, "stopped" if work.cancelled() else "failed" if _broken(work) else "done")
+
+    def _put_away(self, *, broken: bool) -> None:
+        """What the model said before it broke off is kept as its words. What else is live is over, and so is the need
+        for secrets, unless a call still waits: they are kept as the record has them."""
+        assert self.turn is not None
+        live = self.turn.live
+        said_before_end = self.turn.broken_off(self.around.app.executor.now()) if broken else None
+        self.turn = TurnAssembler(self.shown, begun=live.begun, model=live.model)
+        said = self.conversation
+        if not unanswered_calls(said):
+            said = Conversation(self.shown.kept(said.messages))
+        if said_before_end is not None:
+            said = said.add(said_before_end)
+        if not self.become(said) and (live.text or live.calls or live.reasoning or live.notices):
+            self.tell_items(len(said))
+
+    async def _emit(self, event: Event) -> None:
+        turn = self.turn
+        if turn is None:
+            return  # late news of work that outlived its turn
+        call = turn.take(event)
+        match event:
+            case TextDelta(text=text):
+                self.feed.tell("text", {"text": browser_safe_text(text)})
+            case ReasoningDelta(text=text):
+                self.feed.tell("reasoning", {"text": browser_safe_text(text)})
+            case ServiceCallMade(call=made):
+                self.feed.tell("service_call", shown_service_call(made))
+            case Notice(text=text):
+                self.feed.tell("notice", {"text": browser_safe_text(redact_text(text))})
+        if call is not None:
+            self.feed.tell("call", call)
+        if isinstance(event, CallSettled) and self._is_news(event, turn):
+            self.raise_alert(self.alerts.of_call(event, self.conversation, **self.noted()))
+
+    def _is_news(self, event: CallSettled, turn: TurnAssembler) -> bool:
+        """Whether a tool did not do what the model asked it, and not by the person's own word."""
+        stopping = self._work is not None and self._work.cancelling() > 0
+        own = stopping or event.call_id in self._denied
+        return event.outcome != "ok" and event.call_id in turn.requested and not own
+
+    def _follow(self, conversation: Conversation) -> None:
+        """The runner says how the conversation is now."""
+        if conversation is self.conversation:
+            return
+        answered = (each.invocation_id for each in conversation.messages if isinstance(each, ResultMessage))
+        left = () if self.turn is None else self.turn.took_in(answered)
+        self.become(conversation)
+        for call in left:
+            self.feed.tell("call", call)
+
+    def _heard(self, event: str, data: Any) -> None:
+        """A question of this conversation, or that it has its answer."""
+        if isinstance(data, DeskQuestion):
+            self._asked[data.request] = data.call_id
+        else:
+            call = self._asked.pop(data["request"], "")
+            if data["decision"] == "deny":
+                self._denied.add(call)
+        self.around.asking.tell(self.around.news, data)
+        self.feed.tell(event, data)
+        self.tell_state()
+
+
+def _broken(work: asyncio.Task[None]) -> bool:
+    """Whether it ended otherwise than it was to."""
+    return work.cancelled() or work.exception() is not None

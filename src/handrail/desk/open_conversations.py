@@ -1,0 +1,203 @@
+"""The conversations that are open: each once, read from disk when somebody first asks for it.
+
+Several programs may share the folder. What another one saved is taken over when
+somebody next asks; a run that it works on is left to it. What this or another one
+left in mid-turn is told as such.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from msgspec.structs import replace
+
+from handrail.core.errors import HandrailError, UsageError
+from handrail.core.messages import Conversation
+from handrail.desk.conversation import DeskConversation
+from handrail.desk.conversation_state import DeskContext
+from handrail.desk.saved_conversation import check_not_in_use, conversation_summary
+from handrail.desk.turns import begins_with
+from handrail.desk.values import ConversationSummary
+from handrail.execute.run_to_completion import run_to_completion
+from handrail.run.history import conversation_of
+from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
+from handrail.tools.masking import masked_messages
+
+logger = logging.getLogger(__name__)
+
+_CUT_OFF = "the program ended in the middle of this turn; let the model answer again, or take the turn back"
+_MOST_OPEN = 64
+"""In memory, at which those go that nobody uses."""
+_FORGOTTEN = 24 * 3_600_000
+"""Milliseconds after which a conversation in which nobody has spoken is removed."""
+
+
+class OpenConversations:
+    def __init__(self, around: DeskContext) -> None:
+        self._around = around
+        self._store = around.store
+        self._talks: dict[str, DeskConversation] = {}
+        self._going: set[str] = set()
+        """Those that are being deleted."""
+        self._one_at_a_time = asyncio.Lock()
+        self._closed = False
+
+    async def of(self, id: str) -> DeskConversation:
+        """Raises:
+        UsageError: There is no such conversation.
+        ContentError: It is there, but damaged.
+        """
+        async with self._one_at_a_time:
+            if self._closed:
+                raise UsageError("the desk is closed; start the program again")
+            self._check_stays(id)
+            talk = self._talks.get(id)
+            if talk is None:
+                self._let_go_of_idle()
+                talk = self._talks[id] = await self._open(id)
+            elif not talk.in_use:
+                await self._take_over(talk)
+            return talk
+
+    def tell_about(self) -> None:
+        """To everybody who follows one."""
+        for talk in self._talks.values():
+            talk.tell_about()
+
+    async def begin(
+        self,
+        conversation: Conversation,
+        chosen: ConversationChoices,
+        title: str | None = None,
+        forked_from: str | None = None,
+    ) -> str:
+        """A new one; its id is that of its run in the record."""
+        id = self._around.new_id("run")
+        masked = Conversation(masked_messages(conversation.messages, self._around.app.tools))
+        about = await asyncio.to_thread(
+            self._store.save, id, masked, title=title, forked_from=forked_from, chosen=chosen
+        )
+        self._let_go_of_idle()
+        talk = self._talks[id] = DeskConversation(self._around, about, conversation)
+        talk.tell_news()
+        return id
+
+    async def delete(self, id: str) -> None:
+        """With the contents that no other one has. The other conversations go on meanwhile."""
+        async with self._one_at_a_time:
+            self._check_stays(id)
+            talk = self._talks.get(id)
+            if talk is None or not talk.in_use:
+                await check_not_in_use(self._around.app, id)
+            self._going.add(id)
+        await run_to_completion(self._delete(id, talk))  # who leaves in the middle must not leave half of it
+        await asyncio.to_thread(self._sweep, id)
+
+    def summary(self, about: ConversationMetadata, excerpt: str = "") -> ConversationSummary:
+        """Of one that need not be open."""
+        talk = self._talks.get(about.id)
+        failed = about.chosen.working or about.problem
+        state = talk.state if talk is not None else "failed" if failed else "idle"
+        return conversation_summary(about, state, excerpt)
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.gather(*(talk.close() for talk in self._talks.values()))
+
+    def tidy_up(self) -> None:
+        """Remove what was begun long ago and never spoken in. It blocks."""
+        now = self._around.clock.now()
+        try:
+            for about in self._store.list():
+                age = now - about.updated.timestamp() * 1000
+                if not about.title and about.messages < 2 and age > _FORGOTTEN:
+                    self._store.delete(about.id)
+        except (HandrailError, OSError):
+            logger.exception("empty conversations could not be removed; everything else goes on")
+
+    async def _open(self, id: str) -> DeskConversation:
+        about, conversation, why = await self._found(id)
+        talk = DeskConversation(self._around, about, conversation)
+        _told_why(talk, why)
+        return talk
+
+    async def _found(self, id: str) -> tuple[ConversationMetadata, Conversation, str]:
+        """As it stands on disk; and if that is in mid-turn, why."""
+        about, conversation = await asyncio.to_thread(self._read, id)
+        if not about.chosen.working:
+            return about, conversation, ""
+        if why := await self._elsewhere(id):
+            return about, conversation, why
+        return about, await self._from_record(id, conversation), _CUT_OFF
+
+    async def _elsewhere(self, id: str) -> str:
+        """That another program works on it, if one does."""
+        try:
+            await check_not_in_use(self._around.app, id)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    async def _from_record(self, id: str, saved: Conversation) -> Conversation:
+        """What the record has of a turn that was cut off, if it knows more of it than was saved."""
+        try:
+            recorded = conversation_of(await self._around.app.journal.history(id))
+        except UsageError:  # its words were erased
+            return saved
+        return recorded if begins_with(recorded.messages, saved.messages) else saved
+
+    async def _take_over(self, talk: DeskConversation) -> None:
+        try:
+            about = await asyncio.to_thread(self._store.about, talk.id)
+        except UsageError:  # another program deleted it
+            await talk.close(gone=True)
+            del self._talks[talk.id]
+            self._around.news.tell("gone", talk.id, talk.id)
+            raise
+        # One that another program worked on may have been left in mid-turn since.
+        was_left = talk.chosen.working and not await self._elsewhere(talk.id)
+        if about.revision <= talk.kept.about.revision and not was_left:
+            return
+        about, conversation, why = await self._found(talk.id)
+        if not talk.in_use and about.revision >= talk.kept.about.revision:
+            talk.take_over(about, conversation)
+            _told_why(talk, why)
+
+    def _read(self, id: str) -> tuple[ConversationMetadata, Conversation]:
+        return self._store.about(id), self._store.load(id)
+
+    def _check_stays(self, id: str) -> None:
+        if id in self._going:
+            raise UsageError(f"conversation {id!r} was deleted")
+
+    async def _delete(self, id: str, talk: DeskConversation | None) -> None:
+        try:
+            if talk is not None:
+                await talk.close(gone=True)
+                self._talks.pop(id, None)
+            await asyncio.to_thread(self._store.delete, id)
+        except UsageError:  # another program was quicker, and nobody here has heard of it
+            self._around.news.tell("gone", id, id)
+            raise
+        finally:
+            self._going.discard(id)
+        self._around.news.tell("gone", id, id)
+
+    def _sweep(self, id: str) -> None:
+        try:
+            self._store.sweep()
+        except HandrailError:
+            logger.exception("conversation %s is deleted; contents that nobody has any more stay on disk", id)
+
+    def _let_go_of_idle(self) -> None:
+        if len(self._talks) >= _MOST_OPEN:
+            self._talks = {id: talk for id, talk in self._talks.items() if talk.is_needed}
+
+
+def _told_why(talk: DeskConversation, why: str) -> None:
+    if why:
+        talk.interrupted(why)
+    if why == _CUT_OFF:
+        # It is told until somebody does something with it. What they then take back does not come back from the record.
+        talk.chosen = replace(talk.chosen, working=False)

@@ -1,0 +1,58 @@
+/** What of the turn under way is in no message yet: words as they come, thoughts, notices, and that it goes on at all. */
+
+/** @import { ClippedText } from "../../values.js" */
+/** @import { Talk } from "./state.js" */
+
+import { h, replace } from "../../dom.js";
+import { block, visible } from "../../text.js";
+import { t } from "../../words.js";
+import { serviceCards } from "./service-call.js";
+import { streamed } from "./streamed.js";
+
+const TAIL = 20_000;
+
+export function underway() {
+  const thoughts = h("pre", { class: "thoughts" });
+  const reasoning = h("details", { class: "reasoning", hidden: true }, h("summary", null, t("chat.reasoning")), thoughts);
+  let words = streamed();
+  const calls = h("div", { class: "live-calls" });
+  const services = h("div", { class: "live-service-calls" });
+  const notices = h("div", { class: "notices" });
+  const doing = h("span");
+  const going = h("p", { class: "going", hidden: true }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), doing);
+  const node = h("div", { class: "underway" }, reasoning, services, words.node, calls, notices, going);
+  let thought = "";
+  let noticed = 0;
+  let served = 0;
+
+  return {
+    node,
+    calls,
+    /** The words as they are drawn, if they became this message: so nothing moves. @param {ClippedText} said */
+    become(said) {
+      const text = words.text();
+      const same = said.whole ? said.whole === text.length && text.startsWith(said.text) : said.text === text;
+      if (!same || !text) return null;
+      const made = words;
+      words = streamed();
+      made.node.replaceWith(words.node);
+      made.end();
+      return made.node;
+    },
+    /** @param {Talk} talk */
+    draw({ live, state }) {
+      words.set(live.text);
+      words.node.hidden = !live.text;
+      reasoning.hidden = !live.reasoning;
+      if (thought !== live.reasoning) thoughts.textContent = block(live.reasoning.slice(-TAIL));
+      thought = live.reasoning;
+      if (noticed !== live.notices.length) replace(notices, live.notices.map((text) => h("p", { class: "turn-notice" }, visible(text))));
+      noticed = live.notices.length;
+      if (served !== live.service_calls.length) replace(services, serviceCards(live.service_calls));
+      served = live.service_calls.length;
+      const silent = state === "working" && !live.text && !live.calls.length;
+      going.hidden = !silent;
+      if (silent) doing.textContent = live.model ? t("chat.going", { model: visible(live.model) }) : t("chat.going.anyone");
+    },
+  };
+}

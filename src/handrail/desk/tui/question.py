@@ -1,0 +1,151 @@
+"""A call waits for a person's word: exactly what will run, and the answers that there are.
+
+No key that somebody may be typing just then is an answer: the focus is on the arguments, and a button wants Tab first.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Footer, Static
+from textual.widgets.button import ButtonVariant
+
+from handrail.core.json_display import exact_json
+from handrail.desk.desk import Decision, Desk
+from handrail.desk.rule_offers import HOW_LONG, rule_offer_sentence
+from handrail.desk.tui.dialogs import LineDialog, PickDialog
+from handrail.desk.tui.formatting import MUTED, line, plain
+from handrail.desk.tui.json_editor import JsonEditor, json_template
+from handrail.desk.tui.refusals import done_or_notified
+from handrail.desk.values import DeskQuestion
+
+_BUTTONS: tuple[tuple[str, str, ButtonVariant], ...] = (
+    # id        says             variant
+    ("allow", "Allow once", "success"),
+    ("fill", "Answer…", "success"),
+    ("always", "Always…", "default"),
+    ("deny", "Deny…", "error"),
+    ("edit", "Edit…", "default"),
+    ("later", "Later", "default"),
+)
+
+
+class QuestionScreen(ModalScreen[None]):
+    """Closes once the question has its word, from here or from elsewhere."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Look first"),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+        Binding("tab", "app.focus_next", "To the answers", show=True),
+    ]
+
+    def __init__(self, desk: Desk, question: DeskQuestion) -> None:
+        super().__init__()
+        self.question = question
+        self._desk = desk
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog ask"):
+            yield Static(_title(self.question))
+            with VerticalScroll(id="what", can_focus=True):
+                yield Static(_what(self.question))
+            with Horizontal(classes="buttons"):
+                for id, says, variant in _BUTTONS:
+                    if _offered(self.question, id):
+                        yield Button(says, id=id, variant=variant, compact=True)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#what").focus()
+
+    @on(Button.Pressed)
+    def pressed(self, event: Button.Pressed) -> None:
+        self.answer(event.button.id or "")
+
+    @work(exclusive=True)
+    async def answer(self, id: str) -> None:
+        match id:
+            case "allow":
+                await self._decide("allow")
+            case "later":
+                await self._decide("later")
+            case "fill":
+                await self._edit(exact_json(json_template(self.question.form or {})))
+            case "always":
+                await self._always()
+            case "deny":
+                await self._deny()
+            case "edit":
+                await self._edit(self.question.written)
+
+    async def close(self) -> None:
+        """It has its word from elsewhere: nothing that was opened from here is wanted any more."""
+        while self in self.app.screen_stack and self.app.screen is not self:
+            await self.app.pop_screen()
+        if self.is_current:
+            self.dismiss(None)
+
+    async def _deny(self) -> None:
+        title, note = f"Deny {line(self.question.tool, 60)}", "A reason for the model, if you like."
+        reason = await self.app.push_screen_wait(LineDialog(title, note=note, may_be_empty=True))
+        if reason is not None:
+            await self._decide("deny", reason=reason)
+
+    async def _always(self) -> None:
+        rule = await self.app.push_screen_wait(
+            PickDialog(
+                "From now on, without asking:",
+                [(each.rule, f"{rule_offer_sentence(each)}\n  {each.rule}") for each in self.question.offers],
+                note=f"{HOW_LONG} It is kept in your own file.",
+            )
+        )
+        if rule is not None:
+            await self._decide("always", rule=rule)
+
+    async def _edit(self, text: str) -> None:
+        note = "Ctrl+S gives it these." if self.question.form is not None else "Ctrl+S runs it with these."
+        title = f"{'Values' if self.question.form is not None else 'Arguments'} of {line(self.question.tool, 60)}"
+        taken = await self.app.push_screen_wait(JsonEditor(title, text, self._take, note=note))
+        if taken and self.is_current:
+            self.dismiss(None)
+
+    async def _take(self, text: str) -> None:
+        await self._desk.decide(self.question.request, "edit", arguments=text)
+
+    async def _decide(self, decision: Decision, *, reason: str = "", rule: str | None = None) -> None:
+        """A word that is refused leaves the question open, and the dialog with it."""
+        decided = self._desk.decide(self.question.request, decision, reason=reason, rule=rule)
+        if await done_or_notified(self, decided) and self.is_current:
+            self.dismiss(None)
+
+
+def _offered(question: DeskQuestion, id: str) -> bool:
+    match id:
+        case "always":
+            return bool(question.rules)
+        case "allow" | "edit":
+            return question.form is None
+        case "fill":
+            return question.form is not None
+    return True
+
+
+def _title(question: DeskQuestion) -> Content:
+    asks = "asks you for values" if question.form is not None else "asks to run with exactly these arguments"
+    return Content.assemble((line(question.tool), "bold $text-warning"), f" {asks}:")
+
+
+def _what(question: DeskQuestion) -> Content:
+    why = plain(f"You are asked because {line(question.why)}." if question.why else "", "$text-warning")
+    if question.form is None:
+        pieces = (plain(question.written), why, plain(question.description.strip(), MUTED))
+    else:
+        pieces = (plain(question.description.strip()), why, plain(exact_json(question.form), MUTED))
+    return Content("\n\n").join(piece for piece in pieces if piece)

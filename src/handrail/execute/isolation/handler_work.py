@@ -1,0 +1,245 @@
+"""A handler under way, and the one way to wait for it: the answer is on time whether or not the work gives in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Literal
+
+from handrail.core.errors import LimitReached, describe_exception
+from handrail.execute.isolation.loop_watch import HELD, LoopWatch
+
+Ending = Literal["done", "timeout", "cancelled"]
+
+PATIENCE = 0.05
+"""Seconds that timed-out work gets to end after it was told to, so that the answer can say it has."""
+
+
+_AGES = 24 * 60 * 60.0
+"""Seconds that time may be held where there is no deadline."""
+
+
+class HandlerRaised(Exception):
+    """A handler raised what must not travel through a task: `SystemExit`, `KeyboardInterrupt`, `CancelledError`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(describe_exception(error))
+
+
+class HandlerWork:
+    """A future for the handler's value, and whether it heeds being cancelled."""
+
+    __slots__ = ("_deadline", "_held", "_left", "_timer", "_told", "_waiter", "future", "late", "stoppable")
+
+    def __init__(self, future: asyncio.Future[Any] | None = None) -> None:
+        """Give a future that something else sets and calls `wake` for; it cannot be stopped from here."""
+        self.stoppable = future is None
+        self._told = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._held = 0
+        self._left = 0.0
+        """Seconds of its time, while that is held."""
+        self._deadline: float | None = None
+        self.late = 0.0
+        """Seconds from when its time was up until anybody could look, because the loop was held; else not above 0."""
+        if future is not None:
+            self.future = future
+
+    @classmethod
+    def of(cls, start: Callable[[], Awaitable[Any]], watch: LoopWatch | None = None, tool: str = "") -> HandlerWork:
+        """Start an async handler in a task of its own, with somebody to watch for how long it holds the loop."""
+        work = cls()
+        work.future = asyncio.get_running_loop().create_task(_HandlerSteps(work, start, watch, tool))
+        return work
+
+    @property
+    def running(self) -> bool:
+        return not self.future.done()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to an end of its own, in a value or an error."""
+        return self.future.done() and not self.future.cancelled()
+
+    @property
+    def told(self) -> bool:
+        """Whether it was told to stop."""
+        return self._told
+
+    def wake(self) -> None:
+        """Tell whoever watches to look. Called as the work ends, which is a turn of the loop before its callbacks."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def hold(self, by: int) -> None:
+        """Stop its time, or with -1 let it go on where it stopped. The deadline does not move."""
+        self._held += by
+        loop, timer = asyncio.get_running_loop(), self._timer
+        if timer is None or self._held > 1 or (self._held == 1 and by < 0):
+            return
+        timer.cancel()
+        if self._held:
+            self._left = timer.when() - loop.time()
+            self._timer = loop.call_at(self._deadline or timer.when() + _AGES, self.wake)
+        else:
+            self._timer = loop.call_at(min(loop.time() + self._left, timer.when()), self.wake)
+
+    async def watch(
+        self, timeout: float, grace: float, deadline: float | None = None, *, keeps_time: bool = False
+    ) -> Ending:
+        """Wait until it is done, time is up, or the caller is cancelled. Never raises.
+
+        Its time can be held until the deadline, on the clock of the loop. Work that keeps its time by itself is waited
+        for until it ends.
+
+        On `timeout` and `cancelled` the work was told to stop and got a moment to;
+        `finished` and `running` say what became of it. The caller passes its own
+        cancellation on when it has recorded that.
+        """
+        self._deadline = deadline
+        loop = asyncio.get_running_loop()
+        due = loop.time() + timeout
+        ending: Ending = "timeout"
+        if not self.future.done():
+            self._waiter = loop.create_future()
+            if not keeps_time:
+                self._timer = loop.call_at(due, self.wake)
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                ending = "cancelled"
+            if (timer := self._timer) is not None:
+                timer.cancel()
+                self._timer = None
+                due = timer.when()  # it moves while time is held
+        self.late = loop.time() - due
+        if ending == "timeout" and self.future.done():
+            return "done"
+        await self._stop(PATIENCE if ending == "timeout" else grace)
+        return ending
+
+    async def _stop(self, seconds: float) -> None:
+        if self.stoppable:
+            self._told = True
+            self.future.cancel()
+        elif self.late < PATIENCE:
+            return
+        # Else a function has held the interpreter until now and is about to say what came of it.
+        try:
+            await asyncio.wait({self.future}, timeout=seconds)
+        except asyncio.CancelledError:
+            return  # cancelled once more: whoever calls is in more of a hurry than the work
+
+
+class _HandlerSteps(Coroutine[Any, Any, Any]):
+    """The coroutine of a handler's task: it contains what the handler raises, and measures each step from one `await`
+    to the next. A class, because a coroutine around the handler's could not see its steps."""
+
+    __slots__ = ("_coroutine", "_start", "_tool", "_watch", "_work")
+
+    def __init__(
+        self, work: HandlerWork, start: Callable[[], Awaitable[Any]], watch: LoopWatch | None, tool: str
+    ) -> None:
+        self._work = work
+        self._start = start
+        self._watch = watch
+        self._tool = tool
+        self._coroutine: Coroutine[Any, Any, Any] | None = None
+
+    def send(self, value: Any) -> Any:
+        began = perf_counter()
+        if (coroutine := self._coroutine) is None:
+            coroutine = self._coroutine = _started(self._start)
+        try:
+            return coroutine.send(value)
+        except Exception:  # a StopIteration brings the value
+            self._end().wake()
+            raise
+        except BaseException as error:
+            raise self._contained(error) from error
+        finally:
+            if perf_counter() - began > HELD:
+                self._tell(perf_counter() - began)
+
+    def throw(self, kind: Any, value: Any = None, trace: TracebackType | None = None) -> Any:
+        began = perf_counter()
+        if (coroutine := self._coroutine) is None:
+            coroutine = self._coroutine = _started(self._start)
+        try:
+            return coroutine.throw(kind)
+        except Exception:
+            self._end().wake()
+            raise
+        except BaseException as error:
+            raise self._contained(error) from error
+        finally:
+            if perf_counter() - began > HELD:
+                self._tell(perf_counter() - began)
+
+    def _contained(self, error: BaseException) -> BaseException:
+        work = self._end()
+        work.wake()
+        return error if work.told and isinstance(error, asyncio.CancelledError) else HandlerRaised(error)
+
+    def _end(self) -> HandlerWork:
+        """Let go of the work, which holds the task, which holds this: a circle would wait for the garbage collector."""
+        work = self._work
+        del self._work, self._start
+        return work
+
+    def _tell(self, seconds: float) -> None:
+        if self._watch is not None:
+            self._watch.held(repr(self._tool), seconds)
+
+    def close(self) -> None:
+        if self._coroutine is not None:
+            self._coroutine.close()
+
+    def __await__(self) -> Any:
+        raise TypeError("this is for a task, which takes its steps")
+
+
+async def _started(start: Callable[[], Awaitable[Any]]) -> Any:
+    return await start()
+
+
+class StragglingWork:
+    """Work that was answered for and goes on. It cannot be stopped, so there may only be so much of it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: dict[asyncio.Future[Any], tuple[Hashable, str]] = {}
+        """What the call is equal to, and its id."""
+
+    def __bool__(self) -> bool:
+        return bool(self._running)
+
+    def add(
+        self, work: HandlerWork, identity: Hashable, call: str, on_end: Callable[[asyncio.Future[Any]], None]
+    ) -> None:
+        """Count work that goes on; `identity` is the same for equal calls."""
+        self._running[work.future] = (identity, call)
+        work.future.add_done_callback(self._discard)
+        work.future.add_done_callback(on_end)
+
+    def _discard(self, future: asyncio.Future[Any]) -> None:
+        self._running.pop(future, None)
+
+    def find(self, identity: Hashable) -> str | None:
+        """The id of an equal call that still runs."""
+        return next((call for other, call in self._running.values() if other == identity), None)
+
+    def check(self, tool: str) -> None:
+        """Refuse one more that might join them.
+
+        Raises:
+            LimitReached: With what to do about it.
+        """
+        if len(self._running) >= self._most:
+            raise LimitReached(
+                f"{tool!r} was not started: {len(self._running)} timed-out calls are still running and cannot be "
+                "stopped; give such tools isolation='process', where they can be"
+            )

@@ -1,0 +1,69 @@
+"""A person's word on a call that waits for it, or was cut off, given from any process that has the journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from handrail.core.calls import ToolResult
+from handrail.core.errors import UsageError
+from handrail.core.events import CallAmended, ConfirmationAnswered, ConfirmationRequested
+from handrail.core.ports import Clock, SystemClock
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.reader import JournalReader
+
+
+async def answer(
+    path: Path,
+    question: ConfirmationRequested,
+    decision: Literal["allow", "deny"],
+    *,
+    by: str,
+    reason: str = "",
+    clock: Clock = SystemClock(),
+) -> ConfirmationAnswered:
+    """Write the word down; it is on disk when this returns. A program that waits for it goes on with it.
+
+    Raises:
+        UsageError: Somebody has answered meanwhile.
+        JournalError: It could not be written.
+    """
+    said = question.answered(decision, at=clock.now(), by=by, reason=reason)
+    async with await SqliteJournal.open(path) as journal:
+        first = await journal.answer(said, durable=True)
+    if first != said:
+        word = "allowed" if first.decision == "allow" else "denied"
+        raise UsageError(
+            f"somebody else has answered {question.request!r} first, and that answer counts: {first.by!r} {word} it"
+        )
+    return said
+
+
+async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: Clock = SystemClock()) -> CallAmended:
+    """Write down what a person found out about a call in doubt. It is the call's result from then on.
+
+    Raises:
+        UsageError: The call is not in doubt, or not any more.
+        LeaseHeld: A program works on the run, so the call may yet end by itself.
+        JournalError: It could not be written.
+    """
+    said = CallAmended(
+        run=run,
+        at=clock.now(),
+        call_id=result.tool_call_id,
+        tool=tool,
+        outcome=result.outcome,
+        why="person",
+        result=result,
+    )
+    async with await SqliteJournal.open(path) as journal:
+        lease = await journal.lease(run)
+        try:
+            with JournalReader(path) as reader:
+                found = reader.find_call(result.tool_call_id, run)
+            if found is None or not found.in_doubt:
+                raise UsageError(f"call {result.tool_call_id!r} is not in doubt; see: handrail proof show {run}")
+            await journal.append(said, durable=True)
+        finally:
+            lease.release()
+    return said

@@ -1,0 +1,237 @@
+"""Whether a journal is what was written: everything recomputed, nothing believed.
+
+Each entry is checked against its hash, its neighbour, its run, its columns and its
+body, every signed checkpoint against the tree of the entries below it, and the notes on
+where each run stands, by which its entries are found, against the entries. What no
+checkpoint covers yet is chained, but not signed; a cut there cannot be seen. Someone
+who has the key can sign another history: only notes kept elsewhere (`known`) show that.
+
+What leaves the journal leaves it audited: a fresh signature over a changed journal would
+make the change good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.errors import BrokenProof, JournalError
+from handrail.core.events import CallAmended
+from handrail.journal.audit_checks import AuditWalk, ProofProblem
+from handrail.journal.bundle import BundleEntry, write_bundle
+from handrail.journal.database import own_signer
+from handrail.journal.entry import body_digest, leaf_position
+from handrail.journal.keys import Signer, Verifier
+from handrail.journal.merkle import inclusion_proof, inclusion_proofs, leaf_hash, root, verify_inclusion
+from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.reader import JournalReader, JournalRow
+from handrail.journal.verifier import run_extension
+
+_STRIDE = 1000
+"""Entries between two words on how far an audit is."""
+
+
+class AuditReport(Struct, frozen=True, kw_only=True):
+    ok: bool
+    """Whether there is neither a problem nor a violation."""
+    entries: int
+    bodies: int
+    """Bodies that are there and are the right ones."""
+    erased: int
+    checkpoints: int
+    unsigned_tail: int
+    """Entries after the last checkpoint: in order, but not signed."""
+    problems: tuple[ProofProblem, ...]
+    """The first bad entry first."""
+    violations: tuple[ProofProblem, ...] = ()
+    """Intact entries that tell of a side effect which began although a person had denied it."""
+
+
+def audit(
+    path: str | Path,
+    *,
+    verifiers: Iterable[Verifier] | None = None,
+    known: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> AuditReport:
+    """Check a whole journal, in one pass; `progress` hears now and then how many entries are done.
+
+    Without `verifiers` the key is the one that the journal itself names, which proves only
+    that the file agrees with itself. `known` are notes of this journal from elsewhere.
+
+    Raises:
+        JournalError: It cannot be read at all, or a later version wrote it.
+    """
+    with JournalReader(path, still=True) as reader:
+        return _audited(reader, verifiers, known, progress)
+
+
+def _audited(
+    reader: JournalReader,
+    verifiers: Iterable[Verifier] | None = None,
+    known: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> AuditReport:
+    walk = AuditWalk()
+    keys = list(verifiers) if verifiers is not None else walk.own_keys(reader.verifier_key)
+    stored = reader.checkpoints()
+    signed = max((size for size, _, _ in stored), default=0)
+    for size, note, frontier in stored:
+        walk.expect(note, keys, reader.origin, size, frontier)
+    for note in known:
+        walk.expect(note, keys, reader.origin)
+    walk.expect_spans(reader.spans(), signed)
+    for entry in reader.entries():
+        walk.take(entry)
+        walk.check_exact(entry, reader)
+        if progress is not None and walk.count % _STRIDE == 0:
+            progress(walk.count)
+    walk.finish()
+    problems = sorted(walk.problems, key=lambda problem: (problem.index is None, problem.index or 0))
+    return AuditReport(
+        ok=not problems and not walk.violations,
+        entries=walk.count,
+        bodies=walk.bodies,
+        erased=walk.erased,
+        checkpoints=len(stored),
+        unsigned_tail=max(0, walk.count - signed),
+        problems=tuple(problems),
+        violations=tuple(walk.violations),
+    )
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """One entry and everything that shows it is in the journal."""
+
+    call_id: str
+    index: int
+    size: int
+    """Of the journal that the checkpoint signs."""
+    leaf: str
+    proof: tuple[str, ...]
+    checkpoint: str
+    verifier_key: str
+    salt: str | None = None
+    body: str | None = None
+    """As JSON text; None once erased."""
+
+    def to_json(self) -> str:
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Receipt:
+        """Read a receipt.
+
+        Raises:
+            BrokenProof: It is not one.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise BrokenProof(None, f"this is not a receipt: {error}") from error
+
+    def verify(self, verifier: Verifier) -> None:
+        """Return if everything fits, under a key that you trust.
+
+        Raises:
+            BrokenProof: Something does not, and what.
+        """
+        signed = open_note(self.checkpoint, [verifier])
+        leaf = self.leaf.encode()
+        try:
+            proof, salt = [bytes.fromhex(step) for step in self.proof], bytes.fromhex(self.salt or "")
+            said = leaf_position(leaf)
+        except (ValueError, JournalError) as error:
+            raise BrokenProof(self.index, f"the receipt cannot be read: {error}") from error
+        if signed.size != self.size or not verify_inclusion(leaf_hash(leaf), self.index, self.size, proof, signed.root):
+            raise BrokenProof(self.index, "the entry is not in the journal that was signed")
+        if (said.seq, said.call_id) != (self.index, self.call_id):
+            raise BrokenProof(self.index, "the receipt is for another entry than it says")
+        if self.body is not None and (said.body is None or body_digest(salt, self.body.encode()) != said.body.digest):
+            raise BrokenProof(self.index, "the body is not the one that was recorded")
+
+
+def prove(path: str | Path, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
+    """The receipt for the answer to a call, which is a person's word if there is one; else for its intent.
+
+    Raises:
+        JournalError: No such call is recorded.
+        BrokenProof: The journal was changed.
+    """
+    with JournalReader(path, still=True) as reader:
+        _check(reader)
+        found = [entry for entry in reader.entries(run) if entry.call == call_id and entry.type.startswith("call.")]
+        answers = [entry for entry in found if _is_answer(entry)]
+        if not found:
+            raise JournalError(f"the journal {str(path)!r} has no call {call_id!r}")
+        entry = (answers or found)[-1]
+        covering = [(size, note) for size, note, _ in reader.checkpoints() if size > entry.seq]
+        if covering:
+            (size, note), key = covering[-1], reader.verifier_key
+        else:
+            signer = signer or own_signer(reader.path, reader.origin)
+            (size, note), key = _sign(reader, signer), signer.verifier_key
+        proof = inclusion_proof(reader.hashes(size), entry.seq, size)
+    return Receipt(
+        call_id=call_id,
+        index=entry.seq,
+        size=size,
+        leaf=entry.leaf.decode(),
+        proof=tuple(step.hex() for step in proof),
+        checkpoint=note,
+        verifier_key=key,
+        salt=None if entry.salt is None else entry.salt.hex(),
+        body=None if entry.data is None else entry.data.decode(),
+    )
+
+
+def _is_answer(entry: JournalRow) -> bool:
+    """Whether it answers a call, at first or by a person's word; what ended late stands only beside the answer."""
+    if entry.type == "call.amended":
+        event = entry.event
+        return isinstance(event, CallAmended) and event.why == "person"
+    return entry.type == "call.settled"
+
+
+def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer | None = None) -> Path:
+    """Write a run as a proof bundle, under a new checkpoint that says how many entries it has.
+
+    Raises:
+        JournalError: There is no such run, or the journal cannot be read.
+        BrokenProof: The journal was changed.
+        UsageError: The folder exists.
+    """
+    with JournalReader(path, still=True) as reader:
+        _check(reader)
+        signer = signer or own_signer(reader.path, reader.origin)
+        entries = list(reader.entries(run))
+        if not entries:
+            raise JournalError(f"the journal {str(path)!r} has no run {run!r}")
+        size, note = _sign(reader, signer, run_extension(run, len(entries)))
+        proofs = inclusion_proofs(reader.hashes(size), [entry.seq for entry in entries], size)
+    return write_bundle(
+        Path(folder),
+        run=run,
+        entries=[_bundled(entry, proof) for entry, proof in zip(entries, proofs, strict=True)],
+        checkpoint_note=note,
+        verifier_key=signer.verifier_key,
+    )
+
+
+def _check(reader: JournalReader) -> None:
+    problems = _audited(reader).problems
+    if problems:
+        raise BrokenProof(problems[0].index, problems[0].why)
+
+
+def _sign(reader: JournalReader, signer: Signer, *extensions: str) -> tuple[int, str]:
+    hashes = reader.hashes()
+    checkpoint = Checkpoint(reader.origin, len(hashes), root(hashes), extensions)
+    return len(hashes), sign(checkpoint, signer)
+
+
+def _bundled(entry: JournalRow, proof: list[bytes]) -> BundleEntry:
+    return BundleEntry(entry.seq, entry.leaf, tuple(proof), entry.salt, entry.data)

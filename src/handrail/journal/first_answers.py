@@ -1,0 +1,52 @@
+"""Which questions have an answer, as far as a writer has read its journal: the first answer is the one that counts."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.journal.entry import decode_event
+
+_ANSWERS = """
+SELECT leaf FROM entry WHERE run = :run AND type = 'confirmation.answered' AND seq < :size AND seq >= coalesce(
+    (SELECT first FROM span WHERE run = :run), (SELECT coalesce(max(size), 0) FROM checkpoint)
+) ORDER BY seq
+"""
+_REQUESTED, _ANSWERED, _FINISHED = "confirmation.requested", "confirmation.answered", "run.finished"
+NOTED = frozenset((_REQUESTED, _ANSWERED, _FINISHED))
+"""The kinds of entries that `FirstAnswers.take` wants to know."""
+
+
+class FirstAnswers:
+    """The first answer to each question of the runs that a writer works on. A run is forgotten when it ends."""
+
+    def __init__(self) -> None:
+        self._of_run: dict[str, dict[str, ConfirmationAnswered | None]] = {}
+        """By run, as its column in the table has it, and by request."""
+
+    def take(self, kind: str, run: str, leaf: bytes) -> None:
+        """Note an entry that was written, here or by another process."""
+        if kind == _FINISHED:
+            self._of_run.pop(run, None)
+        elif kind == _REQUESTED:
+            event = decode_event(leaf, None)
+            if isinstance(event, ConfirmationRequested):
+                self._of_run.setdefault(run, {}).setdefault(event.request, None)
+        elif kind == _ANSWERED and run in self._of_run:
+            event = decode_event(leaf, None)
+            if isinstance(event, ConfirmationAnswered) and self._of_run[run].get(event.request) is None:
+                self._of_run[run][event.request] = event
+
+    def answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        return self._of_run.get(run, {}).get(request)
+
+    def learn(self, connection: sqlite3.Connection, run: str, request: str, size: int) -> None:
+        """Look among the first entries of the journal for the answer to a question that another process asked."""
+        if request in self._of_run.get(run, {}):
+            return
+        known = self._of_run.setdefault(run, {})
+        for (leaf,) in connection.execute(_ANSWERS, {"run": run, "size": size}):
+            event = decode_event(leaf, None)
+            if isinstance(event, ConfirmationAnswered) and known.get(event.request) is None:
+                known[event.request] = event
+        known.setdefault(request, None)

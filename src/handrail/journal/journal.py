@@ -1,0 +1,396 @@
+"""The journal in SQLite, as the port asks for it: `append` returns when the entry is kept.
+
+Entries that are asked for in one turn of the event loop, or while a commit is under
+way, share a transaction. Who commits was decided by measuring (`bench/bench_journal.py`):
+a durable commit takes 0.12 ms here and passing it to a thread and back another 0.08 ms,
+so the event loop commits by itself while commits are quick. One that took longer than
+`JournalTiming.stall` sends the next ones to the thread, until the disk is quick again. While
+nobody else appends, an entry does not even wait for the next turn of the loop, until the
+loop has been held for that long: then the others get theirs, and a chance to join.
+
+The thread does what nobody waits for: signing checkpoints, moving the write-ahead log
+into the file in time (one that grows makes every sync twice as slow), and waiting for
+other processes. Whoever commits, a durable entry is synced before `append` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from handrail.core.errors import JournalError, describe_exception
+from handrail.core.events import ConfirmationAnswered, Recorded
+from handrail.core.ports import Clock, SystemClock
+from handrail.journal import answer_watch, lease, reader
+from handrail.journal.database import JournalBusy
+from handrail.journal.entry import SALT_SIZE, EntryDraft, column_for_id, draft, seal_entry
+from handrail.journal.keys import Signer
+from handrail.journal.writer import JournalWriter
+
+logger = logging.getLogger(__name__)
+
+_MOST_PAGES = 1000
+_PAUSE = 0.002
+_PROBE_EVERY = 1.0
+"""Seconds: anybody may ask whether a node is ready, and each probe is a write that is synced."""
+_T = TypeVar("_T")
+
+
+class JournalTiming(Struct, frozen=True, kw_only=True):
+    """How long the journal waits, in seconds."""
+
+    unsigned: float = 1.0
+    """For which an entry may stand without a signature over it."""
+    stall: float = 0.002
+    """For which commits may hold the event loop at a stretch; with 0 they all go through the thread."""
+    patience: float = 10.0
+    """For another process that is writing."""
+    answers: float = 0.2
+    """Between two looks for an answer that another process may have given to a question."""
+
+
+class _QueuedEntry(Struct, frozen=True, eq=False):
+    """An entry in the queue and the one who waits for it."""
+
+    draft: EntryDraft
+    durable: bool
+    future: asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop
+
+
+class SqliteJournal:
+    """One file, many runs, any number of processes. `open` makes one."""
+
+    def __init__(
+        self,
+        writer: JournalWriter,
+        *,
+        clock: Clock,
+        checkpoint_every: int,
+        timing: JournalTiming,
+        publish: Callable[[str], None] | None,
+        random: Callable[[int], bytes],
+    ) -> None:
+        self.path = writer.path
+        self.verifier_key = writer.signer.verifier_key
+        self._writer = writer
+        self._now = clock.monotonic
+        self._checkpoint_every = checkpoint_every
+        self._timing = timing
+        self._publish = publish
+        self._random = random
+        self._sealing = writer.signer.sealing
+        self._waiting: deque[_QueuedEntry] = deque()
+        self._lock = threading.Lock()
+        """Held by whoever uses the writer or takes from the queue; so entries keep their order."""
+        self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._cost = 0.0
+        """What a commit takes, about."""
+        self._held = 0.0
+        """For how long commits have kept the loop from its next turn."""
+        self._since = clock.monotonic()
+        """When the first entry came that is not signed yet."""
+        self._probed = float("-inf")
+        self._closing = False
+        self._unsigned_because: JournalError | None = None
+        self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        signer: Signer | None = None,
+        origin: str | None = None,
+        clock: Clock = SystemClock(),
+        checkpoint_every: int = 1024,
+        timing: JournalTiming = JournalTiming(),
+        publish: Callable[[str], None] | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> SqliteJournal:
+        """Open or make a journal. If no signer is given, the key in the file beside it (`.key`) signs.
+
+        `publish` gets every checkpoint that is signed, in the journal's thread. A copy kept
+        elsewhere is what shows that a whole file was rewritten by someone who had the key.
+
+        Raises:
+            JournalError: It cannot be opened, with what to do about it.
+        """
+        patience = timing.patience
+        writer = await asyncio.to_thread(
+            JournalWriter.open, Path(path), signer=signer, origin=origin, patience=patience
+        )
+        return cls(
+            writer, clock=clock, checkpoint_every=checkpoint_every, timing=timing, publish=publish, random=random
+        )
+
+    async def __aenter__(self) -> SqliteJournal:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def append(self, event: Recorded, *, durable: bool = False) -> None:
+        if self._closing:
+            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        await self._append(draft(event, self._random(SALT_SIZE), self._sealing), durable)
+
+    async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
+        """Append an answer, unless the question has one; the answer that counts is returned.
+
+        Raises:
+            JournalError: It is not written.
+        """
+        if self._closing:
+            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        entry = replace(draft(event, self._random(SALT_SIZE)), request=event.request)
+        await self._append(entry, durable)
+        return self._writer.known_answer(entry.run, event.request) or event
+
+    async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
+        """The first answer to a question, once somebody has given it, in this process or in another.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        known, size = await asyncio.to_thread(self._known_answer, run, request)
+        if known is not None:
+            return known
+        return await answer_watch.first_answer(self.path, run, request, size, self._timing.answers)
+
+    def _known_answer(self, run: str, request: str) -> tuple[ConfirmationAnswered | None, int]:
+        with self._lock:
+            return self._writer.answer(column_for_id(run), request), self._writer.size
+
+    async def _append(self, entry: EntryDraft, durable: bool) -> None:
+        if self._held + self._cost < self._timing.stall and not self._waiting and self._commit_at_once(entry, durable):
+            return
+        seal_entry(entry, 0, 0, "")  # an event that cannot be written must not fail those it would share a commit with
+        loop = asyncio.get_running_loop()
+        waiting = _QueuedEntry(entry, durable, loop.create_future(), loop)
+        self._waiting.append(waiting)
+        loop.call_soon(self._commit_here, loop)
+        await waiting.future
+
+    async def history(self, run: str) -> list[Recorded]:
+        return await asyncio.to_thread(reader.history, self.path, run)
+
+    async def lease(self, run: str) -> lease.FileLease:
+        return lease.acquire(self.path, run)
+
+    async def check(self) -> None:
+        """Return if entries can be written now. It writes to the file, at most once a second, and no entry.
+
+        Raises:
+            JournalError: They cannot, with what to do about it.
+        """
+        if self._closing:
+            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        await asyncio.to_thread(self._probe)
+
+    def _probe(self) -> None:
+        with self._lock:
+            self._writer.check()
+            if self._now() - self._probed >= _PROBE_EVERY:
+                self._patiently(self._writer.probe)
+                self._probed = self._now()
+
+    async def aclose(self) -> None:
+        """Write what waits, sign it and close the file. A second call does nothing.
+
+        Raises:
+            JournalError: The end could not be signed. Every entry that was answered for is kept.
+        """
+        self._closing = True
+        self._signals.put(None)
+        await asyncio.to_thread(self._thread.join)
+        failure, self._unsigned_because = self._unsigned_because, None
+        if failure is not None:
+            raise failure
+
+    def _commit_at_once(self, entry: EntryDraft, durable: bool) -> bool:
+        """Write one entry without leaving the caller's turn. False if somebody else is writing."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._held += self._write([entry], durable)
+        except JournalBusy:
+            return False
+        finally:
+            self._lock.release()
+        return True
+
+    def _commit_here(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the event loop: commit what waits if that is quick, else leave it to the thread."""
+        if not self._waiting:
+            return
+        quick = self._cost < self._timing.stall or not self._thread.is_alive()
+        if not quick or not self._lock.acquire(blocking=False):
+            self._leave_to_thread(loop)
+            return
+        try:
+            self._commit(loop)
+        except JournalBusy:
+            self._leave_to_thread(loop)
+        finally:
+            self._lock.release()
+
+    def _leave_to_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._signals.put(None)
+        if self._closing:  # it may have looked into the queue for the last time: look again ourselves
+            loop.call_later(_PAUSE, self._commit_here, loop)
+
+    def _commit(self, here: asyncio.AbstractEventLoop | None = None) -> None:
+        """With the lock held: write all that waits and answer for it.
+
+        Raises:
+            Busy: Another process is in the way; everything waits as before.
+        """
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if not batch:
+            return
+        failure = None
+        try:
+            self._write([each.draft for each in batch], any(each.durable for each in batch))
+        except JournalBusy:
+            self._waiting.extendleft(reversed(batch))
+            raise
+        except JournalError as error:
+            failure = error
+        except Exception as error:
+            logger.exception("the journal %s failed", self.path)
+            failure = self._writer.failure = JournalError(f"the journal failed: {describe_exception(error)}")
+        # Several came together: let them do so again.
+        self._held = 0.0 if len(batch) == 1 else self._timing.stall
+        _answer(batch, failure, here)
+
+    def _write(self, drafts: list[EntryDraft], durable: bool) -> float:
+        """Write these entries, and say how long it took."""
+        started, writer = self._now(), self._writer
+        writer.commit(drafts, durable)
+        took = self._now() - started
+        # A slow commit counts at once, and is forgotten after a few quick ones.
+        self._cost = max(took, 0.5 * self._cost)
+        if writer.unsigned <= len(drafts):
+            self._since = started
+            self._signals.put(None)  # the thread sleeps without end while everything is signed
+        elif self._is_due():
+            self._signals.put(None)
+        return took
+
+    def _is_due(self) -> bool:
+        """Whether there is something to do that nobody waits for."""
+        writer = self._writer
+        return writer.unsigned >= self._checkpoint_every or writer.pages >= _MOST_PAGES or writer.run_ended
+
+    def _is_late(self) -> bool:
+        return self._writer.unsigned > 0 and self._time_left() <= 0
+
+    def _time_left(self) -> float:
+        """Seconds until the time is up for what is not signed."""
+        return self._timing.unsigned - (self._now() - self._since)
+
+    def _work(self) -> None:
+        """The thread: commits that take long, and upkeep."""
+        while not self._closing or self._waiting:
+            self._rest()
+            with self._lock:
+                try:
+                    self._patiently(self._commit)
+                except JournalError as error:
+                    _answer([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
+                if self._writer.failure is None and (self._is_due() or self._is_late()):
+                    self._keep_up()
+        with self._lock:
+            try:
+                if self._writer.failure is None:
+                    self._patiently(self._sign)
+            except JournalError as error:
+                self._unsigned_because = error
+            finally:
+                self._writer.close()
+
+    def _rest(self) -> None:
+        """Until there is something to do."""
+        if self._waiting or self._closing:
+            return
+        left = None
+        if self._writer.unsigned and self._writer.failure is None:
+            left = max(_PAUSE, self._time_left())
+        try:
+            self._signals.get(timeout=left)
+            while True:
+                self._signals.get_nowait()
+        except queue.Empty:
+            return
+
+    def _patiently(self, attempt: Callable[[], _T]) -> _T:
+        for _ in range(max(1, int(self._timing.patience / _PAUSE))):
+            try:
+                return attempt()
+            except JournalBusy:
+                time.sleep(_PAUSE)
+        raise JournalError(
+            f"another process has kept the journal {str(self.path)!r} locked for {self._timing.patience:g} seconds;"
+            " end it, then try again"
+        )
+
+    def _keep_up(self) -> None:
+        try:
+            if self._writer.pages >= _MOST_PAGES:
+                self._writer.move_pages()
+            self._sign()
+        except JournalBusy:
+            logger.debug("the journal %s is in use; its checkpoint comes later", self.path)
+        except JournalError as error:
+            logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
+        self._since = self._now()
+
+    def _sign(self) -> None:
+        note = self._writer.checkpoint()
+        if note is None or self._publish is None:
+            return
+        try:
+            self._publish(note)
+        except Exception:
+            logger.exception("a checkpoint of the journal %s could not be published", self.path)
+
+
+def _answer(
+    batch: Iterable[_QueuedEntry], failure: JournalError | None, here: asyncio.AbstractEventLoop | None
+) -> None:
+    for loop, group in groupby(batch, key=lambda each: each.loop):
+        futures = [each.future for each in group]
+        if loop is here:
+            _settle(futures, failure)
+            continue
+        try:
+            loop.call_soon_threadsafe(_settle, futures, failure)
+        except RuntimeError:
+            logger.debug("nobody waits for %d entries any more: their event loop is closed", len(futures))
+
+
+def _settle(futures: list[asyncio.Future[None]], failure: JournalError | None) -> None:
+    for future in futures:
+        if future.done():
+            continue
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)

@@ -1,0 +1,304 @@
+"""The journal as people and commands look at it: runs, calls, what waits for an answer. And `erase`.
+
+Nothing here verifies: that is `audit`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from msgspec import Struct
+
+from handrail.core.errors import JournalError, UsageError
+from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.journal.body_encryption import BodyEncryption
+from handrail.journal.database import connect_existing, explain_failure, has_exact, own_signer, read_meta
+from handrail.journal.entry import decode_event, leaf_position
+from handrail.journal.escape import column, uncolumn
+from handrail.journal.summaries import CallRecord, RunSummary, RunTally, call_records
+from handrail.journal.telemetry import RING
+
+_ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry"
+_HEADS = "SELECT seq, run, n, call, type, at, leaf, hash, NULL, NULL FROM entry"
+_OF_RUN = f"""
+{_ENTRIES} WHERE run = :run AND seq >= (SELECT first FROM span WHERE run = :run)
+    AND seq <= (SELECT last FROM span WHERE run = :run)
+UNION ALL
+{_ENTRIES} WHERE run = :run AND seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)
+ORDER BY seq
+"""
+
+
+class JournalRow(Struct, frozen=True):
+    """A row of the journal."""
+
+    seq: int
+    run: str
+    n: int
+    call: str | None
+    type: str
+    at: int
+    leaf: bytes
+    hash: bytes
+    salt: bytes | None
+    data: bytes | None
+
+    @property
+    def event(self) -> Recorded:
+        return decode_event(self.leaf, self.data)
+
+
+class JournalReader:
+    """A look into a journal that others may be writing. Close it, or use it in a `with` block.
+
+    With `still` it goes on seeing what it saw first, whatever is written meanwhile: for
+    what is compared with one another.
+
+    Raises:
+        JournalError: There is no journal there, or it cannot be read.
+    """
+
+    def __init__(self, path: str | Path, *, still: bool = False) -> None:
+        self.path = Path(path)
+        self._connection = connect_existing(self.path, "ro")
+        if still:
+            self._connection.execute("BEGIN")
+
+    def __enter__(self) -> JournalReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def origin(self) -> str:
+        return self._about("origin")
+
+    @property
+    def verifier_key(self) -> str:
+        """The key that the journal says it is signed with."""
+        return self._about("key")
+
+    def size(self) -> int:
+        return int(next(self._each("SELECT count(*) FROM entry"))[0])
+
+    def entry(self, seq: int) -> JournalRow:
+        for found in self._entries(f"{_ENTRIES} WHERE seq = :seq", seq=seq):
+            return found
+        raise JournalError(f"the journal {str(self.path)!r} has no entry {seq}")
+
+    def entries(self, run: str | None = None) -> Iterator[JournalRow]:
+        """The rows in order, of one run or of all."""
+        if run is None:
+            return self._entries(f"{_ENTRIES} ORDER BY seq")
+        return self._entries(_OF_RUN, run=column(run))
+
+    def heads(self, first: int = 0) -> Iterator[JournalRow]:
+        """The rows from this one on, without their bodies: as if all were erased."""
+        return self._entries(f"{_HEADS} WHERE seq >= :first ORDER BY seq", first=first)
+
+    def events(self, run: str | None = None) -> Iterator[Recorded]:
+        return (entry.event for entry in self.entries(run))
+
+    def recent(self, n: int = RING) -> list[Recorded]:
+        """The last events of all runs, oldest first: the ring that telemetry is made from."""
+        return [entry.event for entry in self._entries(f"{_ENTRIES} ORDER BY seq DESC LIMIT :n", n=n)][::-1]
+
+    def runs(self) -> list[RunSummary]:
+        """Every run, oldest first."""
+        tallies: dict[str, RunTally] = {}
+        for run, kind, call, at, leaf in self._each("SELECT run, type, call, at, leaf FROM entry ORDER BY seq"):
+            if run not in tallies:
+                tallies[run] = RunTally(at)
+            tallies[run].feed(kind, call, at, leaf)
+        return [tally.summary(uncolumn(run)) for run, tally in tallies.items()]
+
+    def calls(self, run: str) -> list[CallRecord]:
+        """Every call of a run, in the order in which they began."""
+        return call_records(self.events(run))
+
+    def find_call(self, call_id: str, run: str | None = None) -> CallRecord | None:
+        """What is known of a call; of several with this id, the last. Without its run every entry is looked at."""
+        if run is None:
+            entries = self._entries(f"{_ENTRIES} WHERE call = :call ORDER BY seq", call=column(call_id))
+        else:
+            entries = (entry for entry in self.entries(run) if entry.call == call_id)
+        found = call_records(entry.event for entry in entries)
+        return found[-1] if found else None
+
+    def pending(self, run: str | None = None) -> list[ConfirmationRequested]:
+        """The questions to a person that nobody has answered, with exact arguments if this user has the key."""
+        events = map(self.exact_event, self.unanswered(run).values())
+        return [event for event in events if isinstance(event, ConfirmationRequested)]
+
+    def unanswered(self, run: str | None = None) -> dict[str, JournalRow]:
+        """The entries of those questions, by request."""
+        asked: dict[str, JournalRow] = {}
+        for entry in self.entries(run):
+            if entry.type not in ("confirmation.requested", "confirmation.answered"):
+                continue
+            match entry.event:
+                case ConfirmationRequested(request=request):
+                    asked[request] = entry
+                case ConfirmationAnswered(request=request):
+                    asked.pop(request, None)
+        return asked
+
+    def hides(self, entry: JournalRow) -> bool:
+        """Whether a part of the body cannot be shown: a mask stands for it, and the key that opens it is not there."""
+        return leaf_position(entry.leaf).exact is not None and entry.salt is not None and self.sealing is None
+
+    def version(self) -> int:
+        """A number that changes whenever somebody else has written to the journal."""
+        return int(next(self._each("PRAGMA data_version"))[0])
+
+    def answers(self, first: int) -> Iterator[JournalRow]:
+        """The answers to questions from this entry on."""
+        return self._entries(f"{_ENTRIES} WHERE seq >= :first AND type = 'confirmation.answered'", first=first)
+
+    def exact(self, entry: JournalRow, sealing: BodyEncryption) -> bytes | None:
+        """The body of an entry exactly as it was, if the entry hides a part of it and it was not erased.
+
+        Raises:
+            JournalError: It was changed, or another key encrypted it.
+        """
+        ref = leaf_position(entry.leaf).exact
+        if ref is None or entry.salt is None:
+            return None
+        rows = self._each("SELECT data FROM exact WHERE seq = :seq", seq=entry.seq) if self._has_exact else iter(())
+        for (data,) in rows:
+            found = sealing.open(entry.salt, data)
+            if sealing.digest(entry.salt, found) != ref.digest:
+                raise JournalError("its exact arguments were changed: the digest does not fit")
+            return found
+        raise JournalError("its exact arguments are missing")
+
+    def exact_event(self, entry: JournalRow) -> Recorded:
+        """The event of an entry with its exact arguments, if this user has the key of the journal; else as it is
+        recorded, with a mask over what looks like a secret.
+
+        Raises:
+            JournalError: The exact arguments were changed.
+        """
+        if leaf_position(entry.leaf).exact is None or (sealing := self.sealing) is None:
+            return entry.event
+        data = self.exact(entry, sealing)
+        return entry.event if data is None else decode_event(entry.leaf, data)
+
+    @cached_property
+    def sealing(self) -> BodyEncryption | None:
+        """Opens exact arguments; None if the key of the journal is not there, or this user may not read it."""
+        try:
+            signer = own_signer(self.path, self.origin)
+        except (JournalError, UsageError):
+            return None
+        return signer.sealing if signer.verifier_key == self.verifier_key else None
+
+    @cached_property
+    def _has_exact(self) -> bool:
+        return has_exact(self._connection)
+
+    def body(self, seq: int) -> bytes | None:
+        """The body of an entry as it is kept; None if it has none or it was erased."""
+        return self.entry(seq).data
+
+    def hashes(self, size: int | None = None) -> list[bytes]:
+        """The leaf hashes of the first entries, for proofs."""
+        limit = -1 if size is None else size
+        return [row[0] for row in self._each("SELECT hash FROM entry ORDER BY seq LIMIT :limit", limit=limit)]
+
+    def checkpoints(self) -> list[tuple[int, str, bytes]]:
+        """Size, signed note and tree frontier of every checkpoint, smallest first."""
+        rows = list(self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size"))
+        if not all(isinstance(size, int) for size, _, _ in rows):
+            raise JournalError(f"the journal {str(self.path)!r}: the table of its checkpoints is damaged; keep a copy")
+        return [(size, note, frontier) for size, note, frontier in rows]
+
+    def signed(self) -> tuple[int, str] | None:
+        """Size and note of the last checkpoint."""
+        rows = self._each("SELECT size, note FROM checkpoint ORDER BY size DESC LIMIT 1")
+        return next(((size, note) for size, note in rows), None)
+
+    def spans(self) -> dict[str, tuple[int, int, int]]:
+        """For each run what is noted of its entries up to the last checkpoint: the first, the last, and its number."""
+        rows = self._each("SELECT run, first, last, n FROM span")
+        return {uncolumn(run): (first, last, n) for run, first, last, n in rows}
+
+    def _about(self, key: str) -> str:
+        try:
+            return read_meta(self._connection).get(key, "")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise explain_failure(self.path, error) from error
+
+    def _entries(self, statement: str, **values: str | int) -> Iterator[JournalRow]:
+        for seq, run, n, call, *others in self._each(statement, **values):
+            yield JournalRow(seq, uncolumn(run), n, None if call is None else uncolumn(call), *others)
+
+    def _each(self, statement: str, **values: str | int) -> Iterator[tuple[Any, ...]]:
+        try:
+            # Not from the cursor itself, which would be closed: half-read ones may outlive a reader closed first.
+            yield from map(tuple, self._connection.execute(statement, values))
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise explain_failure(self.path, error) from error
+
+
+def history(path: Path, run: str) -> list[Recorded]:
+    """Every event of a run in order."""
+    with JournalReader(path) as reader:
+        return list(reader.events(run))
+
+
+def erase(path: str | Path, *, run: str | None = None, call_id: str | None = None, before: int | None = None) -> int:
+    """Remove bodies: of a run, of a call, from before a time (ms since 1970), or of what fits all that is given.
+
+    The entries stay, and so do their proofs. Returns how many bodies are gone; copies of the file are not touched.
+
+    Raises:
+        UsageError: Nothing says what to erase.
+        JournalError: It could not be done.
+    """
+    chosen: list[tuple[str, str | int]] = []
+    if run is not None:
+        chosen.append(("run = ?", column(run)))
+    if call_id is not None:
+        chosen.append(("call = ?", column(call_id)))
+    if before is not None:
+        chosen.append(("at < ?", before))
+    if not chosen:
+        raise UsageError("say what to erase: a run, a call_id, or everything before a time")
+    where = Path(path)
+    condition = " AND ".join(["data IS NOT NULL", *(test for test, _ in chosen)])
+    with closing(connect_existing(where, "rw")) as connection:
+        try:
+            return _erase(connection, where, condition, [value for _, value in chosen])
+        except sqlite3.Error as error:
+            raise explain_failure(where, error) from error
+
+
+def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[str | int]) -> int:
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("BEGIN IMMEDIATE")
+    if has_exact(connection):
+        connection.execute(f"DELETE FROM exact WHERE seq IN (SELECT seq FROM entry WHERE {condition})", values)
+    count = connection.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
+    connection.execute("COMMIT")
+    # The old pages are in the write-ahead log too, until it is emptied.
+    (in_the_way, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if in_the_way:
+        raise JournalError(
+            f"{count} bodies are erased, but a reader of {str(path)!r} keeps old pages of them on disk;"
+            " end it and erase again"
+        )
+    return count

@@ -1,0 +1,347 @@
+"""Entries into the journal's file, by one thread at a time.
+
+It keeps the order of entries, their chain and their tree; it knows no threads and
+no event loop. Other processes may write to the same file. A row that is already
+there when ours arrives tells of them: theirs are then checked and taken in, under
+the write lock, and ours are written behind them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from handrail.core.errors import BrokenProof, JournalError
+from handrail.core.events import ConfirmationAnswered
+from handrail.journal.database import FATAL, JournalBusy, connect, explain_failure, primary_code, read_meta
+from handrail.journal.entry import NO_PREVIOUS, EntryDraft, leaf_position, seal_entry
+from handrail.journal.first_answers import NOTED, FirstAnswers
+from handrail.journal.journal_files import JournalFileWatch
+from handrail.journal.keys import Signer
+from handrail.journal.merkle import Frontier, leaf_hash
+from handrail.journal.note import Checkpoint, open_note, sign
+
+logger = logging.getLogger(__name__)
+
+_INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_EXACT = "INSERT INTO exact VALUES (?, ?)"
+_LAST_POSITION = """
+SELECT max(n) FROM (
+    SELECT n FROM span WHERE run = :run
+    UNION ALL
+    SELECT n FROM entry WHERE run = :run AND seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)
+)
+"""
+_NOTE_SPANS = """
+INSERT INTO span SELECT run, min(seq), max(seq), max(n) FROM entry
+WHERE seq >= (SELECT coalesce(max(size), 0) FROM checkpoint) GROUP BY run
+ON CONFLICT (run) DO UPDATE SET last = excluded.last, n = excluded.n
+"""
+
+Row = tuple[int, str, int, str | None, str, int, bytes, bytes, bytes | None, bytes | None]
+"""As in the table: seq, run, n, call, type, at, leaf, hash, salt, data."""
+Exact = tuple[int, bytes]
+"""An encrypted body: seq, data."""
+
+
+class JournalWriter:
+    """Appends entries and signs checkpoints."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, signer: Signer) -> None:
+        self.path = path
+        self.signer = signer
+        self.failure: JournalError | None = None
+        """Set once the file can no longer be trusted to hold what it was given. There is no way back."""
+        self.pages = 0
+        """Roughly how many pages of the write-ahead log wait to be moved into the file."""
+        self.run_ended = False
+        """Whether a run has ended that no checkpoint covers yet."""
+        self.size = 0
+        self.unsigned = 0
+        """How many entries no checkpoint covers yet."""
+        self._connection = connection
+        self._files = JournalFileWatch(path)
+        self._origin = read_meta(connection)["origin"]
+        self._durable = True
+        self._frontier = Frontier()
+        self._unfolded: list[bytes] = []
+        self._head = NO_PREVIOUS
+        self._positions: dict[str, int] = {}
+        self._questions = FirstAnswers()
+
+    @classmethod
+    def open(
+        cls, path: Path, *, signer: Signer | None = None, origin: str | None = None, patience: float = 10
+    ) -> JournalWriter:
+        """Open or make a journal, and check its end against its last checkpoint.
+
+        Raises:
+            JournalError: It cannot be opened, is not a journal, or a later version wrote it.
+            BrokenProof: Its end is not what was signed.
+        """
+        connection, signer = connect(path, signer, origin, patience)
+        try:
+            writer = cls(path, connection, signer)
+            writer._take_up()
+            # From here on whoever is in a hurry must not wait for other processes.
+            connection.execute("PRAGMA busy_timeout = 0")
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise explain_failure(path, error) from error
+            raise
+        return writer
+
+    def commit(self, drafts: Sequence[EntryDraft], durable: bool) -> None:
+        """Write these entries, all or none. With `durable` they have reached the disk.
+
+        An answer to a question that has one by now, from whatever process, is left out.
+
+        Raises:
+            Busy: Another process is writing; nothing was written.
+            JournalError: They are not written.
+        """
+        self._check()
+        self._check_files(durable)
+        try:
+            if durable is not self._durable:
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            rows, exact = self._rows(drafts)
+            try:
+                self._insert(rows, exact)
+            except sqlite3.IntegrityError:
+                rows = self._insert_behind_others(drafts)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self._advance(rows)
+
+    def check(self) -> None:
+        """Raises:
+        JournalError: It failed before, or its files are gone.
+        """
+        self._check()
+        self._check_files(True)
+
+    def probe(self) -> None:
+        """Write something that says nothing, to know that entries could be written.
+
+        Raises:
+            Busy: Another process is writing.
+            JournalError: They could not.
+        """
+        self.check()
+        try:
+            # The value is another one each time: SQLite does not write what is there already.
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('probe', lower(hex(randomblob(8))))")
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self.pages += 1
+
+    def answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        """The first answer to a question among the entries up to `size`; the run as its column has it.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self._check()
+        try:
+            self._questions.learn(self._connection, run, request, self.size)
+        except sqlite3.Error as error:
+            raise explain_failure(self.path, error) from error
+        return self._questions.answer(run, request)
+
+    def known_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        """The same of a question that was looked up before; nothing is read."""
+        return self._questions.answer(run, request)
+
+    def checkpoint(self) -> str | None:
+        """Sign the journal as it stands and return the note; None if it is signed already.
+
+        Raises:
+            Busy: Another process is writing.
+            JournalError: It could not be kept, or the entries of another process are not in order.
+        """
+        self._check()
+        self._check_files(True)
+        try:
+            with self._transaction():
+                self._fold()
+                note = self._sign()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self.unsigned, self.run_ended = 0, False
+        return note
+
+    def move_pages(self) -> None:
+        """Move the write-ahead log into the file, as far as nobody reads the old pages."""
+        self._check()
+        self.pages = 0
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def close(self) -> None:
+        if self.failure is None:
+            self._connection.close()
+            return
+        # SQLite moves the log into the file when the last connection closes. After a failure that would spread pages
+        # that may not be what was written, and sync them as if they were; the log has checksums, and whoever opens
+        # the journal next reads it by them. While somebody else has the file open it is left as it is.
+        with ExitStack() as stack:
+            try:
+                witness = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+                stack.callback(witness.close)
+                witness.execute("SELECT 1 FROM meta").fetchone()
+            except sqlite3.Error:
+                logger.debug("the journal %s cannot even be read any more", self.path)
+            self._connection.close()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise JournalError(f"the journal failed before and takes no more entries: {self.failure}")
+
+    def _check_files(self, durable: bool) -> None:
+        try:
+            self._files.check(log=durable)
+        except (JournalError, OSError) as error:
+            self.failure = explain_failure(self.path, error) if isinstance(error, OSError) else error
+            raise self.failure from error
+
+    def _explained(self, error: sqlite3.Error) -> JournalError | JournalBusy:
+        code = primary_code(error)
+        if code == sqlite3.SQLITE_BUSY:
+            return JournalBusy()
+        found = explain_failure(self.path, error)
+        if code in FATAL:
+            self.failure = found
+        return found
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _insert(self, rows: list[Row], exact: list[Exact]) -> None:
+        if len(rows) == 1 and not exact:
+            self._connection.execute(_INSERT, rows[0])  # a transaction by itself, without two more statements
+            return
+        with self._transaction():
+            self._insert_all(rows, exact)
+
+    def _insert_behind_others(self, drafts: Sequence[EntryDraft]) -> list[Row]:
+        with self._transaction():
+            self._fold()
+            rows, exact = self._rows(drafts)
+            self._insert_all(rows, exact)
+        return rows
+
+    def _insert_all(self, rows: list[Row], exact: list[Exact]) -> None:
+        self._connection.executemany(_INSERT, rows)
+        if exact:
+            self._connection.executemany(_INSERT_EXACT, exact)
+
+    def _rows(self, drafts: Sequence[EntryDraft]) -> tuple[list[Row], list[Exact]]:
+        seq, prev = self.size, self._head
+        positions: dict[str, int] = {}
+        rows: list[Row] = []
+        exact: list[Exact] = []
+        answered: set[tuple[str, str]] = set()
+        for each in drafts:
+            if each.request:
+                answers = (each.run, each.request)
+                if answers in answered or self.answer(*answers) is not None:
+                    continue
+                answered.add(answers)
+            n = positions[each.run] if each.run in positions else self._position(each.run)
+            leaf = seal_entry(each, seq, n, prev)
+            hashed = leaf_hash(leaf)
+            rows.append((seq, each.run, n, each.call, each.type, each.at, leaf, hashed, each.salt, each.data))
+            if each.exact is not None:
+                exact.append((seq, each.exact))
+            seq, prev, positions[each.run] = seq + 1, hashed.hex(), n + 1
+        return rows, exact
+
+    def _position(self, run: str) -> int:
+        if run in self._positions:
+            return self._positions[run]
+        found = self._connection.execute(_LAST_POSITION, {"run": run}).fetchone()[0]
+        return 0 if found is None else int(found) + 1
+
+    def _advance(self, rows: list[Row]) -> None:
+        for _, run, n, _, kind, _, leaf, hashed, _, data in rows:
+            self._unfolded.append(hashed)
+            self._positions[run] = n + 1
+            if kind == "run.finished":
+                del self._positions[run]
+                self.run_ended = True
+            if kind in NOTED:
+                self._questions.take(kind, run, leaf)
+            if data is not None and len(data) > 4096:
+                self.pages += len(data) // 4096
+            self._head = hashed.hex()
+        self.size += len(rows)
+        self.unsigned += len(rows)
+        self.pages += 1 + len(rows) // 4
+
+    def _fold(self) -> None:
+        """Take in the entries that others wrote since."""
+        rows = self._connection.execute("SELECT seq, run, n, leaf, hash FROM entry WHERE seq >= ?", (self.size,))
+        for seq, run, n, leaf, hashed in rows:
+            said = leaf_position(leaf)
+            if (said.seq, said.n, said.prev) != (seq, n, self._head) or seq != self.size or leaf_hash(leaf) != hashed:
+                self.failure = BrokenProof(self.size, "it is not what was written; run: handrail proof verify")
+                raise self.failure
+            self._unfolded.append(hashed)
+            self._head = hashed.hex()
+            self.size += 1
+            self.unsigned += 1
+            if run in self._positions:
+                self._positions[run] = n + 1
+            if said.type in NOTED:
+                self._questions.take(said.type, run, leaf)
+
+    def _sign(self) -> str | None:
+        for hashed in self._unfolded:
+            self._frontier.append(hashed)
+        self._unfolded.clear()
+        size = self._frontier.size
+        if size == 0 or self._connection.execute("SELECT 1 FROM checkpoint WHERE size = ?", (size,)).fetchone():
+            return None
+        note = sign(Checkpoint(self._origin, size, self._frontier.root()), self.signer)
+        self._connection.execute(_NOTE_SPANS)
+        self._connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (size, note, self._frontier.save()))
+        return note
+
+    def _take_up(self) -> None:
+        """Go on from the last checkpoint, and check that the journal does."""
+        last = self._connection.execute("SELECT size, note, frontier FROM checkpoint ORDER BY size DESC").fetchone()
+        if last is not None:
+            size, note, frontier = last
+            signed = open_note(note, [self.signer.verifier])
+            self._frontier = _loaded(size, frontier)
+            if (signed.size, signed.root) != (size, self._frontier.root()):
+                raise BrokenProof(None, f"the checkpoint at {size} entries was changed; run: handrail proof verify")
+            head = self._connection.execute("SELECT leaf FROM entry WHERE seq = ?", (size - 1,)).fetchone()
+            if head is None:
+                raise BrokenProof(size - 1, "it is signed, and missing; run: handrail proof verify")
+            self._head = leaf_hash(head[0]).hex()
+            self.size = size
+        self._fold()
+
+
+def _loaded(size: int, data: bytes) -> Frontier:
+    try:
+        return Frontier.load(size, data)
+    except ValueError as error:
+        raise BrokenProof(None, f"the checkpoint at {size} entries is damaged: {error}") from error

@@ -1,0 +1,342 @@
+"""A server that is a program: started without a shell, spoken to in lines, ended with all its children.
+
+This stands where the SDK's own stdio transport would. That one takes time that
+grows with the square of a message, keeps what is too long, and drops what it
+cannot read so that the caller waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCMessage, JSONRPCRequest
+from pydantic_core import PydanticSerializationError
+
+from handrail.core.timeouts import time_limit
+from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, clean_server_text
+from handrail.mcp.client.inbox import InboxQueue, McpInbox
+from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter
+from handrail.mcp.client.wire import UnreadableLine, read_message, refusal_of
+from handrail.mcp.values import McpBounds, StdioEndpoint
+
+logger = logging.getLogger(__name__)
+
+PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""The variables of this process that every program gets. No other: keys are among them."""
+GRACE = 1.0
+"""Seconds for a program to end when its input has, and again when it was told to."""
+_FULL = 256
+"""Messages that wait to be read until no more are taken from the program."""
+_FLUSH = 0.5
+"""Seconds for the program to take what was already written to it."""
+
+
+def server_environment(endpoint: StdioEndpoint, environ: Mapping[str, str]) -> dict[str, str]:
+    # A value that begins so is a function of a shell, which some shells run.
+    kept = {name: environ[name] for name in PASSED_ON if name in environ and not environ[name].startswith("()")}
+    return {**kept, **endpoint.env}
+
+
+class StdioTransport:
+    """A `Transport` of the SDK's over the standard input and output of a program."""
+
+    def __init__(
+        self,
+        endpoint: StdioEndpoint,
+        bounds: McpBounds,
+        inbox: McpInbox,
+        *,
+        on_end: Callable[[], None] = lambda: None,
+        environ: Mapping[str, str] = os.environ,
+        grace: float = GRACE,
+    ) -> None:
+        """`on_end` is called when nothing more will come."""
+        self._endpoint = endpoint
+        self._environ = environ
+        self._grace = grace
+        self._program = _ServerProgram(bounds, inbox, on_end)
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    @property
+    def errors(self) -> str:
+        """The last of what the program said on its standard error, and what it said where it should not have."""
+        return self._program.said()
+
+    @property
+    def ending(self) -> str:
+        """How the program ended, or that it did not."""
+        code = None if self._transport is None else self._transport.get_returncode()
+        if code is None:
+            return "it closed its output" if self._program.silent else "it runs"
+        return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+
+    @property
+    def spoken(self) -> int:
+        """How often the program has said something."""
+        return self._program.spoken
+
+    async def __aenter__(self) -> TransportStreams:
+        loop = asyncio.get_running_loop()
+        spawning = loop.subprocess_exec(
+            lambda: self._program,
+            self._endpoint.command,
+            *self._endpoint.args,
+            env=server_environment(self._endpoint, self._environ),
+            cwd=self._endpoint.cwd,
+            start_new_session=True,
+        )
+        # Cancelled halfway, asyncio would end only the program and not its group: let it finish, then end them all.
+        started = loop.create_task(spawning)
+        try:
+            self._transport, _ = await asyncio.shield(started)
+        except asyncio.CancelledError:
+            await finish_despite_cancel(self._end_once_started(started))
+            raise
+        except (OSError, ValueError) as error:
+            raise McpConnectionLost(f"{self._endpoint.command!r} could not be started: {error}") from error
+        return self._program.incoming, StdioWriteStream(self._program)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await finish_despite_cancel(self._end())
+
+    async def _end_once_started(
+        self, started: asyncio.Task[tuple[asyncio.SubprocessTransport, _ServerProgram]]
+    ) -> None:
+        await asyncio.wait([started])
+        if started.exception() is None:
+            self._transport, _ = started.result()
+            await self._end()
+
+    async def _end(self) -> None:
+        """Close its input, wait, SIGTERM, wait, SIGKILL; leave no process of the group behind."""
+        assert self._transport is not None
+        program, group = self._program, self._transport.get_pid()
+        program.deafen()
+        await program.close_input(_FLUSH)
+        try:
+            if not await _within(program.exited, self._grace):
+                _signal(group, signal.SIGTERM)
+                await _within(program.exited, self._grace)
+        finally:
+            _signal(group, signal.SIGKILL)
+        await program.exited.wait()
+        # A child that left the group may hold the pipes open for as long as it likes.
+        await _within(program.hung_up, _FLUSH)
+        self._transport.close()
+
+
+class _ServerProgram(asyncio.SubprocessProtocol):
+    """What the program says, and whether it can be spoken to."""
+
+    def __init__(self, bounds: McpBounds, inbox: McpInbox, on_end: Callable[[], None]) -> None:
+        self._bounds = bounds
+        self._on_end = on_end
+        self._lines = McpLineCutter(bounds.message)
+        self._errors = bytearray()
+        self._noise = ""
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._paused = False
+        self._deaf = False
+        self._open = {0, 1, 2}
+        self.incoming = InboxQueue(inbox, self._on_room)
+        self.spoken = 0
+        self.silent = False
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self.exited = asyncio.Event()
+        self.hung_up = asyncio.Event()
+
+    def said(self) -> str:
+        noise = f"(on its standard output, where only messages belong) {self._noise}" if self._noise else ""
+        return "\n".join(filter(None, (self._errors[-self._bounds.stderr :].decode("utf-8", "replace").strip(), noise)))
+
+    def deafen(self) -> None:
+        """Read on, so that it is not stuck in a write, and keep nothing."""
+        self._deaf = True
+        self._resume()
+
+    # ── what asyncio tells ───────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2:
+            self._errors += data[-self._bounds.stderr :]
+            if len(self._errors) > 2 * self._bounds.stderr:
+                del self._errors[: -self._bounds.stderr]
+        elif not self._deaf:
+            self.spoken += 1
+            self._hear(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        if fd == 1:
+            self.silent = True
+            self._finish()
+        elif fd == 0:
+            self.writable.set()
+        if not self._open & {1, 2}:
+            self.hung_up.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+    # ── in ───────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            for line in self._lines.feed(data):
+                self._hear_line(line)
+        except (EndlessLine, UnreadableLine) as error:
+            # Somebody may be waiting for what cannot be told apart any more: end it, and everybody is answered.
+            self._note(str(error) or f"a line of more than {16 * self._bounds.message} bytes without an end")
+            self._deaf = True
+            self._finish()
+        if len(self.incoming) >= _FULL and not self._paused:
+            self._paused = True
+            self._stdout().pause_reading()
+
+    def _hear_line(self, line: Any) -> None:
+        message: JSONRPCMessage | None
+        if isinstance(line, bytes):
+            try:
+                message = read_message(line)
+            except UnreadableLine:
+                self._note(line[:200].decode("utf-8", "replace"))
+                return
+        else:
+            message = refusal_of(line, self._bounds.message)
+        if message is not None:
+            self.incoming.put(message)
+
+    def _finish(self) -> None:
+        self.incoming.end()
+        self._on_end()
+
+    def _note(self, noise: str) -> None:
+        self._noise = clean_server_text(noise)
+        logger.debug("an MCP server wrote what is no message: %s", self._noise)
+
+    def _on_room(self) -> None:
+        if self._paused and len(self.incoming) < _FULL // 2:
+            self._resume()
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            if 1 in self._open:
+                self._stdout().resume_reading()
+
+    def _stdout(self) -> asyncio.ReadTransport:
+        assert self._transport is not None
+        pipe = self._transport.get_pipe_transport(1)
+        assert isinstance(pipe, asyncio.ReadTransport)
+        return pipe
+
+    # ── out ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _stdin(self) -> asyncio.WriteTransport:
+        assert self._transport is not None
+        pipe = self._transport.get_pipe_transport(0)
+        assert isinstance(pipe, asyncio.WriteTransport)
+        return pipe
+
+    @property
+    def listens(self) -> bool:
+        return 0 in self._open and not self._stdin.is_closing()
+
+    def write(self, data: bytes) -> None:
+        self._stdin.write(data)
+
+    async def close_input(self, patience: float) -> None:
+        if self.listens:
+            await _within(self.writable, patience)
+            self._stdin.close()
+
+
+class StdioWriteStream:
+    """The `WriteStream` of the SDK's to a program."""
+
+    def __init__(self, program: _ServerProgram) -> None:
+        self._program = program
+        self._closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        data = encode_message(item.message)
+        # Only a request waits for room. A notice that a request was given up must not keep its caller waiting.
+        if isinstance(item.message, JSONRPCRequest) and not self._program.writable.is_set():
+            await self._program.writable.wait()
+        if self._closed:
+            raise anyio.ClosedResourceError
+        if not self._program.listens:
+            raise anyio.BrokenResourceError
+        if (attempt := ATTEMPT.get()) is not None:
+            attempt.sent = True
+        self._program.write(data)
+
+    async def aclose(self) -> None:
+        self._closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self.aclose()
+        return None
+
+
+def encode_message(message: JSONRPCMessage) -> bytes:
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    except (PydanticSerializationError, UnicodeEncodeError):  # half of a surrogate pair
+        return json.dumps(message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
+
+
+async def finish_despite_cancel(work: Coroutine[Any, Any, None]) -> None:
+    """Do it even if this task is cancelled meanwhile, however often; then pass the cancellation on."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        async with time_limit(seconds):
+            await event.wait()
+    return event.is_set()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # it has ended, or is somebody else's by now
+        os.killpg(group, number)

@@ -1,0 +1,149 @@
+"""What HTTP is made of: uvicorn speaks HTTP and the SDK speaks MCP.
+
+Here is what neither does: a token, time for those who are slow to ask, a store of events
+for each session, and an end in which calls that are under way are cancelled and answered
+before the door is shut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import uvicorn
+from mcp.server import Server
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.middleware.cors import CORSMiddleware
+
+from handrail.http.request_guard import (
+    AccessKeys,
+    AccessMiddleware,
+    AccessRequirements,
+    App,
+    BodyLimitMiddleware,
+    Receive,
+    Scope,
+    Send,
+    header,
+    refuse_unread_request,
+)
+from handrail.http.uvicorn_server import UvicornServer, sigterm_watch, stop_uvicorn, uvicorn_config
+from handrail.mcp.server.build import build_mcp_server
+from handrail.mcp.server.calls_in_progress import CallsInProgress
+from handrail.mcp.server.definition import McpServerDefinition
+from handrail.mcp.server.event_store import SessionEventStore
+from handrail.mcp.server.http import HttpLimits
+from handrail.mcp.server.shutdown import McpServerShutdown
+from handrail.mcp.server.tasks.store import TaskStore
+
+_RETRY_MS = 500
+_CORS = ("content-type", "authorization", "mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name")
+
+
+async def serve_web(
+    served: McpServerDefinition,
+    listener: socket.socket,
+    *,
+    address: str,
+    path: str,
+    doors: AccessRequirements,
+    origins: Sequence[str],
+    keys: AccessKeys,
+    ready: Callable[[str], None],
+    limits: HttpLimits,
+    tasks: TaskStore,
+) -> None:
+    """Serve on a socket that is bound, until cancelled or told to end."""
+    under_way = CallsInProgress()
+    sessions = _SessionManager(build_mcp_server(served, under_way=under_way, tasks=tasks), limits)
+    ending = McpServerShutdown(_guarded(_at(path, sessions.asgi_app), doors, keys, origins, limits))
+    web = UvicornServer(_config(ending, limits), lambda: ready(address))
+    async with sessions.run():
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        try:
+            with sigterm_watch() as told:
+                await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _end(web, serving, under_way, ending, limits.grace)
+    if not serving.cancelled():
+        serving.result()
+
+
+async def _end(
+    web: UvicornServer, serving: asyncio.Task[None], under_way: CallsInProgress, ending: McpServerShutdown, grace: float
+) -> None:
+    """Calls are answered first; then the streams that wait for nothing in particular are let go."""
+    await under_way.end(grace)
+    await ending.end(grace)
+    await stop_uvicorn(web, serving, 2 * grace)
+
+
+def _config(app: App, limits: HttpLimits) -> uvicorn.Config:
+    return uvicorn_config(app, head_seconds=limits.head_seconds, connections=limits.connections, grace=limits.grace)
+
+
+class _SessionManager(StreamableHTTPSessionManager):
+    """The SDK's, with a store of events for each session; its own would hold all sessions' in one."""
+
+    def __init__(self, server: Server[Any], limits: HttpLimits) -> None:
+        super().__init__(
+            server,
+            retry_interval=_RETRY_MS,
+            session_idle_timeout=limits.idle_seconds,
+            max_request_body_size=limits.body,
+            max_sessions=limits.sessions,
+            # Who may come in was checked before, by `handrail.http.request_guard`.
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        self.event_store = SessionEventStore()  # what is made next takes it over
+        return super()._admit_session(requestor)
+
+
+def _at(path: str, app: App) -> App:
+    async def at(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != path:
+            return await refuse_unread_request(receive, send, 404, f"there is nothing here; the server is at {path}")
+        return await app(scope, receive, send)
+
+    return at
+
+
+def _guarded(app: App, doors: AccessRequirements, keys: AccessKeys, origins: Sequence[str], limits: HttpLimits) -> App:
+    """From the inside out: the body, the token, what pages may do, and the names."""
+    inner: Any = BodyLimitMiddleware(app, size=limits.body, seconds=limits.body_seconds)
+    if keys:
+        inner = _TokenMiddleware(cast(App, AuthContextMiddleware(inner)), keys)
+    if origins:
+        inner = CORSMiddleware(
+            inner,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=[*_CORS, "last-event-id"],
+            expose_headers=["mcp-session-id"],
+        )
+    return AccessMiddleware(inner, doors)
+
+
+class _TokenMiddleware:
+    """Asks for a token, and says to those behind it whose it was."""
+
+    def __init__(self, app: App, keys: AccessKeys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        holder = self._keys.holder(header(scope, b"authorization"))
+        if holder is None:
+            why = "send the token of this server"
+            return await refuse_unread_request(receive, send, 401, why, (b"www-authenticate", b"Bearer"))
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=holder, scopes=[], subject=holder))
+        return await self._app(scope, receive, send)

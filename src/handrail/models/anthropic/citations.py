@@ -1,0 +1,59 @@
+"""Citations of the Messages API. A block of text has them, and each is about all of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from handrail.core.events import CitationAdded
+from handrail.core.messages import Citation
+
+_TAKEN = {
+    "char_location": ("cited_text", "document_index", "document_title", "start_char_index", "end_char_index"),
+    "page_location": ("cited_text", "document_index", "document_title", "start_page_number", "end_page_number"),
+    "content_block_location": (
+        "cited_text",
+        "document_index",
+        "document_title",
+        "start_block_index",
+        "end_block_index",
+    ),
+    "web_search_result_location": ("cited_text", "encrypted_index", "title", "url"),
+    "search_result_location": (
+        *("cited_text", "search_result_index", "source"),
+        *("start_block_index", "end_block_index", "title"),
+    ),
+}
+"""By kind: the fields that the service takes back. It writes others that it refuses (`file_id`)."""
+
+
+def citations_added(raw: list[Any], start: int, end: int) -> Iterator[CitationAdded]:
+    """The citations of a block of text that has these characters of the reply."""
+    for each in raw:
+        if not isinstance(each, dict):
+            continue
+        yield CitationAdded(
+            citation=Citation(
+                url=_text(each, "url") or _text(each, "source"),
+                title=_text(each, "title") or _text(each, "document_title"),
+                file=_text(each, "file_id"),
+                quote=_text(each, "cited_text"),
+                start=start,
+                end=end,
+            )
+        )
+
+
+def citations_to_send(raw: list[Any]) -> list[Any]:
+    """The citations as the service takes them."""
+    return list(map(_taken, raw))
+
+
+def _taken(citation: Any) -> Any:
+    fields = _TAKEN.get(str(citation.get("type"))) if isinstance(citation, dict) else None
+    return citation if fields is None else {"type": citation["type"], **{key: citation.get(key) for key in fields}}
+
+
+def _text(values: dict[str, Any], key: str) -> str:
+    found = values.get(key)
+    return found if isinstance(found, str) else ""

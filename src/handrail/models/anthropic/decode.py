@@ -1,0 +1,305 @@
+"""The Messages API's replies as events, streamed or whole.
+
+A block is known by its index. Text and thoughts are given on as they come; a call
+when its block ends, unless it might have been cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
+from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.ids import NewId
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.messages import Artefact, StopReason, Usage
+from handrail.models.anthropic.citations import citations_added
+from handrail.models.anthropic.programs import CONTAINER
+from handrail.models.anthropic.service_calls import AnthropicServiceCalls
+from handrail.models.anthropic.tools import PROVIDER
+from handrail.models.call_assembly import CallAssembler
+from handrail.models.held_calls import HeldCalls
+from handrail.models.reply_layout import ReplyLayout
+from handrail.models.service_errors import SHOWN, masked_excerpt
+from handrail.models.shared_encoding import token_count_of
+from handrail.models.tool_names import NameMap
+from handrail.models.unknown_kinds import UnknownKinds
+
+_STOPS: dict[str, StopReason] = {
+    "end_turn": "end",
+    "pause_turn": "end",
+    "tool_use": "tool_calls",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "refusal": "refusal",
+}
+_WORDS = {
+    "pause_turn": "the service paused a long turn; send the conversation again to go on",
+    "model_context_window_exceeded": "the reply filled the model's context window",
+}
+_READ = frozenset(
+    {"content_block_delta", "content_block_start", "content_block_stop", "message_start", "message_delta", "message"}
+)
+"""Kinds of events that mean something; one of them that cannot be read is not passed over."""
+_SILENT = frozenset({"ping", "message_stop"})
+_DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"})
+"""Kinds of pieces that are known; one that says nothing is passed over."""
+_BLOCKS = frozenset(
+    {
+        "thinking",
+        "redacted_thinking",
+        "server_tool_use",
+        "mcp_tool_use",
+        "mcp_tool_result",
+        "container_upload",
+        "compaction",
+        "fallback",
+    }
+)
+"""Kinds of blocks beside text and calls, which are kept as they came; so are those that end in `_tool_result`."""
+_THOUGHTS = ("thinking", "redacted_thinking")
+_ERRORS: dict[str, type[ModelError]] = {
+    "rate_limit_error": RateLimited,
+    "overloaded_error": ModelUnavailable,
+    "api_error": ModelUnavailable,
+    "timeout_error": ModelUnavailable,
+    "authentication_error": RequestRefused,
+    "billing_error": RequestRefused,
+    "invalid_request_error": RequestRefused,
+    "not_found_error": RequestRefused,
+    "permission_error": RequestRefused,
+    "request_too_large": RequestRefused,
+}
+
+
+class _OpenBlock:
+    """A block that has begun."""
+
+    def __init__(self, block: dict[str, Any]) -> None:
+        self.block = block
+        self.kind = str(block.get("type", ""))
+        self.citations: list[Any] = []
+        self.start = 0
+        """Characters of the reply's text before it."""
+        self.pieces: list[str] = []
+        self.signature: str | None = None
+
+
+class AnthropicDecoder:
+    def __init__(self, names: NameMap, new_id: NewId) -> None:
+        self._calls = CallAssembler(new_id, names)
+        self._layout = ReplyLayout(PROVIDER)
+        self._open: dict[int, _OpenBlock] = {}
+        self._held = HeldCalls(self._calls)
+        self._usage: dict[str, Any] = {}
+        self._model = ""
+        self._stop: str | None = None
+        self._why = ""
+        self._message: str | None = None
+        """The id of the message that is being read."""
+        self._begun = False
+        """Whether a block of it has begun."""
+        self._unknown = UnknownKinds()
+        self._served = AnthropicServiceCalls()
+        self._container: dict[str, Any] | None = None
+
+    def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
+        match data:
+            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
+                yield from self._delta(self._block(index), index, delta)
+            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
+                yield from self._start(index, block)
+            case {"type": "content_block_stop", "index": int(index)}:
+                yield from self._end(index)
+            case {"type": "message_start", "message": dict(message)}:
+                self._begin(message)
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._note({**delta, "usage": data.get("usage")})
+            case {"type": "message", "content": list(blocks)}:
+                self._note(data)
+                for index, block in enumerate(blocks):
+                    if not isinstance(block, dict):
+                        raise ProtocolError("a block of the reply is not an object")
+                    yield from self._start(index, block)
+                    yield from self._end(index)
+            case {"error": dict() | str() as error}:
+                raise _failure({"message": error} if isinstance(error, str) else error)
+            case {"type": str(kind)} if kind in _READ:
+                raise ProtocolError(f"an event of the kind {kind} that lacks what it is about")
+            case {"type": str(kind)}:
+                if kind not in _SILENT:
+                    yield from self._unknown.event(kind)
+            case _:
+                raise ProtocolError(
+                    f"not an event of Anthropic's: an object with the keys {masked_excerpt(str(sorted(data)))}"
+                )
+
+    def finish(self) -> Iterator[ModelEvent]:
+        if self._stop is None:
+            raise ProtocolError("the reply broke off before its stop reason; nothing of it can be relied on")
+        if self._open:
+            raise ProtocolError("the reply ended inside a block; nothing of it can be relied on")
+        stop = _STOPS.get(self._stop, "end")
+        yield from self._held.settle(cut=stop == "max_tokens")
+        yield from self._served.end()
+        if self._container is not None:
+            self._layout.place({**self._container, "type": CONTAINER})
+        if self._stop in _WORDS or self._stop not in _STOPS or self._why:
+            yield Notice(text=self._why or _WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
+        yield ReplyFinished(
+            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
+            model=self._model,
+            usage=_usage(self._usage),
+            artefacts=self._layout.artefacts,
+        )
+
+    def _begin(self, message: Mapping[str, Any]) -> None:
+        """A message begins. Some servers say so twice; but two messages in one stream are not one reply."""
+        id = _text(message, "id")
+        if self._begun and id != self._message:
+            raise ProtocolError("another message begins inside of the reply; nothing of it can be relied on")
+        self._message = id
+        self._note(message)
+
+    def _note(self, message: Mapping[str, Any]) -> None:
+        self._model = _text(message, "model") or self._model
+        self._stop = _text(message, "stop_reason") or self._stop
+        self._why = _text(message.get("stop_details"), "explanation") or self._why
+        if isinstance(container := message.get("container"), dict) and isinstance(container.get("id"), str):
+            self._container = container
+        if isinstance(usage := message.get("usage"), Mapping):  # totals so far; one that is left out still holds
+            self._usage |= {key: value for key, value in usage.items() if value is not None}
+
+    def _block(self, index: int) -> _OpenBlock:
+        if index not in self._open:
+            raise ProtocolError(f"a piece of block {index}, which has not begun")
+        return self._open[index]
+
+    def _start(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
+        if index in self._open:
+            raise ProtocolError(f"block {index} begins twice")
+        yield from self._held.settle(cut=False)
+        self._begun = True
+        opened = self._open[index] = _OpenBlock(block)
+        match block:
+            case {"type": "text", "text": str(text)}:
+                opened.start = self._layout.chars
+                opened.citations += block.get("citations") or ()
+                yield from self._said(text)
+            case {"type": "thinking", "thinking": str(text)}:
+                yield from _thought(opened, text)
+            case {"type": "tool_use"}:
+                self._layout.called()
+                caller = block.get("caller")
+                by_program = isinstance(caller, dict) and caller.get("type") != "direct"
+                found = (Artefact(PROVIDER, {"caller": caller}),) if by_program else ()
+                yield from self._calls.delta(index=index, id=block.get("id"), name=block.get("name"), artefacts=found)
+
+    def _delta(self, opened: _OpenBlock, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                yield from self._said(text)
+            case {"type": "thinking_delta", "thinking": str(text)}:
+                yield from _thought(opened, text)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                opened.signature = signature
+            case {"type": "input_json_delta", "partial_json": written} if written:
+                # Some servers write all of it in one piece, and not as text.
+                text = written if isinstance(written, str) else msgspec.json.encode(written).decode()
+                opened.pieces.append(text)
+                if opened.kind == "tool_use":
+                    yield from self._calls.delta(index=index, arguments=text)
+            case {"type": "citations_delta", "citation": dict(citation)}:
+                opened.citations.append(citation)
+            case {"type": "compaction_delta", **rest}:
+                opened.block = {**opened.block, **rest}
+            case {"type": str(kind)} if kind not in _DELTAS:
+                yield from self._unknown.piece(kind)
+
+    def _end(self, index: int) -> Iterator[ModelEvent]:
+        opened = self._block(index)
+        del self._open[index]
+        match opened.kind:
+            case "text":
+                if opened.citations:
+                    yield from self._cited(opened)
+            case "tool_use" if opened.pieces:
+                yield from self._calls.complete(index)
+            case "tool_use":
+                self._held.hold(index, opened.block.get("name"))
+                if whole := opened.block.get("input"):
+                    yield from self._calls.delta(index=index, arguments=whole)
+            case kind:
+                if kind not in _BLOCKS and not kind.endswith("_tool_result"):
+                    yield from self._unknown.block(kind)
+                block = _restored(opened)
+                self._layout.place(block, alone=kind not in _THOUGHTS)
+                yield from self._served.take(block)
+
+    def _cited(self, opened: _OpenBlock) -> Iterator[ModelEvent]:
+        """A block of text that names its sources goes back as a block of its own."""
+        end = self._layout.chars
+        self._layout.place({"type": "text", "citations": opened.citations}, covers=end - opened.start)
+        yield from citations_added(opened.citations, opened.start, end)
+
+    def _said(self, text: str) -> Iterator[ModelEvent]:
+        if text:
+            self._layout.said(text)
+            yield TextDelta(text=text)
+
+
+def _thought(opened: _OpenBlock, text: str) -> Iterator[ModelEvent]:
+    if text:
+        opened.pieces.append(text)
+        yield ReasoningDelta(text=text)
+
+
+def _restored(opened: _OpenBlock) -> dict[str, Any]:
+    """A block as it would have come in one piece."""
+    text = "".join(opened.pieces)
+    if opened.kind == "thinking":
+        signature = opened.block.get("signature", "") if opened.signature is None else opened.signature
+        return {**opened.block, "thinking": text, "signature": signature}
+    if text:
+        try:
+            return {**opened.block, "input": parse_object(text)}
+        except JSONTextError as error:
+            raise ProtocolError(f"the input of a {opened.kind} block is not JSON: {error}") from error
+    return opened.block
+
+
+def _usage(counts: Mapping[str, Any]) -> Usage:
+    """This service counts what it read from its cache, and wrote to it, beside the input."""
+    rounds = [counts, *_compactions(counts.get("iterations"))]
+    read, written = _sum(rounds, "cache_read_input_tokens"), _sum(rounds, "cache_creation_input_tokens")
+    return Usage(
+        input_tokens=_sum(rounds, "input_tokens") + read + written,
+        output_tokens=_sum(rounds, "output_tokens"),
+        cached_tokens=read,
+        cache_written_tokens=written,
+        reasoning_tokens=token_count_of(counts.get("output_tokens_details"), "thinking_tokens"),
+    )
+
+
+def _compactions(rounds: Any) -> list[Mapping[str, Any]]:
+    """Rounds in which the service shortened the conversation; it counts them beside the reply."""
+    found = rounds if isinstance(rounds, list) else ()
+    return [each for each in found if isinstance(each, Mapping) and each.get("type") == "compaction"]
+
+
+def _sum(rounds: Sequence[Mapping[str, Any]], key: str) -> int:
+    return sum(token_count_of(counts, key) for counts in rounds)
+
+
+def _text(values: Any, key: str) -> str:
+    found = values.get(key) if isinstance(values, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def _failure(error: Mapping[str, Any]) -> ModelError:
+    kind, message = str(error.get("type", "error")), error.get("message", "no message")
+    return _ERRORS.get(kind, ProtocolError)(masked_excerpt(f"Anthropic reports {kind}: {message}", SHOWN))

@@ -1,0 +1,349 @@
+"""Calls put together from the pieces that a stream brings, whatever the server makes of indexes and ids.
+
+Pieces find their call by index, by id, or by coming next; a new id, or a new name
+after arguments, is a new call even at a used index. Arguments are joined once and
+given on as they were written: nothing here reads them but to see where one object
+ends and another begins. Checking them is the executor's work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import ProtocolError
+from handrail.core.events import CallDelta, CallReady, CallRequested, ModelEvent, Notice
+from handrail.core.ids import NewId, new_id
+from handrail.core.jsontext import JSONTextError, kind_of, parse_object
+from handrail.core.messages import Artefact
+from handrail.models.tool_names import NameMap
+
+Mend = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""Given the name of a tool (ours) and the arguments of a call: the arguments as the tool's full schema means them."""
+
+_STRUCTURE = re.compile(r'["{}\[\]]')
+_IN_STRING = re.compile(r'["\\]')
+_TEXT = re.compile(r"\S")
+
+
+class _ObjectScanner:
+    """Follows JSON text from piece to piece, to see where a top-level object ends."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.whole = False
+        self._is_object = False
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+
+    def split(self, text: str) -> int | None:
+        """Where in this piece a further object begins, after the first was whole; None if it does not."""
+        at = 0
+        if not self.begun:
+            first = _TEXT.search(text)
+            if first is None:
+                return None
+            self.begun, self._is_object = True, first[0] == "{"
+        while at < len(text):
+            if self.whole:
+                following = _TEXT.search(text, at)
+                return following.start() if following is not None and following[0] == "{" else None
+            at = self._through_string(text, at) if self._in_string else self._through_structure(text, at)
+        return None
+
+    def _through_string(self, text: str, at: int) -> int:
+        if self._escaped:
+            self._escaped = False
+            return at + 1
+        found = _IN_STRING.search(text, at)
+        if found is None:
+            return len(text)
+        self._escaped = found[0] == "\\"
+        self._in_string = self._escaped
+        return found.end()
+
+    def _through_structure(self, text: str, at: int) -> int:
+        found = _STRUCTURE.search(text, at)
+        if found is None:
+            return len(text)
+        match found[0]:
+            case '"':
+                self._in_string = True
+            case "{" | "[":
+                self._depth += 1
+            case _:
+                self._depth -= 1
+                self.whole = self._depth == 0 and self._is_object
+        return found.end()
+
+
+@dataclass(slots=True, eq=False)
+class _OpenCall:
+    """A call that is being written."""
+
+    index: int | None
+    wire_id: str | None
+    id: str = ""
+    """The one it goes by here; given when its first piece goes out."""
+    name: str = ""
+    ours: str = ""
+    """Its name as the tool has it, once that was needed."""
+    pieces: list[str] = field(default_factory=list)
+    unsent: list[str] = field(default_factory=list)
+    artefacts: list[Artefact] = field(default_factory=list)
+    is_ready: bool = False
+    """Whoever wants to begin early was told."""
+    objects: _ObjectScanner = field(default_factory=_ObjectScanner)
+
+
+class CallAssembler:
+    """One per reply. Give it every piece as it comes; it gives `CallDelta`s, and `CallRequested` for each whole call.
+
+    Say `complete` where the wire says that a call has ended, and `finish` at the
+    end of the reply. Do not call `finish` when the reply was cut off.
+    """
+
+    def __init__(self, new_id: NewId = new_id, names: NameMap | None = None, *, mend: Mend | None = None) -> None:
+        self._new_id = new_id
+        self._names = names
+        self._mend = mend
+        self._open: dict[_OpenCall, None] = {}
+        self._by_index: dict[int, _OpenCall] = {}
+        self._by_id: dict[str, _OpenCall] = {}
+        self._last: _OpenCall | None = None
+        self._used: set[str] = set()
+        self.bare: set[str] = set()
+        """Calls that ended without any arguments."""
+        self.tells_early = False
+        """Whether to say when a call seems whole, before the wire does."""
+
+    def delta(
+        self,
+        *,
+        index: int | None = None,
+        id: str | None = None,
+        name: str | None = None,
+        arguments: str | dict[str, Any] | None = None,
+        artefacts: tuple[Artefact, ...] = (),
+    ) -> Iterable[ModelEvent]:
+        """Take one piece: text of arguments, or an object that is all of them."""
+        last = self._last
+        if (
+            last is not None
+            and isinstance(arguments, str)
+            and not (name or artefacts)
+            and (not id or id == last.wire_id)
+            and index == last.index
+            and (index is None or self._by_index.get(index) is last)
+        ):
+            return self._further(last, arguments)
+        return self._piece(index, id or None, name or "", _as_text(arguments), artefacts)
+
+    def _further(self, call: _OpenCall, text: str) -> Iterable[ModelEvent]:
+        """The way of nearly every piece: more arguments for the call that was written last."""
+        cut = call.objects.split(text)
+        if cut is not None or call.unsent or not call.id or not text:
+            return self._split(call, text, cut)
+        call.pieces.append(text)
+        if not call.ours:
+            call.ours = self._ours(call.name)
+        delta = CallDelta(call_id=call.id, name=call.ours, arguments=text)
+        return (delta, *self._ready(call)) if call.objects.whole else (delta,)
+
+    def _piece(
+        self, index: int | None, id: str | None, name: str, text: str, artefacts: tuple[Artefact, ...]
+    ) -> Iterator[ModelEvent]:
+        for what, word in (("id", id), ("name", name)):
+            if word is not None and not isinstance(word, str):
+                raise ProtocolError(f"the {what} of a call is not text but {kind_of(word)}; ask again")
+        says = name or artefacts or text.strip() or (id and id not in self._used)
+        if not says and self._at(index) is None:
+            return
+        call = self._find(index, id, name)
+        call.artefacts += artefacts
+        if name and call.name != name:
+            call.name += name
+            call.ours = ""
+        yield from self._write(call, text)
+
+    def complete(self, index: int | None = None) -> Iterator[ModelEvent]:
+        """The call at this index, or the one written last, has ended. Nothing, if there is none.
+
+        Raises:
+            ProtocolError: It has no name.
+        """
+        call = self._at(index)
+        if call is not None:
+            yield from self._close(call)
+
+    def finish(self) -> Iterator[ModelEvent]:
+        """The reply has ended: all calls that are open, in the order in which they began.
+
+        Raises:
+            ProtocolError: One has no name. None is given out then.
+        """
+        for call in self._open:
+            _require_name(call)
+        for call in list(self._open):
+            yield from self._close(call)
+
+    def settled(self) -> Iterator[ModelEvent]:
+        """Calls whose arguments are one whole object, up to the first that is not: the rest is for `finish`."""
+        if all(call.name for call in self._open):
+            for call in list(self._open):
+                if not call.objects.whole:
+                    return
+                yield from self._close(call)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call has begun and not ended."""
+        return bool(self._open)
+
+    def _at(self, index: int | None) -> _OpenCall | None:
+        """The call that a piece with this index belongs to, if nothing else speaks against it."""
+        return self._last if index is None else self._by_index.get(index)
+
+    def _find(self, index: int | None, id: str | None, name: str) -> _OpenCall:
+        here = self._at(index)
+        if here is None and self._last is not None and self._last.index is None and not (id or name):
+            return self._last  # an index that begins in mid-call
+        if here is not None and id in (None, here.wire_id):
+            return here if _may_continue_name(here, name, same_id=id is not None) else self._begin(index, id)
+        if id is not None and (known := self._by_id.get(id)) is not None and (index is None or not name):
+            return known if _may_continue_name(known, name, same_id=True) else self._begin(index, id)
+        if here is not None and here.wire_id is None and _takes_id(here, name):
+            here.wire_id = id
+            self._note(here)
+            return here
+        if here is not None and not name and _lacks_more(here, index):
+            return here  # some servers draw a new id for every piece
+        return self._begin(index, id)
+
+    def _begin(self, index: int | None, id: str | None, name: str = "") -> _OpenCall:
+        call = _OpenCall(index, id, name=name)
+        self._open[call] = None
+        self._note(call)
+        return call
+
+    def _note(self, call: _OpenCall) -> None:
+        self._last = call
+        if call.index is not None:
+            self._by_index[call.index] = call
+        if call.wire_id is not None:
+            self._by_id[call.wire_id] = call
+
+    def _write(self, call: _OpenCall, text: str) -> Iterator[ModelEvent]:
+        self._last = call
+        yield from self._split(call, text, call.objects.split(text))
+
+    def _split(self, call: _OpenCall, text: str, cut: int | None) -> Iterator[ModelEvent]:
+        """Add text to a call; where a second object begins in it, that is another call of the same tool."""
+        while cut is not None:
+            yield from self._tell(call, text[:cut])
+            text = text[cut:]
+            if call.name:
+                yield from self._close(call)
+            call = self._begin(call.index, call.wire_id, call.name)
+            cut = call.objects.split(text)
+        yield from self._tell(call, text)
+
+    def _tell(self, call: _OpenCall, text: str) -> Iterator[ModelEvent]:
+        if text:
+            call.pieces.append(text)
+            call.unsent.append(text)
+        # Without an id yet, wait for one until arguments come: some servers send it after the name.
+        if call.name and (call.wire_id is not None or call.unsent):
+            text, call.unsent = "".join(call.unsent), []
+            yield CallDelta(call_id=self._identify(call), name=self._ours(call.name), arguments=text)
+            if call.objects.whole:
+                yield from self._ready(call)
+
+    def _ready(self, call: _OpenCall) -> Iterator[ModelEvent]:
+        if self.tells_early and not call.is_ready:
+            call.is_ready = True
+            yield CallReady(call=self._made(call))
+
+    def _made(self, call: _OpenCall) -> ToolCall:
+        name, text = self._ours(call.name), "".join(call.pieces)
+        if text.strip() in ("", "null"):
+            text = "{}"
+        if self._mend is not None:
+            text = _mended(self._mend, name, text)
+        return ToolCall(self._identify(call), name, text)
+
+    def _close(self, call: _OpenCall) -> Iterator[ModelEvent]:
+        _require_name(call)
+        self._forget(call)
+        made, id = self._made(call), self._identify(call)
+        if all(not piece or piece.isspace() for piece in call.pieces):
+            self.bare.add(id)
+        if call.wire_id not in (None, id):
+            yield Notice(text=f"two calls of one reply have the id {call.wire_id!r}; the second goes by {id!r} here")
+        yield CallRequested(call=made, artefacts=tuple(call.artefacts))
+
+    def _forget(self, call: _OpenCall) -> None:
+        del self._open[call]
+        if self._last is call:
+            self._last = None
+        if call.index is not None and self._by_index.get(call.index) is call:
+            del self._by_index[call.index]
+        if call.wire_id is not None and self._by_id.get(call.wire_id) is call:
+            del self._by_id[call.wire_id]
+
+    def _identify(self, call: _OpenCall) -> str:
+        """Its id for the rest of its life: the wire's, if no other call of this reply has it."""
+        if not call.id:
+            given = call.wire_id
+            call.id = given if given is not None and given not in self._used else self._new_id("call")
+            self._used.add(call.id)
+        return call.id
+
+    def _ours(self, name: str) -> str:
+        return name if self._names is None else self._names.from_wire(name)
+
+
+def _may_continue_name(call: _OpenCall, name: str, *, same_id: bool) -> bool:
+    """Whether a piece with this name can belong to the call. A name may come in pieces, or again with every piece."""
+    if not name or not call.name or not call.objects.begun:
+        return True
+    return name == call.name and (same_id or not call.objects.whole)
+
+
+def _lacks_more(call: _OpenCall, index: int | None) -> bool:
+    """Whether a piece without a name can only belong to this call, whatever its id."""
+    return bool(call.name) and not call.objects.whole and (index is not None or call.objects.begun)
+
+
+def _takes_id(call: _OpenCall, name: str) -> bool:
+    """Whether an id that comes late is this call's."""
+    return not name or not call.name or (name == call.name and not call.objects.whole)
+
+
+def _require_name(call: _OpenCall) -> None:
+    if not call.name:
+        text = "".join(call.pieces)[:80]
+        raise ProtocolError(f"the model's reply has a call without a name (its arguments: {text!r}); ask again")
+
+
+def _as_text(arguments: str | dict[str, Any] | None) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
+def _mended(mend: Mend, name: str, text: str) -> str:
+    """The text with its arguments mended; the very same text if there was nothing to mend, or nothing readable."""
+    if "null" not in text:  # which is all that is ever mended
+        return text
+    try:
+        arguments = parse_object(text)
+    except JSONTextError:
+        return text
+    changed = mend(name, arguments)
+    return text if changed == arguments else _as_text(changed)

@@ -1,0 +1,226 @@
+"""A model that is a service: a codec, a way to reach it, and a name. What all services share is here, once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from handrail.core.errors import ModelError, ProtocolError, RateLimited
+from handrail.core.events import AttemptFailed, CallDelta, ModelEvent, Notice, ReplyFinished
+from handrail.core.model_request import ModelRequest
+from handrail.core.ports import Clock, SystemClock
+from handrail.models.codec import Codec, CompletingCodec, CountingCodec, Decoder, EndAwareDecoder, SearchingCodec
+from handrail.models.rate_limit import RateLimitSlot, ServiceRateLimit
+from handrail.models.reply_checks import ReplyChecker
+from handrail.models.retry_policy import RetryPolicy
+from handrail.models.transport import Endpoint, Transport
+from handrail.models.wire_events import END, WireEvent
+
+if TYPE_CHECKING:
+    from handrail.models.profiles import Profile
+
+_TOLD = 1.0
+"""Seconds of waiting that nobody needs to be told of."""
+
+
+class CodecModel:
+    """A `Model`. A call that failed is tried again, but only while nothing of its reply was given out."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        transport: Transport,
+        endpoint: Endpoint,
+        model: str,
+        *,
+        stream: bool = True,
+        retry: RetryPolicy = RetryPolicy(),
+        profile: Profile | None = None,
+        clock: Clock = SystemClock(),
+        chance: Callable[[], float] = random.random,
+        pace: ServiceRateLimit | None = None,
+        provider: str | None = None,
+        asks_format: bool = False,
+    ) -> None:
+        """`profile` prices the tokens; what the codec needs to know of the model, it has itself. `provider` is whose
+        service it is, where others speak the same wire.
+
+        Models of one service share its `pace`; without one, all requests of this model do. With `asks_format`, the
+        server is asked once for the text format in which the model writes calls, before tools are first prompted.
+        """
+        self.name = model
+        self.provider = provider or codec.provider
+        self._codec = codec
+        self._transport = transport
+        self._endpoint = endpoint
+        self._streams = stream
+        self._retry = retry
+        self._profile = profile
+        known = profile or getattr(codec, "profile", None)
+        self.takes_tools = known is None or known.tools != "none"
+        self._clock = clock
+        self._chance = chance
+        self._pace = pace or ServiceRateLimit(clock=clock)
+        self._asks_format = asks_format
+
+    def __repr__(self) -> str:
+        return f"CodecModel({self._codec.provider!r}, {self.name!r}, {self._endpoint!r})"
+
+    @property
+    def searches_tools(self) -> bool:
+        return isinstance(self._codec, SearchingCodec) and self._codec.searches_tools(self.name)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield notices about the request, then the reply. Closing it closes the connection at once.
+
+        Raises:
+            ModelError: The service failed, was cut off, or broke the choice of tools.
+        """
+        if self._asks_format and request.tools:
+            yield await self._learn_format()
+        wire = self._codec.encode(request, self.name, stream=self._streams)
+        for text in wire.notices:
+            yield Notice(text=text)
+        attempt = 1
+        while True:
+            if not self._pace.is_free:
+                async with aclosing(self._in_line(told=attempt > 1)) as notices:
+                    async for notice in notices:
+                        yield notice
+            watch = ReplyChecker(request, takes_tools=self.takes_tools)
+            heard = IncomingReply(self._codec.decoder(request), watch, self._profile)
+            try:
+                async with aclosing(self._transport.send(wire, self._endpoint)) as wire_events:
+                    async for said in wire_events:
+                        for event in heard.take(said):
+                            yield event
+                for event in heard.end():
+                    yield event
+                return
+            except ModelError as error:
+                error.model = self.name
+                delay = None if heard.anything else self._retry.delay(attempt, error, self._chance())
+                for_all = self._holds(error, delay)
+                if delay is None:
+                    raise
+                failed = AttemptFailed.of(error, self.name, delay)
+            attempt += 1
+            yield failed
+            yield Notice(text=f"{failed.text}; trying again in {delay:.1f} s ({attempt} of {self._retry.attempts})")
+            if not for_all:
+                await self._clock.sleep(delay)
+
+    @property
+    def text_model(self) -> CodecModel | None:
+        """Goes on with the text of one user message, at the same service; None where the service cannot."""
+        codec = self._codec.text_codec(self.name) if isinstance(self._codec, CompletingCodec) else None
+        if codec is None:
+            return None
+        return CodecModel(
+            codec,
+            self._transport,
+            self._endpoint,
+            self.name,
+            stream=self._streams,
+            retry=self._retry,
+            profile=self._profile,
+            clock=self._clock,
+            chance=self._chance,
+            pace=self._pace,
+            provider=self.provider,
+        )
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """The tokens of a request as its service counts them; None where it does not. It is asked once.
+
+        Raises:
+            ModelError: The service failed, or refused the request.
+        """
+        if not isinstance(self._codec, CountingCodec):
+            return None
+        wire = self._codec.encode_count(request, self.name)
+        async with aclosing(self._transport.send(wire, self._endpoint)) as events:
+            async for said in events:
+                return self._codec.read_count(said.data)
+        raise ProtocolError("the service was asked to count tokens and said nothing")
+
+    async def _learn_format(self) -> Notice:
+        from handrail.models.prompted.template_lookup import codec_for_template
+
+        learned = codec_for_template(self._codec, self._transport, self._endpoint, self.name, self.provider)
+        self._codec, words = await learned
+        self._asks_format = False
+        return Notice(text=words)
+
+    async def aclose(self) -> None:
+        """Close the connections of its transport, which other models may share."""
+        await self._transport.aclose()
+
+    def _holds(self, error: ModelError, delay: float | None) -> bool:
+        """Whether the service means all who ask it; then they wait too."""
+        pause = delay if delay is not None else error.retry_after
+        if pause is None or not (isinstance(error, RateLimited) or error.retry_after is not None):
+            return False
+        if pause > self._retry.longest_wait + self._retry.first_delay:
+            return False  # nobody else is made to wait so long
+        self._pace.hold(pause)
+        return True
+
+    async def _in_line(self, *, told: bool) -> AsyncGenerator[Notice, None]:
+        """Wait until a request may go out. Who was not told why is told now."""
+        place = RateLimitSlot()
+        try:
+            while (wait := self._pace.wait(place)) > 0:
+                if wait > _TOLD and not told:
+                    told = True
+                    yield Notice(text=f"waiting {wait:.1f} s before asking {self.name!r}: it takes no more at once")
+                await self._clock.sleep(wait)
+        except BaseException:
+            self._pace.leave(place)
+            raise
+
+
+class IncomingReply:
+    """One reply as it comes in: decoded, held to its request, priced."""
+
+    __slots__ = ("_decoder", "_profile", "_watch", "anything")
+
+    def __init__(self, decoder: Decoder, watch: ReplyChecker, profile: Profile | None) -> None:
+        self._decoder = decoder
+        self._watch = watch
+        self._profile = profile
+        self.anything = False
+        """Whether any of it was given out, so that it cannot be asked for again."""
+
+    def take(self, said: WireEvent) -> Iterator[ModelEvent]:
+        if said is END:
+            if isinstance(self._decoder, EndAwareDecoder):
+                self._decoder.done()
+            return iter(())
+        return self._given(self._decoder.feed(said.data, said.event))
+
+    def end(self) -> Iterator[ModelEvent]:
+        yield from self._given(self._decoder.finish())
+        self._watch.close()
+
+    def _given(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+        for event in events:
+            if type(event) is CallDelta and self._watch.is_open:  # there are thousands of them
+                self.anything = True
+                yield event
+                continue
+            for allowed in self._watch.see(event):
+                if isinstance(allowed, ReplyFinished):
+                    allowed = self._priced(allowed)
+                if not self.anything:
+                    self.anything = not isinstance(allowed, Notice)
+                yield allowed
+
+    def _priced(self, end: ReplyFinished) -> ReplyFinished:
+        if self._profile is None or end.usage.cost is not None:
+            return end
+        return replace(end, usage=replace(end.usage, cost=self._profile.cost(end.usage)))

@@ -1,0 +1,224 @@
+"""A conversation on the wire, of which only what is new is written.
+
+A turn adds a few messages to a conversation, and a request has them all. What was
+written of the earlier ones is kept in the request's scratch, as items of the wire
+and as JSON; so a turn costs the same at the start of a run and after a thousand.
+What comes out is the same as without: a codec need not know of it.
+
+Not so for Bedrock, whose bodies botocore writes, nor for prompted calling, which puts
+every message into words first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from handrail.core.messages import Message
+from handrail.core.model_request import ModelRequest, ModelScratch
+from handrail.models.codec import EncodedList
+from handrail.models.history import (
+    AssistantTurn,
+    SystemTurn,
+    Turn,
+    foreign_artefact_notices,
+    settled_message_count,
+    turns,
+)
+from handrail.models.shared_encoding import encode_list
+from handrail.models.tool_names import NameRule
+
+_FEW = 12
+"""Messages that are written sooner than looked up."""
+_WAYS = 4
+"""In which one conversation is kept: a run may change its model and its tools, and go back to those it had."""
+
+
+class WrittenTurns(Struct):
+    """Turns as a service takes them."""
+
+    items: list[dict[str, Any]]
+    missed: tuple[str, ...] = ()
+    """What could not be written."""
+    system: str = ""
+    """What the system says first, where the wire has a place of its own for it."""
+    known: tuple[EncodedList, ...] = ()
+    """The items with their JSON, if that is kept."""
+
+    def after(self, item: dict[str, Any]) -> WrittenTurns:
+        """The same, with something said before it."""
+        items = [item, *self.items]
+        said = msgspec.json.encode(item) + b","
+        known = tuple(EncodedList(items, (said, *part.text)) for part in self.known)
+        return WrittenTurns(items, self.missed, self.system, known)
+
+
+Write = Callable[..., WrittenTurns]
+"""Called with what it depends on, and with turns."""
+
+
+class _WrittenPiece(Struct, frozen=True):
+    """Some messages, as turns and as they are written."""
+
+    messages: tuple[Message, ...]
+    history: tuple[Turn, ...]
+    part: WrittenTurns
+    text: bytes
+    """The JSON of its items, with a comma before each that is not the first of all."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether a reply can follow as a turn of its own: the model did not speak last, nor the system alone."""
+        history = self.history
+        return not isinstance(history[-1], AssistantTurn) and any(not isinstance(turn, SystemTurn) for turn in history)
+
+
+class _WritingMethod(Struct, frozen=True):
+    """How a conversation is written."""
+
+    write: Write
+    given: tuple[Any, ...]
+    provider: str
+    tools_offered: bool
+    ids: NameRule | None
+
+    def whole(self, messages: tuple[Message, ...]) -> WrittenTurns:
+        part = self.write(*self.given, turns(messages, provider=self.provider, tools_offered=self.tools_offered))
+        part.missed = _each_once(part.missed + foreign_artefact_notices(messages, self.provider))
+        return part
+
+    def piece(self, messages: tuple[Message, ...], after: set[str] | None) -> _WrittenPiece | None:
+        """Messages that go on from others with calls of these ids; None if they cannot be written without those."""
+        history = turns(messages, provider=self.provider, tools_offered=self.tools_offered, after=after)
+        if not history or (self.ids is not None and not all(map(self.ids.fits, _ids(history)))):
+            return None
+        part = self.write(*self.given, history)
+        part.missed += foreign_artefact_notices(messages, self.provider)
+        known = encode_list(part.items)
+        text = b"".join((b"" if after is None else b",", *known.text))
+        return _WrittenPiece(messages, history, part, text) if part.items and known.text else None
+
+
+class _GrowingConversation:
+    """A conversation written in one way: what later messages cannot change, and the piece that came last after it."""
+
+    def __init__(self, way: _WritingMethod) -> None:
+        self._way = way
+        self._messages: tuple[Message, ...] = ()
+        self._ids: set[str] = set()
+        self._part = WrittenTurns([])
+        self._text: list[bytes] = []
+        self._last: _WrittenPiece | None = None
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def copy(self) -> _GrowingConversation:
+        """One that grows on its own."""
+        other = _GrowingConversation(self._way)
+        other._messages, other._ids = self._messages, set(self._ids)
+        other._part = WrittenTurns(list(self._part.items), self._part.missed, self._part.system)
+        other._text = self._text[:]
+        return other
+
+    def begins(self, messages: tuple[Message, ...]) -> bool:
+        return self._messages == messages[: len(self._messages)]  # quick: nearly all are the same objects
+
+    def grown(self, messages: tuple[Message, ...]) -> WrittenTurns | None:
+        """All the messages, of which it begins; None if they must be written as one."""
+        new = messages[len(self._messages) :]
+        stays = settled_message_count(new)
+        if stays and (piece := self._next(new[:stays])) is not None and piece.ends:
+            self._keep(piece)
+            new = new[stays:]
+        self._last = self._next(new) if self._messages else None
+        if self._last is None:
+            return None
+        items = self._part.items + self._last.part.items
+        known = EncodedList(items, (*self._text, self._last.text))
+        missed = _each_once(self._part.missed + self._last.part.missed)
+        return WrittenTurns(items, missed, self._part.system, (known,))
+
+    def _next(self, messages: tuple[Message, ...]) -> _WrittenPiece | None:
+        if self._last is not None and self._last.messages == messages:
+            return self._last
+        if not self._messages:
+            return self._way.piece(messages, None)
+        piece = self._way.piece(messages, self._ids)
+        return piece if piece is not None and self._is_apart(piece) else None
+
+    def _is_apart(self, piece: _WrittenPiece) -> bool:
+        """Whether it stands beside what there is: a reply comes first, of which something is sent back."""
+        before, after = self._part.items[-1].get("role"), piece.part.items[0].get("role")
+        return isinstance(piece.history[0], AssistantTurn) and (before is None or before != after)
+
+    def _keep(self, piece: _WrittenPiece) -> None:
+        if not self._messages:
+            self._part.system = piece.part.system
+        self._part.items += piece.part.items
+        self._part.missed += piece.part.missed
+        self._text.append(piece.text)
+        self._messages += piece.messages
+        self._ids.update(_ids(piece.history))
+        self._last = None
+
+
+def write_conversation(
+    request: ModelRequest,
+    write: Write,
+    *given: Any,
+    provider: str,
+    tools_offered: bool,
+    ids: NameRule | None = None,
+) -> WrittenTurns:
+    """The messages of a request as `write` writes turns, all of them or only those that are new.
+
+    `write` must treat turns one by one, and depend on nothing else than what it is `given`, which is known by
+    identity. An id of a call that does not fit `ids` may be written in a way that depends on the others: then all of
+    it is written.
+    """
+    way = _WritingMethod(write, given, provider, tools_offered, ids)
+    if request.scratch is None or len(request.messages) <= _FEW:
+        return way.whole(request.messages)
+    place = (provider, tools_offered, *map(id, given))
+    own = _ConversationShelf(request.scratch)
+    growing = own.take(place, request.messages)
+    if growing is not None:
+        own.put(place, growing)
+        return growing.grown(request.messages) or way.whole(request.messages)
+    shared = _ConversationShelf(request.scratch.base)
+    known = shared.take(place, request.messages)
+    growing = _GrowingConversation(way) if known is None else known.copy()
+    own.put(place, growing)
+    part = growing.grown(request.messages)
+    shared.put(place, growing.copy() if known is None or len(known) < len(growing) else known)
+    return part or way.whole(request.messages)
+
+
+class _ConversationShelf:
+    """The conversations that a scratch has, by the way in which they are written. One that is there has what it was
+    given, so that nothing else gets its identity."""
+
+    def __init__(self, scratch: ModelScratch | None) -> None:
+        self._kept: dict[Any, _GrowingConversation] = {} if scratch is None else scratch.kept.setdefault(__name__, {})
+
+    def take(self, place: tuple[Any, ...], messages: tuple[Message, ...]) -> _GrowingConversation | None:
+        """The one that the messages go on from."""
+        growing = self._kept.pop(place, None)
+        return growing if growing is not None and growing.begins(messages) else None
+
+    def put(self, place: tuple[Any, ...], growing: _GrowingConversation) -> None:
+        self._kept[place] = growing
+        if len(self._kept) > _WAYS:
+            del self._kept[next(iter(self._kept))]
+
+
+def _each_once(notices: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(notices)) if notices else notices
+
+
+def _ids(history: tuple[Turn, ...]) -> list[str]:
+    return [call.id for turn in history if isinstance(turn, AssistantTurn) for call in turn.calls]

@@ -1,0 +1,242 @@
+"""A request as a Responses body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from handrail.core.calls import ToolResult
+from handrail.core.messages import Content, InvocationMessage, Media, Text
+from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.models.codec import EncodedList, WireRequest
+from handrail.models.conversation_cache import WrittenTurns, write_conversation
+from handrail.models.history import (
+    AssistantTurn,
+    ResultTurn,
+    SystemTurn,
+    Turn,
+    UserTurn,
+    arguments_text,
+    system_text,
+)
+from handrail.models.identity_cache import cached_by_identity
+from handrail.models.openai_chat.encode import data_url, wire_id
+from handrail.models.openai_responses.replay import items_to_send
+from handrail.models.profiles import Profile
+from handrail.models.reply_layout import CoveredBlock, reply_pieces
+from handrail.models.shared_encoding import (
+    as_media,
+    describe_media,
+    encode_list,
+    has_media_source,
+    names_of,
+    with_builtin,
+    with_extra,
+)
+from handrail.models.supported_features import (
+    has_deferred_tools,
+    has_program_tools,
+    parallel_flag,
+    schema_for_service,
+    schema_loss_notices,
+    supported_tools,
+    unsupported_setting_notices,
+    with_supported_settings,
+)
+from handrail.models.tool_names import OPENAI_NAMES, NameMap
+
+PROVIDER = "openai_responses"
+SEARCHES = ("tool_search_call", "tool_search_output")
+"""Items of the service's own search among deferred tools; they go back only beside the search."""
+PROGRAMS = ("program", "program_output")
+"""Items of programs that call tools, which the service runs; they go back as they came, fingerprint included."""
+
+
+def encode(
+    request: ModelRequest, model: str, profile: Profile, *, stream: bool, provider: str = PROVIDER
+) -> WireRequest:
+    profile = _without_seed_and_stop(profile)
+    offer = supported_tools(request, profile, searches=profile.tool_search, runs_programs=bool(profile.programs))
+    searched = has_deferred_tools(offer.tools)
+    names = names_of(request.tools, OPENAI_NAMES)
+    notices = [*offer.notices, *unsupported_setting_notices(request, profile)]
+    said = write_conversation(
+        request, _write_history, names, profile, searched, provider=provider, tools_offered=bool(offer.tools)
+    )
+    known = said.known
+    body: dict[str, Any] = {"model": model, "input": said.items}
+    if said.system:
+        body["instructions"] = said.system
+    own = None
+    if offer.tools:
+        own, lost = _tools(offer.tools, names, profile)
+        notices += lost
+        if offer.choice != "auto":
+            body["tool_choice"] = _choice(offer.choice, names)
+        if (flag := parallel_flag(request, profile)) is not None:
+            body["parallel_tool_calls"] = flag
+    elif request.builtin_tools and request.tool_choice == "none":
+        body["tool_choice"] = "none"
+    if (tools := with_builtin(own, request.builtin_tools)) is not None:
+        body["tools"] = tools.items
+        known = (*known, tools)
+    body |= _settings(with_supported_settings(request, profile))
+    if request.response_schema is not None:
+        body["text"] = {"format": _format(request.response_schema, profile, notices)}
+    body["store"] = False
+    if profile.encrypted_reasoning:
+        body["include"] = ["reasoning.encrypted_content"]
+    if stream:
+        body["stream"] = True
+    return WireRequest(
+        path="/responses",
+        body=with_extra(body, request.extra),
+        framing="sse" if stream else "json",
+        exact=False,
+        notices=(*notices, *said.missed),
+        known=known,
+    )
+
+
+@cached_by_identity
+def _without_seed_and_stop(profile: Profile) -> Profile:
+    """This wire has neither."""
+    return replace(profile, seed_field="", stop=False)
+
+
+@cached_by_identity
+def _tools(tools: tuple[ToolOffer, ...], names: NameMap, profile: Profile) -> tuple[EncodedList, tuple[str, ...]]:
+    notices: list[str] = []
+    items = [_tool(tool, names, profile, notices) for tool in tools]
+    if has_deferred_tools(tools):
+        items.append({"type": "tool_search"})
+    if has_program_tools(tools):
+        items.append({"type": profile.programs})
+    return encode_list(items), tuple(notices)
+
+
+def _write_history(names: NameMap, profile: Profile, searched: bool, history: tuple[Turn, ...]) -> WrittenTurns:
+    instructions, rest = system_text(history)
+    writer = _ItemWriter(names, profile, searched=searched)
+    return WrittenTurns([item for turn in rest for item in writer.turn(turn)], tuple(writer.missed), instructions)
+
+
+def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:
+    shape = schema_for_service(tool.input_schema, profile, nulls=True)
+    notices += schema_loss_notices(f"tool {tool.name!r}", shape.lost)
+    deferred = {"defer_loading": True} if tool.deferred else {}
+    callers = {"allowed_callers": ["programmatic"]} if tool.by_program else {}
+    return {
+        "type": "function",
+        "name": names.to_wire(tool.name),
+        "description": tool.description,
+        "parameters": shape.schema,
+        "strict": shape.strict,  # left out, the service would try to make it so
+        **deferred,
+        **callers,
+    }
+
+
+def _choice(choice: ToolChoice, names: NameMap) -> Any:
+    match choice:
+        case NamedTool(name):
+            return {"type": "function", "name": names.to_wire(name)}
+    return choice
+
+
+def _settings(request: ModelRequest) -> dict[str, Any]:
+    settings = {
+        "max_output_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+    }
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _format(schema: dict[str, Any], profile: Profile, notices: list[str]) -> dict[str, Any]:
+    shape = schema_for_service(schema, profile)
+    notices += schema_loss_notices("response_schema", shape.lost)
+    return {"type": "json_schema", "name": "reply", "schema": shape.schema, "strict": shape.strict}
+
+
+class _ItemWriter:
+    """Turns as input items."""
+
+    def __init__(self, names: NameMap, profile: Profile, *, searched: bool) -> None:
+        self._searched = searched
+        self._left_out = () if searched else SEARCHES
+        self._names = names
+        self._profile = profile
+        self._callers: dict[str, dict[str, Any]] = {}
+        """The programs that made calls, by the ids of the calls."""
+        self.missed: list[str] = []
+
+    def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
+        match turn:
+            case SystemTurn(text):
+                yield {"role": "system", "content": text}
+            case UserTurn(content):
+                yield {"role": "user", "content": [self._part(part) for part in content]}
+            case AssistantTurn():
+                pieces = map(self._piece, reply_pieces(turn))
+                yield from items_to_send(pieces, self._left_out, self.missed) if turn.artefacts else pieces
+            case ResultTurn(results):
+                yield from map(self._result, results)
+            case _:
+                assert_never(turn)
+
+    def _piece(self, piece: str | InvocationMessage | CoveredBlock) -> dict[str, Any]:
+        match piece:
+            case str(text):
+                return {"role": "assistant", "content": text}
+            case CoveredBlock({"type": "message", "phase": phase}, text):
+                return {"role": "assistant", "content": text, "phase": phase}
+            case CoveredBlock(block):
+                return block
+            case InvocationMessage(call):
+                self._callers[call.id] = caller = _call_metadata(piece, "caller")
+                return {
+                    "type": "function_call",
+                    "call_id": wire_id(call.id, self._profile),
+                    "name": self._names.to_wire(call.name),
+                    "arguments": arguments_text(call),
+                    **caller,
+                    **(_call_metadata(piece, "namespace") if self._searched else {}),
+                }
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        output: str | list[dict[str, Any]] = result.text
+        if result.attachments:
+            output = [_text(result.text), *(self._part(as_media(each)) for each in result.attachments)]
+        return {
+            "type": "function_call_output",
+            "call_id": wire_id(result.tool_call_id, self._profile),
+            "output": output,
+            **self._callers.get(result.tool_call_id, {}),
+        }
+
+    def _part(self, part: Content) -> dict[str, Any]:
+        match part:
+            case Text(text):
+                return _text(text)
+            case Media(media_type=kind) if (
+                kind.startswith("image/") and self._profile.images and has_media_source(part)
+            ):
+                return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+            case Media(media_type="application/pdf", url=str(url)) if self._profile.files:
+                return {"type": "input_file", "file_url": url}
+            case Media(media_type="application/pdf", data=bytes()) if self._profile.files:
+                return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": data_url(part)}
+            case Media():
+                return _text(describe_media(part, self.missed))
+
+
+def _call_metadata(message: InvocationMessage, key: str) -> dict[str, Any]:
+    """What the service said of a call and wants to be told again: where it found the tool, which program called it."""
+    return next(({key: artefact.data[key]} for artefact in message.artefacts if key in artefact.data), {})
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}

@@ -1,0 +1,293 @@
+"""How each format is written: one row each. What is read is wider; see `shapes`.
+
+A row's frame is the text around a call's name and its arguments as JSON. It is used
+to render past calls, to tell the model what to write, and to make grammars.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from handrail.core.errors import UsageError
+
+_NOT_IN_NAMES = re.compile(r"[^\w.:/-]")
+
+
+class CallFrame(Struct, frozen=True):
+    """`opens` NAME `middle` ARGUMENTS `closes`."""
+
+    opens: str
+    middle: str
+    closes: str
+    quoted: bool = True
+    """The name stands in a JSON string."""
+
+    def begin(self, name: str) -> str:
+        """Up to the arguments. An odd name outside quotes was never offered; it must still make one call."""
+        if not self.quoted:
+            return self.opens + (_NOT_IN_NAMES.sub("_", name) or "_") + self.middle
+        return self.opens + json.dumps(name, ensure_ascii=False)[1:-1].replace("<", "\\u003c") + self.middle
+
+
+class ParameterFrame(Struct, frozen=True):
+    """`opens` NAME `named`, for each argument `key` KEY `text` VALUE `ends`, `closes`."""
+
+    opens: str
+    named: str
+    key: str
+    text: str
+    ends: str
+    closes: str
+    json: str = ""
+    """In place of `text` where the value is JSON, in formats that say so."""
+
+
+class CallFormat(Struct, frozen=True, kw_only=True):
+    name: str
+    frame: CallFrame
+    calls: Literal["json", "parameters", "python", "strings"] = "json"
+    """What the model is told to write: the frame, or something that cannot say every call; those go in the frame."""
+    parameters: ParameterFrame | None = None
+    """How to write `parameters`."""
+    code: tuple[str, str] = ("```tool_code\n", "\n```")
+    """What stands around calls in `python`."""
+    strings: str = ""
+    """What stands around each string in `strings`, whose calls are the frame's without quotes."""
+    tools: Literal["lines", "json"] = "lines"
+    """How the tools are listed: a line per argument, or the schemas, where models were trained on them."""
+    answers: Literal["tags", "observation", "harmony", "words"] = "words"
+    """How results are given."""
+    tokens: bool = False
+    """Its marks are tokens of the model, which some servers leave out of the text unless they are told not to."""
+    stop: tuple[str, ...] = ()
+    """Where the model must stop, so that it does not write the results itself."""
+
+
+def _tagged(opens: str, closes: str) -> CallFrame:
+    return CallFrame(opens + '\n{"name": "', '", "arguments": ', "}\n" + closes)
+
+
+def _invoked(prefix: str, block: str) -> CallFrame:
+    """JSON in place of elements, which readers of these formats take too."""
+    return CallFrame(f'<{block}>\n<{prefix}invoke name="', '">\n', f"\n</{prefix}invoke>\n</{block}>", quoted=False)
+
+
+_HERMES = _tagged("<tool_call>", "</tool_call>")
+_HUNYUAN = ("<tool_calls>\n<tool_call>", "</tool_call>\n</tool_calls>")
+_STEP = ("<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜><｜tool_calls_end｜>")
+_DEEPSEEK = ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>", "<｜tool▁call▁end｜><｜tool▁calls▁end｜>")
+
+_ROWS = (
+    CallFormat(name="hermes", frame=_HERMES, tools="json", answers="tags"),
+    CallFormat(name="xml", frame=_HERMES, answers="tags"),
+    CallFormat(name="special_token", frame=_tagged("<|tool_call|>", "</|tool_call|>"), answers="tags"),
+    CallFormat(name="llama", frame=_tagged("<function_call>", "</function_call>"), tools="json"),
+    CallFormat(name="json", frame=CallFrame('{"name": "', '", "arguments": ', "}")),
+    CallFormat(name="pythonic", calls="python", frame=_tagged("```tool_code", "```")),
+    CallFormat(
+        name="harmony",
+        frame=CallFrame(
+            "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "<|call|>", quoted=False
+        ),
+        tokens=True,
+        answers="harmony",
+    ),
+    CallFormat(
+        name="nemotron",
+        calls="parameters",
+        frame=_HERMES,
+        parameters=ParameterFrame(
+            "<tool_call>\n<function=", ">\n", "<parameter=", ">\n", "\n</parameter>\n", "</function>\n</tool_call>"
+        ),
+        tools="json",
+        answers="tags",
+    ),
+    CallFormat(
+        name="react",
+        frame=CallFrame('action: {"tool": "', '", "arguments": ', "}"),
+        answers="observation",
+        stop=("\nObservation",),
+    ),
+    CallFormat(name="tool_use", frame=_tagged("<tool_use>", "</tool_use>"), answers="tags"),
+    CallFormat(name="tool_prefix", frame=CallFrame("tool: [", "]: ", "", quoted=False)),
+    CallFormat(name="mistral", frame=CallFrame("[TOOL_CALLS]", "[ARGS]", "", quoted=False), tokens=True, tools="json"),
+    CallFormat(
+        name="deepseek_v3",
+        frame=CallFrame(f"{_DEEPSEEK[0]}function<｜tool▁sep｜>", "\n```json\n", f"\n```{_DEEPSEEK[1]}", quoted=False),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="deepseek_v31",
+        frame=CallFrame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="deepseek_v32",
+        calls="parameters",
+        frame=_invoked("｜DSML｜", "｜DSML｜function_calls"),
+        parameters=ParameterFrame(
+            '<｜DSML｜function_calls>\n<｜DSML｜invoke name="',
+            '">\n',
+            '<｜DSML｜parameter name="',
+            '" string="true">',
+            "</｜DSML｜parameter>\n",
+            "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+            json='" string="false">',
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="kimi_k2",
+        frame=CallFrame(
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.",
+            ":0<|tool_call_argument_begin|>",
+            "<|tool_call_end|><|tool_calls_section_end|>",
+            quoted=False,
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="llama4",
+        calls="python",
+        frame=CallFrame('<|python_start|>[{"name": "', '", "arguments": ', "}]<|python_end|>"),
+        code=("[", "]"),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="lfm2",
+        calls="python",
+        frame=CallFrame('<|tool_call_start|>[{"name": "', '", "arguments": ', "}]<|tool_call_end|>"),
+        code=("<|tool_call_start|>[", "]<|tool_call_end|>"),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="gemma4",
+        calls="strings",
+        frame=CallFrame("<|tool_call>call:", "", "<tool_call|>", quoted=False),
+        strings='<|"|>',
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="functiongemma",
+        calls="strings",
+        frame=CallFrame("<start_function_call>call:", "", "<end_function_call>", quoted=False),
+        strings="<escape>",
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(name="phi4", frame=CallFrame('functools[{"name": "', '", "arguments": ', "}]"), tools="json"),
+    CallFormat(
+        name="internlm",
+        frame=CallFrame('<|action_start|> <|plugin|>\n{"name": "', '", "parameters": ', "}<|action_end|>"),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="cohere",
+        frame=CallFrame(
+            '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "', '", "parameters": ', "}\n]<|END_ACTION|>"
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="step3",
+        calls="parameters",
+        frame=CallFrame(f'{_STEP[0]}<steptml:invoke name="', '">\n', f"\n</steptml:invoke>{_STEP[1]}", quoted=False),
+        parameters=ParameterFrame(
+            f'{_STEP[0]}<steptml:invoke name="',
+            '">\n',
+            '<steptml:parameter name="',
+            '">',
+            "</steptml:parameter>\n",
+            f"</steptml:invoke>{_STEP[1]}",
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(name="longcat", frame=_tagged("<longcat_tool_call>", "</longcat_tool_call>"), tokens=True, tools="json"),
+    CallFormat(
+        name="apertus", frame=CallFrame('<|tools_prefix|>[{"', '": ', "}]<|tools_suffix|>"), tokens=True, tools="json"
+    ),
+    CallFormat(
+        name="hunyuan",
+        calls="parameters",
+        frame=CallFrame(_HUNYUAN[0], "<tool_sep>\n", f"\n{_HUNYUAN[1]}", quoted=False),
+        parameters=ParameterFrame(
+            _HUNYUAN[0], "<tool_sep>\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", _HUNYUAN[1]
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="glm",
+        calls="parameters",
+        frame=CallFrame("<tool_call>", "\n", "\n</tool_call>", quoted=False),
+        parameters=ParameterFrame(
+            "<tool_call>", "\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>"
+        ),
+        tokens=True,
+        tools="json",
+    ),
+    CallFormat(
+        name="minimax",
+        calls="parameters",
+        frame=_invoked("", "minimax:tool_call"),
+        parameters=ParameterFrame(
+            '<minimax:tool_call>\n<invoke name="',
+            '">\n',
+            '<parameter name="',
+            '">',
+            "</parameter>\n",
+            "</invoke>\n</minimax:tool_call>",
+        ),
+        tokens=True,
+        tools="json",
+    ),
+)
+FORMATS = {row.name: row for row in _ROWS}
+_ALIASES = {
+    "qwen": "hermes",
+    "function_call": "llama",
+    "raw": "json",
+    "raw_json": "json",
+    "tool_code": "pythonic",
+    "gemma": "pythonic",
+    "gpt-oss": "harmony",
+    "claude": "tool_use",
+    "openai": "tool_prefix",
+    "qwen3_coder": "nemotron",
+    "command_r": "cohere",
+    "deepseek": "deepseek_v32",
+    "deepseek_v4": "deepseek_v32",
+    "glm45": "glm",
+    "glm47": "glm",
+    "hy_v3": "hunyuan",
+    "kimi": "kimi_k2",
+    "llama4_pythonic": "llama4",
+    "minimax_m2": "minimax",
+    "phi4_mini_json": "phi4",
+}
+
+
+def format_named(name: str) -> CallFormat:
+    """A format by its name or one of its other names.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    found = FORMATS.get(_ALIASES.get(name, name))
+    if found is None:
+        raise UsageError(f"no text format {name!r} for tool calls; the formats are: {', '.join(sorted(FORMATS))}")
+    return found

@@ -1,0 +1,61 @@
+"""Which text format a model writes calls in, asked of the server that holds its chat template.
+
+Only where the format was left open and the model's name does not say it. Two kinds of
+server tell their template: `llama-server` at `/props`, Ollama at `/api/show`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import replace as with_changes
+from typing import Any
+
+from msgspec.structs import replace
+
+from handrail.core.errors import ModelError
+from handrail.models.codec import Codec, WireRequest
+from handrail.models.prompted.chat_templates import format_of_template
+from handrail.models.prompted.codec import PromptedCodec
+from handrail.models.transport import Endpoint, Transport
+
+_FIELDS = ("chat_template_tool_use", "chat_template", "template")
+
+
+async def codec_for_template(
+    codec: Codec, transport: Transport, endpoint: Endpoint, model: str, service: str
+) -> tuple[Codec, str]:
+    """The codec with the format of the server's template, and a sentence that says so.
+
+    A server that cannot be asked, or whose template has no known marks, leaves the codec as it is.
+    """
+    if not isinstance(codec, PromptedCodec):
+        return codec, ""
+    try:
+        template = await _template(transport, endpoint, model, service)
+    except ModelError as error:
+        return codec, f"the server was asked for its chat template and gave none ({error}); {_as(codec)}"
+    format = format_of_template(template)
+    if format is None:
+        return codec, f"the server's chat template names no text format that is known here; {_as(codec)}"
+    chosen = replace(codec, format=format)
+    return chosen, f"{_as(chosen)}, which the server's chat template uses"
+
+
+def _as(codec: PromptedCodec) -> str:
+    return f"tools are prompted in the text format {codec.format!r}"
+
+
+async def _template(transport: Transport, endpoint: Endpoint, model: str, service: str) -> str:
+    request = WireRequest(path="/api/show", body={"model": model}, framing="json", exact=False)
+    if service == "llamacpp":
+        request = WireRequest(path="/props", method="GET", body={}, framing="json", exact=False)
+        endpoint = with_changes(endpoint, base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"))
+    async with aclosing(transport.send(request, endpoint)) as events:
+        async for event in events:
+            return _text_in(event.data)
+    return ""
+
+
+def _text_in(data: Mapping[str, Any]) -> str:
+    return next((text for field in _FIELDS if isinstance(text := data.get(field), str) and text), "")

@@ -1,0 +1,126 @@
+"""What every bus can do, and what is plugged into one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, Self, TypedDict, Unpack
+
+from msgspec import Struct
+
+from handrail.core.redact import Secret
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.request import Caller, RouteRequest
+from handrail.node.bus.stream_frame import StreamFrame
+from handrail.node.bus.versions import VersionReq
+
+Handler = Callable[[RouteRequest], Awaitable[dict[str, Any]]]
+"""Does the work: returns `{"output": {…}, "meta": {…}}`, where `meta` may be missing. Raises `BusError` on failure.
+
+One that streams sends its frames on the way (`await request.send(…)`); `done` is sent for it, with its `meta`.
+"""
+Predicate = Callable[[Mapping[str, Any]], bool]
+"""Whether it can serve a call with these `params`."""
+
+
+class CallOptions(TypedDict, total=False):
+    """How a call is made, beside what is called."""
+
+    session_id: str | None
+    timeout_seconds: float | None
+    caller: Caller | None
+    """None is the program itself."""
+    token: str | None
+    deadline: float | None
+    """On the monotonic clock of the event loop."""
+    depth: int
+    within: tuple[tuple[str, ...], ...]
+    """Scopes of the calls above; each of them must allow this one too."""
+    call_id: str | None
+    """The same for every attempt at one call: it is run once."""
+    trace: str | None
+    """The W3C `traceparent` of whatever this is part of."""
+    schema_hash: str | None
+    """What the caller takes the capability to be; another one is refused (`schema_mismatch`)."""
+
+
+class CapabilityOffer(Struct, frozen=True, kw_only=True):
+    """A capability of a node."""
+
+    node_id: str
+    descriptor: CapabilityDescriptor
+    schema_hash: str
+    local: bool = False
+    in_flight: int = 0
+
+
+class CallStream(Protocol):
+    """The frames of one call. Use it with `async with`: leaving early cancels the call."""
+
+    def __aiter__(self) -> AsyncIterator[StreamFrame]: ...
+
+    async def __anext__(self) -> StreamFrame:
+        """The next frame. The last is `done` or `error`; errors are frames here, not raised."""
+        ...
+
+    async def tool_result(self, tool_call_id: str, body: Any, *, is_error: bool = False) -> None:
+        """Answer a `tool_call` frame, in an interactive stream.
+
+        Raises:
+            BusError: No such call waits for an answer (`bad_request`).
+        """
+        ...
+
+    async def cancel(self) -> None:
+        """End the call. One `error` frame with the code `cancelled` follows, unless it had ended."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
+
+
+class Bus(Protocol):
+    """A place where capabilities are called. In process, over HTTP and over NATS it is the same."""
+
+    @property
+    def node_id(self) -> str: ...
+
+    async def call(
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[CallOptions]
+    ) -> dict[str, Any]:
+        """The response, `{"output": …, "meta": {…, "ms": n}}`. A streaming capability is drained to its response.
+
+        Raises:
+            BusError: Whatever went wrong, with a code of the closed set.
+        """
+        ...
+
+    def stream(
+        self,
+        capability: str,
+        version_req: VersionReq,
+        body: Mapping[str, Any],
+        *,
+        interactive: bool = False,
+        **how: Unpack[CallOptions],
+    ) -> CallStream:
+        """The frames of a call, as they come. `interactive` says that this caller answers `tool_call` frames."""
+        ...
+
+    async def discover(self, name: str | None = None) -> Sequence[CapabilityOffer]:
+        """What there is, of one name or at all."""
+        ...
+
+
+class Admission(Protocol):
+    """Who may call what: signatures are checked at the door, tokens, trust and limits here."""
+
+    async def admit(
+        self, caller: Caller, token: Secret | None, descriptor: CapabilityDescriptor, body: Mapping[str, Any]
+    ) -> Caller:
+        """The caller as it is known, with its trust and with the token's scopes.
+
+        Raises:
+            BusError: It may not: `token_…`, `unauthorized`, `rate_limited`, …
+        """
+        ...

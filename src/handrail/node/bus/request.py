@@ -1,0 +1,156 @@
+"""A call as the handler of a capability sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from handrail.core.context import Context, Principal
+from handrail.core.errors import BusError
+from handrail.core.redact import Secret
+from handrail.node.bus.descriptor import Trust
+from handrail.node.bus.versions import Version, VersionReq
+
+if TYPE_CHECKING:
+    from handrail.node.bus.interfaces import Bus
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Who asks. A door says who signed; admission makes of that, and of the token, what it may."""
+
+    principal: Principal
+    trust: Trust = "unknown"
+    token: Secret | None = None
+    """Goes along to whatever is called on its behalf."""
+
+    @property
+    def id(self) -> str:
+        return self.principal.id
+
+
+OWN = Caller(principal=Principal("self"), trust="self")
+"""The program that the bus runs in. Doors to the outside never say so."""
+NOBODY = Caller(principal=Principal("anonymous", ()), trust="unknown")
+"""Whoever came through a door and said nothing of themselves."""
+
+
+class CallChannel(Protocol):
+    """The other end of a call, while it lasts."""
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the caller can answer in mid-stream."""
+        ...
+
+    async def send(self, event: str, data: dict[str, Any]) -> None:
+        """Send a frame; waits while the caller is behind."""
+        ...
+
+    async def answer(self, tool_call_id: str) -> dict[str, Any]:
+        """What the caller says to a call that was sent to it: `{"body": …, "is_error": bool}`."""
+        ...
+
+
+class RouteRequest:
+    """The body, checked; on whose behalf; until when; and the way back."""
+
+    __slots__ = (
+        "_bus",
+        "_channel",
+        "body",
+        "call_id",
+        "caller",
+        "capability",
+        "context",
+        "session_id",
+        "stream",
+        "trace_id",
+        "version",
+    )
+
+    def __init__(
+        self,
+        *,
+        capability: str,
+        version: Version,
+        body: dict[str, Any],
+        caller: Caller,
+        context: Context,
+        call_id: str,
+        bus: Bus,
+        channel: CallChannel | None = None,
+        session_id: str | None = None,
+        trace_id: str = "",
+    ) -> None:
+        self.capability = capability
+        self.version = version
+        self.body = body
+        self.caller = caller
+        self.context = context
+        """With depth, deadline (of the loop's clock) and the scopes of everything above."""
+        self.call_id = call_id
+        self.session_id = session_id
+        self.trace_id = trace_id
+        self.stream = channel is not None
+        """Whether somebody reads the frames. They may be sent in any case."""
+        self._bus = bus
+        self._channel = channel
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.body.get("params") or {}
+
+    @property
+    def input(self) -> dict[str, Any]:
+        return self.body.get("input") or {}
+
+    @property
+    def interactive(self) -> bool:
+        return self._channel is not None and self._channel.interactive
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the caller no longer waits."""
+        if self.context.deadline is None:
+            return None
+        return self.context.deadline - asyncio.get_running_loop().time()
+
+    async def send(self, event: str, data: dict[str, Any]) -> None:
+        """Send one frame, of an event that the stream schema names, to whoever listens."""
+        if self._channel is not None:
+            await self._channel.send(event, data)
+
+    async def answer(self, tool_call_id: str) -> dict[str, Any]:
+        """Wait for what the caller says to a tool call that was sent to it. Only where it is `interactive`."""
+        if self._channel is None:
+            raise RuntimeError("nobody can answer here: the call is not interactive")
+        return await self._channel.answer(tool_call_id)
+
+    async def call(
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Any
+    ) -> dict[str, Any]:
+        """Call another capability for the same caller: one deeper, until the same deadline, with no more rights.
+
+        Raises:
+            BusError: As `Bus.call`.
+        """
+        try:
+            return await self._bus.call(capability, version_req, body, **{**self.passed_on(), **how})
+        except BusError as error:
+            error.is_nested = True
+            raise
+
+    def passed_on(self) -> dict[str, Any]:
+        """What a call made for this one says of itself: the options of `Bus.call`."""
+        return {
+            "caller": self.caller,
+            "token": self.caller.token,
+            "deadline": self.context.deadline,
+            "depth": self.context.depth + 1,
+            "within": (*self.context.within, *(() if self.context.scopes is None else (self.context.scopes,))),
+            "session_id": self.session_id,
+            "trace": self.context.trace,
+        }

@@ -1,0 +1,156 @@
+"""A definition as a tool that can run: by a handler of the program's own, or by the capability that it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from handrail.core.errors import BusError, Forbidden, MissingExtra, TimedOut, ToolError
+from handrail.core.invocation import Invocation
+from handrail.node.bus.interfaces import Bus, CallOptions
+from handrail.node.bus.stream_frame import DONE, ERROR, RESULT
+from handrail.node.bus.wire_codes import REFUSALS
+from handrail.tools.definition import Binding, ToolDefinition
+from handrail.tools.tool import Tool
+
+_MAY_NOT = frozenset(
+    {
+        "unauthorized",
+        "invalid_signature",
+        "revoked",
+        "federation_forbidden",
+        "token_invalid",
+        "token_expired",
+        "token_revoked",
+        "token_scope_insufficient",
+    }
+)
+"""Codes that say that the caller may not."""
+TOOLS_CALL = "llm.tools.call"
+
+
+def bound_tool(
+    definition: ToolDefinition, bus: Bus, how: CallOptions, handlers: Mapping[str, Callable[..., Any]]
+) -> Tool:
+    """The handler of that name comes first, then the binding; a tool with neither says so when it is called."""
+    if (handler := handlers.get(definition.name)) is not None:
+        return Tool(definition, handler)
+    if definition.binding is not None:
+        bound = BoundCapability(bus, definition.binding, how, reads=not definition.side_effects)
+        return Tool(definition, bound.run, style="invocation")
+
+    async def nothing(invocation: Invocation) -> Any:
+        raise ToolError("not_implemented", f"{definition.name!r} is bound to no capability and has no handler")
+
+    return Tool(definition, nothing, style="invocation")
+
+
+def capability_body(binding: Binding, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a call: each argument in `params` or `input`, under its name there. A constant is not the model's."""
+    halves: dict[str, dict[str, Any]] = {"params": {}, "input": {}}
+    for name, value in {**arguments, **binding.constants}.items():
+        halves["params" if name in binding.params else "input"][binding.renames.get(name, name)] = value
+    return {half: fields for half, fields in halves.items() if fields or half == "input"}
+
+
+class BoundCapability:
+    """A capability as the handler of a tool, called for whoever calls the tool."""
+
+    def __init__(self, bus: Bus, binding: Binding, how: CallOptions, *, reads: bool = False) -> None:
+        """`reads` says that the tool was declared to change nothing; then its capability has to say so too."""
+        self._bus = bus
+        self._binding = binding
+        self._how = how
+        self._reads = reads
+        self._harmless: set[str] = set()
+        """Capabilities that were seen to say so."""
+        self._streams: bool | None = None
+        """Whether its response goes out in frames; None is not known yet."""
+
+    async def run(self, invocation: Invocation) -> Any:
+        """Its output. One that streams is drained to it; of any other, its progress is told.
+
+        Raises:
+            ToolError: It failed, or answered with an error.
+        """
+        trace = invocation.context.trace or self._how.get("trace")
+        how: CallOptions = {**self._how, "call_id": invocation.idempotency_key, "trace": trace}
+        body = capability_body(self._binding, invocation.arguments)
+        try:
+            if self._reads:
+                await self._check_harmless(body)
+            output = await (self._drained(body, how) if await self._is_stream() else self._told(body, how, invocation))
+        except BusError as error:
+            raise tool_error(error) from error
+        if isinstance(output, dict) and output.get("error"):
+            raise tool_error(BusError.from_dict(output))
+        return output
+
+    async def _check_harmless(self, body: Mapping[str, Any]) -> None:
+        """A side effect that the tool does not declare would be made without anybody's word."""
+        name, target = self._binding.capability, body["input"].get("target_capability")
+        if name == TOOLS_CALL and isinstance(target, str):
+            name = target.partition("@")[0]  # that changes what its target does
+        if name in self._harmless:
+            return
+        try:
+            offers = await self._bus.discover(name)
+        except MissingExtra:
+            return
+        if any(offer.descriptor.side_effects for offer in offers):
+            raise Forbidden(f"{name} changes something, and this tool is declared not to; declare its side_effects")
+        if offers:
+            self._harmless.add(name)
+
+    async def _is_stream(self) -> bool:
+        if self._streams is None:
+            try:
+                offers = await self._bus.discover(self._binding.capability)
+            except MissingExtra:  # what there is cannot be told here; to call it needs no extra
+                return True
+            if not offers:
+                return False
+            self._streams = any(offer.descriptor.stream_schema for offer in offers)
+        return self._streams
+
+    async def _drained(self, body: dict[str, Any], how: CallOptions) -> Any:
+        response = await self._bus.call(self._binding.capability, self._binding.version, body, **how)
+        return response.get("output")
+
+    async def _told(self, body: dict[str, Any], how: CallOptions, invocation: Invocation) -> Any:
+        output: Any = None
+        async with self._bus.stream(self._binding.capability, self._binding.version, body, **how) as frames:
+            async for frame in frames:
+                match frame.event:
+                    case "progress":
+                        _report(invocation, frame.data)
+                    case event if event == RESULT:
+                        output = frame.data
+                    case event if event == ERROR:
+                        raise BusError.from_dict(frame.data)
+                    case event if event == DONE:
+                        return output
+        raise BusError("partition", "the stream broke off", outcome="in_doubt")
+
+
+def _report(invocation: Invocation, data: Mapping[str, Any]) -> None:
+    current, total, stage = data.get("current"), data.get("total"), data.get("stage")
+    invocation.progress(
+        current if isinstance(current, int | float) else None,
+        total if isinstance(total, int | float) else None,
+        stage if isinstance(stage, str) else "",
+    )
+
+
+def tool_error(error: BusError) -> ToolError:
+    """What a model is told of an error of the bus: its code and its words, with the outcome that it means."""
+    kind = REFUSALS.get(error.outcome)
+    if kind is None and error.code in _MAY_NOT:
+        kind = Forbidden
+    if kind is None and error.code == "timeout":
+        kind = TimedOut
+    if kind is None:
+        return ToolError(error.code, str(error))
+    told = kind(str(error))
+    told.code = error.code
+    return told

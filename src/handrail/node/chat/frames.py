@@ -1,0 +1,241 @@
+"""What a model says as the frames of `llm.chat`, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from handrail.core.calls import ToolCall
+from handrail.core.errors import (
+    BrokenChoice,
+    BusError,
+    ModelError,
+    ModelUnavailable,
+    ProtocolError,
+    RateLimited,
+    RequestRefused,
+)
+from handrail.core.events import (
+    CallDelta,
+    CallReady,
+    CallRequested,
+    CitationAdded,
+    Event,
+    MediaAdded,
+    ModelEvent,
+    Notice,
+    ReplyFinished,
+    ServiceCallMade,
+    TextDelta,
+)
+from handrail.core.ids import NewId
+from handrail.core.messages import StopReason, Usage
+from handrail.node.bus.stream_frame import DONE, ERROR, StreamFrame
+from handrail.node.chat.extras import extra_event, extra_frames
+from handrail.node.chat.messages import read_artefacts, write_artefacts, write_call
+
+BROKEN_CHOICE = "broken_choice"
+"""The `reason` of an error: the model called tools, or called none, against what it was told."""
+_STOPS: frozenset[str] = frozenset(get_args(StopReason))
+
+Said = tuple[str, dict[str, Any]]
+"""An event and its data."""
+
+
+class CallIdNaming:
+    """Gives each call of one reply an id that no call before it had: some models use one again, or give none."""
+
+    def __init__(self, taken: set[str], new_id: NewId) -> None:
+        self._taken = taken
+        self._new_id = new_id
+        self._ids: dict[str, str] = {}
+        """Of the calls that are being written, by what the model calls them."""
+
+    def named(self, event: ModelEvent) -> ModelEvent:
+        match event:
+            case CallDelta(call_id=given):
+                return event if (id := self._id(given)) == given else replace(event, call_id=id)
+            case CallReady(call=call):
+                return replace(event, call=replace(call, id=self._id(call.id)))
+            case CallRequested(call=call):
+                named = replace(event, call=replace(call, id=self._id(call.id)))
+                del self._ids[call.id]
+                return named
+        return event
+
+    def _id(self, given: str) -> str:
+        if given not in self._ids:
+            self._ids[given] = given if given and given not in self._taken else self._new_id("call")
+            self._taken.add(self._ids[given])
+        return self._ids[given]
+
+
+class ChatFrameWriter:
+    """Events of a model to frames. A call that came without pieces is given one."""
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+        """The calls of which a piece was sent."""
+
+    def frames(self, event: Event) -> Iterator[Said]:
+        match event:
+            case TextDelta(text=text):
+                yield "token", {"text": text}
+            case Notice(text=text):
+                yield "notice", {"text": text}
+            case CallDelta(call_id=id, name=name, arguments=piece):
+                yield self._delta(id, name, piece)
+            case CallRequested(call=call, artefacts=artefacts):
+                if call.id not in self._begun:
+                    text = call.arguments if isinstance(call.arguments, str) else _text(call.arguments)
+                    yield self._delta(call.id, call.name, text)
+                yield "tool_call", write_call(call, artefacts)
+            case CitationAdded() | MediaAdded() | ServiceCallMade():
+                yield from extra_frames(event)
+
+    def _delta(self, id: str, name: str, piece: str) -> Said:
+        first = {} if id in self._begun else {"name": name}
+        self._begun.add(id)
+        return "tool_call_delta", {"id": id, **first, "arguments_delta": piece}
+
+
+def done_data(end: ReplyFinished) -> dict[str, Any]:
+    """The end of a reply, as the data of `done`; the bus adds how long it took."""
+    return {
+        "model": end.model,
+        "tokens_in": end.usage.input_tokens,
+        "tokens_out": end.usage.output_tokens,
+        "stop_reason": end.stop,
+        **write_artefacts(end.artefacts),
+    }
+
+
+class ChatFrameReader:
+    """Frames of one reply to events."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        """Of calls, by id: it is on the first delta, and some nodes leave it off the call itself."""
+
+    def events(self, frame: StreamFrame) -> Iterator[ModelEvent]:
+        """Raises:
+        ModelError: The frame says that the reply failed, or cannot be read.
+        """
+        data = frame.data
+        try:
+            match frame.event:
+                case "token":
+                    yield TextDelta(text=_words(data["text"]))
+                case "notice":
+                    yield Notice(text=_words(data["text"]))
+                case "tool_call_delta":
+                    id = _words(data["id"])
+                    name = self._names.setdefault(id, _words(data.get("name", "")))
+                    yield CallDelta(call_id=id, name=name, arguments=_words(data["arguments_delta"]))
+                case "tool_call":
+                    yield self._call(data)
+                case event if event == DONE:
+                    yield _finished(data)
+                case event if event == ERROR:
+                    raise model_error(BusError.from_dict(data))
+                case event:
+                    if (extra := extra_event(event, data)) is not None:
+                        yield extra
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise ProtocolError(f"the node sent a {frame.event!r} frame that cannot be read") from error
+
+    def _call(self, data: dict[str, Any]) -> CallRequested:
+        id = data["id"]
+        name = data.get("name") or self._names.get(id, "")
+        if not name:
+            raise ProtocolError(f"the node sent the call {str(id)[:80]!r} without a name")
+        call = msgspec.convert({"id": id, "name": name, "arguments": data["arguments"]}, ToolCall)
+        return CallRequested(call=call, artefacts=read_artefacts(data))
+
+
+def _finished(data: dict[str, Any]) -> ReplyFinished:
+    stop: Any = data.get("stop_reason", "end")
+    if stop == "cancelled":
+        raise ProtocolError("the reply was cancelled on its node")
+    usage = {"input_tokens": data.get("tokens_in", 0), "output_tokens": data.get("tokens_out", 0)}
+    return ReplyFinished(
+        stop=stop if stop in _STOPS else "end",
+        model=_words(data.get("model", "")),
+        usage=msgspec.convert(usage, Usage),
+        artefacts=read_artefacts(data),
+    )
+
+
+def _words(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _text(arguments: dict[str, Any]) -> str:
+    return msgspec.json.encode(arguments).decode()
+
+
+_REFUSED = frozenset(
+    {
+        "bad_request",
+        "schema_mismatch",
+        "not_found",
+        "not_implemented",
+        "unauthorized",
+        "invalid_signature",
+        "revoked",
+        "expired",
+        "token_invalid",
+        "token_expired",
+        "token_revoked",
+        "token_scope_insufficient",
+        "federation_forbidden",
+        "not_federated",
+    }
+)
+_UNAVAILABLE = frozenset({"capacity_exceeded", "partition", "timeout", "cancelled"})
+
+
+def model_error(error: BusError) -> ModelError:
+    """An error of the bus as whoever asks a model knows it; the error itself is its cause."""
+    delay = None if error.retry_after_ms is None else error.retry_after_ms / 1000
+    words = str(error)
+    found: ModelError
+    if error.details.get("reason") == BROKEN_CHOICE:
+        found = BrokenChoice(words)
+    elif error.code == "rate_limited":
+        found = RateLimited(words, retry_after=delay)
+    elif error.code in _REFUSED:
+        found = RequestRefused(words)
+    elif error.code in _UNAVAILABLE:
+        found = ModelUnavailable(words, retry_after=delay)
+    else:
+        found = ModelError(words)
+    found.__cause__ = error
+    return found
+
+
+def bus_error(error: ModelError) -> BusError:
+    """What a model's failure is on the wire."""
+    words = str(error)
+    match error:
+        case BrokenChoice():
+            return BusError("internal_error", words, reason=BROKEN_CHOICE)
+        case RateLimited(retry_after=None):
+            return BusError("rate_limited", words)
+        case RateLimited(retry_after=float() | int() as delay):
+            return BusError("rate_limited", words, retry_after_ms=round(delay * 1000))
+        case RequestRefused(status=404):
+            return BusError("not_found", words)
+        case RequestRefused(status=401 | 403):
+            # The key is the node's: the caller can do nothing about it.
+            return BusError("internal_error", "the service behind the model does not let this node in")
+        case RequestRefused():
+            return BusError("bad_request", words)
+        case ModelUnavailable(__cause__=TimeoutError()):
+            return BusError("timeout", words)
+    return BusError("internal_error", words)

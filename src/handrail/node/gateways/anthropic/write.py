@@ -1,0 +1,125 @@
+"""Answers as Messages: events of a stream in the order that clients hold it to, or one document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handrail.core.calls import ToolCall
+from handrail.core.messages import StopReason, Usage
+from handrail.models.history import arguments_of
+from handrail.node.gateways.citations import cited_text_blocks, source_location
+from handrail.node.gateways.failures import GatewayFailure
+from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
+from handrail.node.gateways.wire import TextAnswerWriter, encode
+
+_REASONS: dict[StopReason, str] = {
+    "end": "end_turn",
+    "stop_sequence": "stop_sequence",
+    "tool_calls": "tool_use",
+    "max_tokens": "max_tokens",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+}
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def encode_messages_event(name: str, **fields: Any) -> bytes:
+    """One event of the stream; its name stands in the data too."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), encode({"type": name, **fields}))
+
+
+PING = encode_messages_event("ping")
+
+
+class MessagesWriter(TextAnswerWriter):
+    def __init__(self, id: str, created: int, model: str, asked: GatewayRequest) -> None:
+        self._head: dict[str, Any] = {"id": id, "type": "message", "role": "assistant", "model": model}
+        self._stops = asked.settings.stop
+        self._open = False
+        """Whether the block of text has begun."""
+        # Almost every frame is a piece of text and differs in that only.
+        frame = encode_messages_event("content_block_delta", index=0, delta={"type": "text_delta", "text": 0})
+        before, after = frame.split(b'"text":0')
+        self._before, self._after = before + b'"text":', after
+
+    def begin(self) -> bytes:
+        message = {**self._head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(Usage())}
+        return encode_messages_event("message_start", message=message) + PING
+
+    def text(self, piece: str) -> bytes:
+        delta = self._before + encode(piece) + self._after
+        if self._open:
+            return delta
+        self._open = True
+        return encode_messages_event("content_block_start", index=0, content_block={"type": "text", "text": ""}) + delta
+
+    def finish(self, ended: GatewayOutcome) -> bytes:
+        frames: list[bytes] = []
+        if self._open:
+            # The text has gone out as one block, so its sources are those of all of it.
+            for each in ended.citations:
+                delta = {"type": "citations_delta", "citation": source_location(each)}
+                frames.append(encode_messages_event("content_block_delta", index=0, delta=delta))
+            frames.append(encode_messages_event("content_block_stop", index=0))
+        for index, call in enumerate(ended.calls, start=int(self._open)):
+            block = _use(call)
+            written = encode(block.pop("input")).decode()
+            frames += [
+                encode_messages_event("content_block_start", index=index, content_block={**block, "input": {}}),
+                encode_messages_event(
+                    "content_block_delta", index=index, delta={"type": "input_json_delta", "partial_json": written}
+                ),
+                encode_messages_event("content_block_stop", index=index),
+            ]
+        frames.append(
+            encode_messages_event(
+                "message_delta", delta=self._stop(ended), usage=_usage(ended.usage), **ended.extension
+            )
+        )
+        frames.append(encode_messages_event("message_stop"))
+        return b"".join(frames)
+
+    def whole(self, ended: GatewayOutcome) -> dict[str, Any]:
+        return {
+            **self._head,
+            "content": [*cited_text_blocks(ended.text, ended.citations), *map(_use, ended.calls)],
+            **self._stop(ended),
+            "usage": _usage(ended.usage),
+            **ended.extension,
+        }
+
+    def broken(self, failure: GatewayFailure, run: str) -> bytes:
+        return b"event: error\ndata: " + encode(messages_error_body(failure, run)) + b"\n\n"
+
+    def _stop(self, ended: GatewayOutcome) -> dict[str, Any]:
+        # Which of several it was is not known here.
+        at = self._stops[0] if ended.stop == "stop_sequence" and len(self._stops) == 1 else None
+        return {"stop_reason": _REASONS[ended.stop], "stop_sequence": at}
+
+
+def messages_error_body(failure: GatewayFailure, id: str) -> dict[str, Any]:
+    kind = _TYPES.get(failure.status) or ("api_error" if failure.status >= 500 else "invalid_request_error")
+    details = {} if failure.api_details is None else {"details": failure.api_details}
+    return {"type": "error", "error": {"type": kind, "message": failure.message, **details}, "request_id": id}
+
+
+def _use(call: ToolCall) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_of(call)}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """This API counts what was read from a cache, and written to it, beside the input."""
+    return {
+        "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_written_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "cache_creation_input_tokens": usage.cache_written_tokens,
+    }

@@ -1,0 +1,198 @@
+"""What is read of a request to create a response. A field that is not here is refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+# ── content ──────────────────────────────────────────────────────────────────────
+
+
+class ResponsesInputText(Struct, tag_field="type", tag="input_text"):
+    text: str
+
+
+class ResponsesOutputText(Struct, tag_field="type", tag="output_text"):
+    text: str
+
+
+class ResponsesRefusal(Struct, tag_field="type", tag="refusal"):
+    refusal: str
+
+
+class ResponsesInputImage(Struct, tag_field="type", tag="input_image"):
+    image_url: str | None = None
+    file_id: str | None = None
+
+
+class ResponsesInputFile(Struct, tag_field="type", tag="input_file"):
+    file_data: str | None = None
+    file_url: str | None = None
+    filename: str | None = None
+    file_id: str | None = None
+
+
+class ResponsesSoundData(Struct):
+    data: str
+    format: Literal["wav", "mp3"]
+
+
+class ResponsesInputAudio(Struct, tag_field="type", tag="input_audio"):
+    input_audio: ResponsesSoundData
+
+
+Part = (
+    ResponsesInputText
+    | ResponsesOutputText
+    | ResponsesRefusal
+    | ResponsesInputImage
+    | ResponsesInputFile
+    | ResponsesInputAudio
+)
+
+# ── items ────────────────────────────────────────────────────────────────────────
+
+
+class MessageItem(Struct):
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[Part]
+
+
+class FunctionCallItem(Struct):
+    call_id: Annotated[str, Meta(min_length=1)]
+    name: str
+    arguments: str
+
+
+class FunctionOutputItem(Struct):
+    call_id: str
+    output: str | list[ResponsesInputText | ResponsesInputImage | ResponsesInputFile]
+
+
+class McpCallItem(Struct):
+    """A call that a node ran, as the answer showed it. The official clients may send it back without its output."""
+
+    id: str
+    name: str
+    arguments: str
+    output: str | None = None
+    error: Any = None
+
+
+class ItemReference(Struct):
+    id: str
+
+
+class ReasoningItem(Struct):
+    """What the model thought, as the answer showed it. Nothing of it goes back to a model."""
+
+    id: str | None = None
+
+
+class ResponsesMcpListItem(Struct):
+    """What an MCP server offers, as a history of another service may have it. It has no effect."""
+
+
+class ResponsesGeneratedImageItem(Struct):
+    """A picture that the model made, as the answer showed it. It does not go back to a model, and a notice says so."""
+
+    id: str | None = None
+
+
+Item = (
+    MessageItem
+    | FunctionCallItem
+    | FunctionOutputItem
+    | McpCallItem
+    | ItemReference
+    | ReasoningItem
+    | ResponsesMcpListItem
+    | ResponsesGeneratedImageItem
+)
+ITEMS: dict[str, type[Item]] = {
+    "message": MessageItem,
+    "function_call": FunctionCallItem,
+    "function_call_output": FunctionOutputItem,
+    "mcp_call": McpCallItem,
+    "item_reference": ItemReference,
+    "reasoning": ReasoningItem,
+    "mcp_list_tools": ResponsesMcpListItem,
+    "image_generation_call": ResponsesGeneratedImageItem,
+}
+
+# ── tools and settings ───────────────────────────────────────────────────────────
+
+
+class ResponsesFunctionTool(Struct):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+    type: Literal["function"] = "function"
+
+
+class ResponsesNamedFunctionChoice(Struct, tag_field="type", tag="function"):
+    name: str
+
+
+class ResponsesAllowedFunction(Struct):
+    name: str
+    type: Literal["function", "mcp"] = "function"
+
+
+class ResponsesAllowedToolsChoice(Struct, tag_field="type", tag="allowed_tools"):
+    tools: list[ResponsesAllowedFunction]
+    mode: Literal["none", "auto", "required"] = "auto"
+
+
+class ResponsesTextFormat(Struct, tag_field="type", tag="text"):
+    pass
+
+
+class ResponsesJsonObjectFormat(Struct, tag_field="type", tag="json_object"):
+    pass
+
+
+class ResponsesJsonSchemaFormat(Struct, tag_field="type", tag="json_schema"):
+    name: str = "response"
+    schema: dict[str, Any] | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponsesTextSettings(Struct):
+    format: ResponsesTextFormat | ResponsesJsonObjectFormat | ResponsesJsonSchemaFormat | None = None
+    verbosity: str | None = None
+
+
+class ResponsesBody(Struct):
+    model: str | None = None
+    input: str | list[dict[str, Any]] | None = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    store: bool | None = None
+    background: bool | None = None
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
+    tools: list[ResponsesFunctionTool] | None = None
+    tool_choice: (
+        Literal["auto", "none", "required"] | ResponsesNamedFunctionChoice | ResponsesAllowedToolsChoice | None
+    ) = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    text: ResponsesTextSettings | None = None
+    metadata: Annotated[dict[str, Annotated[str, Meta(max_length=512)]], Meta(max_length=16)] | None = None
+    include: list[str] | None = None
+    reasoning: dict[str, Any] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    service_tier: str | None = None
+    top_logprobs: int | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None

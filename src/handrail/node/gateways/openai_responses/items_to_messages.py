@@ -1,0 +1,245 @@
+"""Input items as messages. Items that are only named, or lack their output, are looked up in earlier answers."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from handrail.core.calls import Attachment, ToolCall, ToolResult
+from handrail.core.errors import BusError
+from handrail.core.messages import (
+    AssistantMessage,
+    Content,
+    Conversation,
+    InvocationMessage,
+    Media,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    Text,
+    UserMessage,
+)
+from handrail.node.gateways.openai_responses.body import (
+    ITEMS,
+    FunctionCallItem,
+    FunctionOutputItem,
+    Item,
+    ItemReference,
+    McpCallItem,
+    MessageItem,
+    Part,
+    ReasoningItem,
+    ResponsesGeneratedImageItem,
+    ResponsesInputAudio,
+    ResponsesInputFile,
+    ResponsesInputImage,
+    ResponsesInputText,
+    ResponsesMcpListItem,
+    ResponsesOutputText,
+    ResponsesRefusal,
+    ResponsesSoundData,
+)
+from handrail.node.gateways.openai_responses.ids import is_unrecorded, response_id_of_item
+from handrail.node.gateways.request import EarlierAnswer
+from handrail.node.gateways.request_parsing import bytes_of, convert_field, media_at, refuse_field
+from handrail.run.history import unanswered_calls
+
+Earlier = Mapping[str, EarlierAnswer]
+"""By the id of the response."""
+_NO_RESULT = "this call has no result: it was not run, or not to its end"
+_UNKNOWN_RESULT = "(the result of this call is no longer known)"
+
+
+def typed_input_items(items: Sequence[Mapping[str, Any]], param: str = "input") -> list[Item]:
+    """
+    Raises:
+        BusError: An item is of another form, or of a type that cannot be read here.
+    """
+    return [_typed(item, f"{param}[{at}]") for at, item in enumerate(items)]
+
+
+def _typed(item: Mapping[str, Any], param: str) -> Item:
+    kind = item.get("type") or ("message" if "role" in item else "item_reference")
+    form = ITEMS.get(kind) if isinstance(kind, str) else None
+    if form is None:
+        refuse_field(f"{param}.type", f"items of the type {str(kind)[:40]!r} are not supported here; leave them out")
+    return convert_field(item, form, param)
+
+
+def responses_named(items: Sequence[Item]) -> Iterator[str]:
+    """The ids of earlier responses whose items are needed to read these."""
+    for item in items:
+        match item:
+            case ItemReference(id=id) if (found := response_id_of_item(id)) is not None:
+                yield found
+            case McpCallItem(id=id) if (found := response_id_of_item(id)) is not None:
+                yield found
+
+
+def generated_image_paths(items: Sequence[Item]) -> tuple[str, ...]:
+    """The places of pictures that a model made, which have no effect."""
+    return tuple(
+        f"input[{at}]"
+        for at, item in enumerate(items)
+        if isinstance(item, ResponsesGeneratedImageItem) or _is_picture(item)
+    )
+
+
+def _is_picture(item: Item) -> bool:
+    return isinstance(item, ItemReference) and item.id.startswith("ig_")
+
+
+class ItemReader:
+    """Items in order: an output says only the id of its call, which came before."""
+
+    def __init__(self, earlier: Earlier, before: tuple[Message, ...], handed: Container[str] = ()) -> None:
+        """`handed` are the ids of calls that the client was handed, among those without a result before."""
+        self._earlier = earlier
+        open_calls = unanswered_calls(Conversation(before))
+        self._calls_of_the_node = {each.id for each in open_calls if each.id not in handed}
+        self._messages: list[Message] = list(before)
+        self._names = {each.id: each.call.name for each in before if isinstance(each, InvocationMessage)}
+
+    def read(self, items: Sequence[Item]) -> tuple[Message, ...]:
+        """
+        Raises:
+            BusError: An item has content that its role cannot have, or names an item that is not known.
+        """
+        for at, item in enumerate(items):
+            self._take(item, f"input[{at}]")
+        return tuple(self._messages)
+
+    def _take(self, item: Item, param: str) -> None:
+        match item:
+            case MessageItem():
+                self._messages.append(_message(item, f"{param}.content"))
+            case FunctionCallItem(call_id=id, name=name, arguments=arguments):
+                self._call(ToolCall(id, name, arguments))
+            case FunctionOutputItem():
+                self._messages.append(ResultMessage(self._result(item, param)))
+            case McpCallItem():
+                self._node_call(item)
+            case ItemReference(id=id):
+                self._refer(id, f"{param}.id")
+            case ReasoningItem() | ResponsesMcpListItem() | ResponsesGeneratedImageItem():
+                pass
+            case _:
+                assert_never(item)
+
+    def _call(self, call: ToolCall) -> None:
+        """Add a call to the reply that is being read, or begin one for it."""
+        match self._messages[-1] if self._messages else None:
+            case AssistantMessage() as reply:
+                self._messages[-1] = replace(reply, stop="tool_calls")
+            case InvocationMessage():
+                pass
+            case _:
+                self._messages.append(AssistantMessage("", stop="tool_calls"))
+        self._names[call.id] = call.name
+        self._messages.append(InvocationMessage(call))
+
+    def _result(self, item: FunctionOutputItem, param: str) -> ToolResult:
+        if item.call_id in self._calls_of_the_node:
+            why = "this is a call of the node, and only the node gives its result; take up its run with handrail.run"
+            refuse_field(f"{param}.call_id", why)
+        name = self._names.get(item.call_id, "")
+        if isinstance(item.output, str):
+            return ToolResult(item.call_id, name, item.output)
+        param = f"{param}.output"
+        parts = [_content(part, f"{param}[{at}]") for at, part in enumerate(item.output)]
+        attached = tuple(_attachment(part, param) for part in parts if isinstance(part, Media))
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
+        return ToolResult(item.call_id, name, text, attachments=attached)
+
+    def _node_call(self, item: McpCallItem) -> None:
+        item = self._shown(item)
+        self._call(ToolCall(item.id, item.name, item.arguments))
+        failed = item.error is not None
+        words = _words_of(item.error) if failed else item.output
+        result = ToolResult(item.id, item.name, words or "", outcome="failed" if failed else "ok")
+        self._messages.append(ResultMessage(result))
+
+    def _shown(self, item: McpCallItem) -> McpCallItem:
+        """The call as its response showed it, where that is known: what the client says of it does not count then."""
+        earlier = self._earlier.get(response_id_of_item(item.id) or "")
+        known = earlier and earlier.items.get(item.id)
+        found = convert_field(known, McpCallItem) if known else item
+        if found.output is not None or found.error is not None:
+            return found
+        return replace(found, error=_NO_RESULT) if known else replace(found, output=_UNKNOWN_RESULT)
+
+    def _refer(self, id: str, param: str) -> None:
+        earlier = self._earlier.get(response_id_of_item(id) or "")
+        item = earlier and earlier.items.get(id)
+        if item:
+            self._take(_typed(item, param), param)
+        elif earlier is None or not is_unrecorded(id):
+            raise BusError("not_found", f"there is no item {id[:80]!r}; send the item itself", param=param)
+
+
+def _message(item: MessageItem, param: str) -> Message:
+    if not item.content and item.role == "user":
+        refuse_field(param, "is empty; say something")
+    match item.role:
+        case "assistant":
+            return AssistantMessage(_text(item.content, "", param))
+        case "system" | "developer":
+            return SupervisorMessage(_text(item.content, "\n\n", param))
+        case "user":
+            if isinstance(item.content, str):
+                return UserMessage((Text(item.content),))
+            return UserMessage(tuple(_content(part, f"{param}[{at}]") for at, part in enumerate(item.content)))
+    assert_never(item.role)
+
+
+def _text(content: str | list[Part], between: str, param: str) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [_content(part, f"{param}[{at}]") for at, part in enumerate(content)]
+    for at, part in enumerate(parts):
+        if not isinstance(part, Text):
+            refuse_field(f"{param}[{at}].type", "only a user's message can have anything but text")
+    return between.join(part.text for part in parts if isinstance(part, Text))
+
+
+def _content(part: Part, param: str) -> Content:
+    match part:
+        case ResponsesInputText(text=text) | ResponsesOutputText(text=text) | ResponsesRefusal(refusal=text):
+            return Text(text)
+        case ResponsesInputImage(image_url=str(url)):
+            return media_at(url, f"{param}.image_url")
+        case ResponsesInputFile(file_data=str(data), filename=name):
+            return _file(data, f"{param}.file_data", name or "")
+        case ResponsesInputFile(file_url=str(url), filename=name):
+            return media_at(url, f"{param}.file_url", name or "", "application/pdf")
+        case ResponsesInputAudio(input_audio=ResponsesSoundData(data=data, format=form)):
+            kind = "audio/wav" if form == "wav" else "audio/mpeg"
+            return Media(media_type=kind, data=bytes_of(data, f"{param}.input_audio.data"))
+        case ResponsesInputImage() | ResponsesInputFile():
+            refuse_field(f"{param}.file_id", "there are no uploads here; send the file itself, or its address")
+    assert_never(part)
+
+
+def _file(data: str, param: str, name: str) -> Media:
+    """A file as a data URL, or as base64 alone."""
+    if data.startswith("data:"):
+        return media_at(data, param, name, "application/pdf")
+    return Media(media_type="application/pdf", data=bytes_of(data, param), name=name)
+
+
+def _attachment(media: Media, param: str) -> Attachment:
+    if media.data is None:
+        refuse_field(param, "an image or a file of an output is sent itself, not as an address")
+    return Attachment(media.name or "attachment", media.media_type, media.data)
+
+
+def _words_of(error: Any) -> str:
+    """What an error of a call says, in any of the forms that clients send back."""
+    match error:
+        case str():
+            return error
+        case {"content": [{"text": str(text)}, *_]} | {"message": str(text)} | {"content": str(text)}:
+            return text
+    return "the call failed"

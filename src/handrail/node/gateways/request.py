@@ -1,0 +1,138 @@
+"""What a client asks, whichever API it speaks: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from handrail.core.calls import ToolCall
+from handrail.core.messages import Citation, Message, StopReason, Usage
+from handrail.core.model_request import ModelRequest, ToolChoice, ToolOffer
+
+
+class HandrailExtension(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The field `handrail` of a request: what the APIs themselves have no word for."""
+
+    tools: Literal["all", "none"] | tuple[str, ...] = "all"
+    """Which of the node's tools may be called, as names or patterns. The token may allow fewer."""
+    confirm: Literal["tell", "pause"] = "tell"
+    """When a call waits for a person's word: tell the model, or end the answer there."""
+    run: str | None = None
+    """Take up this run where it waited, instead of beginning one."""
+    progress: bool = False
+    """Say in comments of the stream which of the node's tools are at work."""
+    show_calls: bool = True
+    """Show the calls of the node's tools and their results, where the API has a place for them."""
+
+
+class EarlierAnswer(Struct, frozen=True):
+    """What a request can continue: the conversation up to the end of an answer, and the items that it showed."""
+
+    messages: tuple[Message, ...]
+    items: dict[str, dict[str, Any]]
+    """By their ids."""
+    client_calls: frozenset[str] = frozenset()
+    """The ids of calls in the messages that clients were handed and answered."""
+
+    @property
+    def handed(self) -> frozenset[str]:
+        """The ids of calls that its client was handed."""
+        return frozenset(item["call_id"] for item in self.items.values() if item["type"] == "function_call")
+
+
+class TextContinuation(Struct, frozen=True, kw_only=True):
+    """How the text of a request is to be continued, where it is no conversation."""
+
+    echo: bool = False
+    """Whether the answer begins with the text itself."""
+
+
+class NamedMcpServer(Struct, frozen=True, kw_only=True):
+    """An MCP server as a client names it, and those of its tools that the client wants."""
+
+    place: str
+    """Of its address in the request."""
+    url: str
+    allowed: frozenset[str] | None = None
+    """By their names at the server; None is all of them."""
+    left_out: frozenset[str] = frozenset()
+
+
+class GatewayRequest(Struct, frozen=True, kw_only=True):
+    """One request."""
+
+    model: str | None
+    messages: tuple[Message, ...]
+    settings: ModelRequest
+    """Everything of it but messages and tools."""
+    tools: tuple[ToolOffer, ...] = ()
+    """Those of the client."""
+    choice: ToolChoice = "auto"
+    only: tuple[str, ...] | None = None
+    """The tools that may be called at all, of either side."""
+    stream: bool = False
+    usage: bool = False
+    """Whether the stream is to say how many tokens it took."""
+    ours: HandrailExtension = HandrailExtension()
+    mcp_servers: tuple[NamedMcpServer, ...] = ()
+    """Those that the client names; only the node's own are used."""
+    continues: TextContinuation | None = None
+    """Set where the one message is a text for the model to continue."""
+    ignored: tuple[str, ...] = ()
+    """Fields that have no effect here."""
+    store: bool = False
+    """Whether the answer can be read, and continued, by its id."""
+    background: bool = False
+    """Whether the client does not wait for the answer, and reads it later by its id."""
+    instructions: int = 0
+    """How many of the first messages are for this request alone, and not for those that continue its answer."""
+    echo: dict[str, Any] = field(default_factory=dict)
+    """What the answer repeats of the request."""
+    previous: str | None = None
+    """The id of the answer that this request continues."""
+    client_calls: frozenset[str] = frozenset()
+    """The ids of calls in the messages that clients were handed by the answers that this one continues."""
+    references: tuple[str, ...] = ()
+    """The ids of other answers of which this request names items."""
+    resolve: Callable[[Mapping[str, EarlierAnswer]], GatewayRequest] | None = None
+    """Makes the request whole once the answers that it names are there; an answer that is not there is left out."""
+
+
+class UnconfirmedCall(Struct, frozen=True):
+    """A call that waits for a person's word."""
+
+    request: str
+    tool: str
+    call_id: str
+
+
+class GatewayOutcome(Struct, frozen=True, kw_only=True):
+    """How an answer ended."""
+
+    run: str
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    """For the client to run."""
+    stop: StopReason = "end"
+    usage: Usage = Usage()
+    """Of all replies of the model together."""
+    waiting: tuple[UnconfirmedCall, ...] = ()
+    notices: tuple[str, ...] = ()
+    at: int = 0
+    """When, in seconds since 1970."""
+    citations: tuple[Citation, ...] = ()
+    """Sources of the text, with their places in it."""
+
+    @property
+    def extension(self) -> dict[str, Any]:
+        """The field `handrail` of an answer; nothing where there is nothing to say."""
+        said: dict[str, Any] = {}
+        if self.waiting:
+            said["waiting"] = [
+                {"request": each.request, "tool": each.tool, "call_id": each.call_id} for each in self.waiting
+            ]
+        if self.notices:
+            said["notices"] = list(self.notices)
+        return {"handrail": {"run": self.run, **said}} if said else {}

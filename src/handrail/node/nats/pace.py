@@ -1,0 +1,27 @@
+"""How soon a loss is noticed, and how long is waited for what is lost."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class NatsPace(Struct, frozen=True, kw_only=True):
+    """How soon things are noticed. Both ends may have their own: a worker says with a call what its lease is."""
+
+    heartbeat: float = 1.0
+    """Seconds between two signs of life of a call under way."""
+    missed: int = 3
+    """So many of them, and the other end is lost."""
+    grace: float = 5.0
+    """Seconds for which a caller goes on asking after a call that may have taken effect, and for which a worker goes
+    on working for a caller that is not there."""
+    gather: float = 0.1
+    """Seconds of silence that end a look around for workers, once one has answered."""
+    ttl: float = 10.0
+    """Seconds for which what was found is believed."""
+    connect: float = 5.0
+    """Seconds to connect for the first time."""
+
+    @property
+    def lease(self) -> float:
+        return self.heartbeat * self.missed

@@ -1,0 +1,296 @@
+"""Calls as a worker holds them: what was sent and not yet used, how they ended, and for how long that is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from handrail.core.errors import BusError, Outcome
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.interfaces import CallStream
+from handrail.node.nats.link import NatsLink
+from handrail.node.nats.message_parts import MOST
+from handrail.node.nats.messages import (
+    NatsAccepted,
+    NatsChunk,
+    NatsFailure,
+    NatsGo,
+    NatsHeartbeat,
+    NatsRequest,
+    NatsResult,
+    encode_nats_message,
+)
+
+Key = tuple[str, str]
+"""Whose call it is, and its id."""
+
+
+class ServedCall:
+    """One call, and everybody who asked for it: usually one."""
+
+    __slots__ = (
+        "_bounded",
+        "_credit",
+        "_kept",
+        "_link",
+        "_used",
+        "_window",
+        "_worker",
+        "begun",
+        "cancelled",
+        "deadline",
+        "descriptor",
+        "go",
+        "gone",
+        "gone_since",
+        "key",
+        "promised",
+        "refs",
+        "replies",
+        "seq",
+        "settled_at",
+        "size",
+        "started",
+        "stream",
+        "task",
+        "told",
+        "waiting",
+        "what",
+    )
+
+    def __init__(self, link: NatsLink, request: NatsRequest, reply: str, worker: str, now: float) -> None:
+        self._link = link
+        self._worker = worker
+        self._window = request.window
+        self.replies = [reply]
+        self.refs = [request.ref]
+        self.descriptor: CapabilityDescriptor | None = None
+        self.key: Key | None = None
+        self.what = b""
+        """What was asked: the request itself where it is short, else a hash of the call."""
+        self.task: asyncio.Task[None] | None = None
+        self.go: asyncio.Future[NatsGo] | None = None
+        """Where our caller's word is waited for."""
+        self.stream: CallStream | None = None
+        self.started = now
+        self.told = False
+        """Whether the caller knows that it is here."""
+        self.waiting = False
+        self.promised = False
+        """Whether it has a place, though the bus does not know yet."""
+        self.begun = False
+        self.cancelled = False
+        self.settled_at: float | None = None
+        self.deadline: float | None = None
+        self.seq = 0
+        self.size = 0
+        """Bytes that are kept to be sent again."""
+        self.gone_since: float | None = None
+        self.gone: set[str] = set()
+        """Of whom the server said so since the last heartbeat, by their refs."""
+        self._used = 0
+        self._bounded = True
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._credit: asyncio.Event | None = None
+
+    @property
+    def ref(self) -> str:
+        """Of who asked first."""
+        return self.refs[0]
+
+    @property
+    def retriable(self) -> bool:
+        return self.descriptor is None or self.descriptor.retriable
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it may have taken effect, if nothing else is known of it."""
+        return self.begun and self.descriptor is not None and self.descriptor.side_effects
+
+    def sign(self, kind: type[NatsAccepted] = NatsHeartbeat) -> NatsAccepted:
+        """That it is here, and how it stands. Of what is not known yet the worst is said: its caller may act on it."""
+        known = self.descriptor
+        return kind(
+            worker=self._worker,
+            lease_ms=round(self._link.pace.lease * 1000),
+            retriable=known is not None and known.retriable,
+            side_effects=known is None or known.side_effects,
+            waits=self.waiting,
+            seq=self.seq,
+        )
+
+    async def chunk(self, event: str, data: dict[str, object]) -> None:
+        """Send a frame; waits while as many are under way as the caller takes."""
+        while self._bounded and self.seq - self._used >= self._window:
+            self._credit = self._credit or asyncio.Event()
+            self._credit.clear()
+            await self._credit.wait()
+        await self._send(NatsChunk(seq=self.seq + 1, event=event, data=data, worker=self._worker))
+
+    async def settle(self, end: NatsResult | NatsFailure) -> None:
+        try:
+            await self._send(replace(end, seq=self.seq + 1, worker=self._worker))
+        except BusError as error:  # too large to be sent at all
+            outcome: Outcome = "in_doubt" if self.in_doubt else "failed"
+            told = BusError("internal_error", f"its answer is {error.message}", outcome=outcome)
+            await self._send(NatsFailure(seq=self.seq + 1, error=told.to_dict(), worker=self._worker))
+
+    async def _send(self, message: NatsChunk | NatsResult | NatsFailure) -> None:
+        payload = encode_nats_message(message)
+        if len(payload) > MOST:
+            raise BusError("bad_request", f"a message of {len(payload)} bytes, more than {MOST}; send it as a blob")
+        self.seq = message.seq
+        self._kept.append((self.seq, payload))
+        self.size += len(payload)
+        for reply in self.replies:
+            await self._link.send_bytes(reply, payload)
+
+    async def beat(self, gone: str) -> None:
+        """A sign of life. `gone` is where the server says that nobody hears it."""
+        payload = encode_nats_message(self.sign())
+        for reply, ref in zip(self.replies, self.refs, strict=True):
+            await self._link.send_bytes(reply, payload, f"{gone}.{ref}")
+
+    def use(self, upto: int) -> None:
+        self._used = max(self._used, min(upto, self.seq))
+        while self._kept and self._kept[0][0] <= self._used:
+            self.size -= len(self._kept.popleft()[1])
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._credit is not None:
+            self._credit.set()
+
+    def unbound(self) -> None:
+        """Wait for nobody: it is about to end."""
+        self._bounded = False
+        self._wake()
+
+    async def again(self, after: int, reply: str) -> None:
+        """What came after that chunk, or a sign of life."""
+        kept = [(seq, payload) for seq, payload in self._kept if seq > after]
+        if not kept and self.settled_at is not None:
+            lost = BusError("partition", "it has ended, and its answer is no longer kept", outcome="in_doubt")
+            kept = [
+                (self.seq, encode_nats_message(NatsFailure(seq=self.seq, error=lost.to_dict(), worker=self._worker)))
+            ]
+        if not kept:
+            await self._link.send(reply, self.sign())
+        for _, payload in kept:
+            await self._link.send_bytes(reply, payload)
+
+    async def cancel(self) -> None:
+        """End it, once; what it ends with is sent as ever."""
+        if self.settled_at is not None or self.cancelled:
+            return
+        self.cancelled = True
+        self.unbound()
+        if self.stream is not None:
+            await self.stream.cancel()
+        elif self.task is not None:
+            self.task.cancel()
+
+    def abandoned_for(self, now: float) -> float:
+        """Seconds since which the server says at every heartbeat that nobody hears it: not one of who asked."""
+        self.gone_since = (self.gone_since or now) if self.gone.issuperset(self.refs) else None
+        self.gone.clear()
+        return 0.0 if self.gone_since is None else now - self.gone_since
+
+    def join(self, request: NatsRequest, reply: str) -> None:
+        """Somebody else, or the same one again, asks for this call."""
+        self.refs.append(request.ref)
+        self.replies.append(reply)
+
+    def ended(self, now: float) -> None:
+        """Only what may be asked for later is kept."""
+        self.settled_at = now
+        self.task = self.stream = self.go = self._credit = None
+
+    def forget_answer(self) -> None:
+        self._kept.clear()
+        self.size = 0
+
+
+class ServedCallTable:
+    """The calls of a worker by reference and by id. What ended is known for a while; a side effect for longer."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        keep: float = 600.0,
+        recent: int = 4_000,
+        effects: int = 100_000,
+        most_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        self._clock = clock
+        self._keep = keep
+        self._recent = recent
+        self._effects = effects
+        self._most_bytes = most_bytes
+        self._by_ref: dict[str, ServedCall] = {}
+        self._by_key: dict[Key, ServedCall] = {}
+        self.running: dict[str, ServedCall] = {}
+        self._reads: OrderedDict[str, ServedCall] = OrderedDict()
+        self._done: OrderedDict[str, ServedCall] = OrderedDict()
+        self._with_answer: deque[tuple[ServedCall, int]] = deque()
+        self._bytes = 0
+
+    def by_ref(self, ref: str) -> ServedCall | None:
+        return self._by_ref.get(ref)
+
+    def by_key(self, key: Key) -> ServedCall | None:
+        return self._by_key.get(key)
+
+    def add(self, call: ServedCall) -> None:
+        self._by_ref[call.ref] = self.running[call.ref] = call
+
+    def name(self, call: ServedCall, key: Key) -> None:
+        """Known from now on by whose it is and its id."""
+        call.key = key
+        self._by_key[key] = call
+
+    def join(self, call: ServedCall, request: NatsRequest) -> None:
+        self._by_ref[request.ref] = call
+
+    def drop(self, call: ServedCall) -> None:
+        """It never was."""
+        self.running.pop(call.ref, None)
+        self._reads.pop(call.ref, None)
+        self._done.pop(call.ref, None)
+        for ref in call.refs:
+            self._by_ref.pop(ref, None)
+        self.unname(call)
+
+    def unname(self, call: ServedCall) -> None:
+        """Whoever asks by its id asks for a new one."""
+        if call.key is not None and self._by_key.get(call.key) is call:
+            del self._by_key[call.key]
+
+    def settle(self, call: ServedCall) -> None:
+        call.ended(self._clock())
+        self.running.pop(call.ref, None)
+        (self._reads if call.retriable else self._done)[call.ref] = call
+        self._with_answer.append((call, call.size))
+        self._bytes += call.size
+        self._make_room()
+
+    @property
+    def full(self) -> bool:
+        """Whether so many side effects ended lately that no more could be remembered."""
+        self._make_room()
+        return len(self._done) >= self._effects
+
+    def _make_room(self) -> None:
+        while len(self._reads) > self._recent:
+            self.drop(next(iter(self._reads.values())))
+        since = self._clock() - self._keep
+        while self._done and (next(iter(self._done.values())).settled_at or 0.0) < since:
+            self.drop(next(iter(self._done.values())))
+        while self._with_answer and (self._bytes > self._most_bytes or len(self._with_answer) > 2 * self._recent):
+            call, size = self._with_answer.popleft()
+            call.forget_answer()
+            self._bytes -= size

@@ -1,0 +1,172 @@
+"""Whom to ask for one call: anybody who offers it, or, once that did not do, one after the other."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+
+from handrail.core.errors import BusError
+from handrail.node.bus.versions import Version, satisfies, version_text
+from handrail.node.nats.messages import NatsAccepted, NatsSubjects
+from handrail.node.nats.worker_directory import KnownWorker, WorkerDirectory, available_versions
+
+
+class BegunCalls:
+    """Which worker was told to begin what may not run twice: asked for once more, only that one can answer."""
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._most = most
+        self._workers: OrderedDict[str, str] = OrderedDict()
+
+    def note(self, call_id: str, worker: str) -> None:
+        self._workers[call_id] = worker
+        if len(self._workers) > self._most:
+            self._workers.popitem(last=False)
+
+    def forget(self, call_id: str) -> None:
+        self._workers.pop(call_id, None)
+
+    def at(self, call_id: str) -> str | None:
+        return self._workers.get(call_id)
+
+
+class WorkerChoice:
+    def __init__(
+        self,
+        directory: WorkerDirectory,
+        subjects: NatsSubjects,
+        name: str,
+        wanted: Version,
+        *,
+        begun: BegunCalls,
+        pinned: str | None,
+        chance: Callable[[], float],
+    ) -> None:
+        """`pinned` is the worker that may have done it already, which alone can be asked."""
+        self._directory = directory
+        self._subjects = subjects
+        self._name = name
+        self._wanted = wanted
+        self._begun = begun
+        self.pinned = pinned
+        self._chance = chance
+        self._avoided: set[str] = set()
+        self._alone = False
+        """Whether workers are asked by name."""
+        self._unsure = False
+        """Whether those we know of may be gone."""
+        self.direct: str | None = None
+        """The one that was asked by name last."""
+        self.last: BusError | None = None
+        """Why the last one did not take it."""
+
+    @property
+    def community(self) -> str:
+        return self._subjects.community
+
+    def worker(self, worker: str) -> str:
+        return self._subjects.worker(worker)
+
+    async def subject(self) -> str:
+        """Where to ask now.
+
+        Raises:
+            BusError: There is nobody left.
+        """
+        if self.pinned is not None:
+            self.direct = self.pinned
+            return self._subjects.worker(self.pinned)
+        if not self._alone and self._anybody_will_do():
+            self.direct = None
+            return self._subjects.capability(self._name, self._wanted)
+        left = (not self._unsure and self._left(self._directory.workers())) or self._left(
+            await self._directory.look(at_least=self._directory.now())
+        )
+        self._unsure = False
+        if not left:
+            raise self._why_not(self._directory.workers())
+        self.direct = random.Random(self._chance()).choice(left).worker
+        return self._subjects.worker(self.direct)
+
+    def avoid(self, worker: str | None, why: BusError | None = None) -> None:
+        """Ask another one than this; None is that whoever was asked said nothing: ask those who still talk."""
+        self._alone = True
+        if worker is None:
+            self._unsure = True
+            return
+        self._avoided.add(worker)
+        self.last = why or self.last
+
+    async def nobody(self) -> None:
+        """Nobody listened. Either there is nobody, or we did not know.
+
+        Raises:
+            BusError: There is nobody (`not_found`, `schema_mismatch` with what there is, or `partition`).
+        """
+        if self.direct is not None:
+            self._directory.forget(self.direct)
+        if self.pinned is not None:
+            raise BusError("partition", "the worker that began this call cannot be reached")
+        workers = await self._directory.look(at_least=self._directory.now())
+        if not self._left(workers):
+            raise self._why_not(workers)
+        self._alone = True
+
+    def forgive(self) -> None:
+        """Whoever was avoided may be back."""
+        self._avoided.clear()
+
+    def begins(self, call_id: str, worker: str) -> None:
+        self._begun.note(call_id, worker)
+
+    def not_begun(self, call_id: str) -> None:
+        """This attempt surely was not; of an earlier call by this id, that says nothing."""
+        if self.pinned is None:
+            self._begun.forget(call_id)
+
+    @property
+    def may_begin_at_once(self) -> bool:
+        """Whether a worker that said nothing may have begun something with an effect: one that may run again."""
+        return self._directory.begins_at_once(self._name, self._wanted)
+
+    def learn(self, accepted: NatsAccepted) -> None:
+        self._directory.learn(self._name, self._wanted, accepted.side_effects and accepted.retriable)
+
+    def _anybody_will_do(self) -> bool:
+        """Whether every worker of that major, as far as we know, has the minor too."""
+        return not any(
+            offered[0] == self._wanted[0]
+            and not satisfies(offered, self._wanted)
+            and known.best(self._name, self._wanted) is None
+            for known in self._directory.workers()
+            for offered in known.offers.get(self._name, ())
+        )
+
+    def _left(self, workers: list[KnownWorker]) -> list[KnownWorker]:
+        return [
+            each
+            for each in workers
+            if each.worker not in self._avoided and each.best(self._name, self._wanted) is not None
+        ]
+
+    def _why_not(self, workers: list[KnownWorker]) -> BusError:
+        if self.last is None or self.last.code == "not_found":  # what one does not have, says nothing of the others
+            return self._missing(workers)
+        return self.last
+
+    def _missing(self, workers: list[KnownWorker]) -> BusError:
+        asked = f"{self._name}@{version_text(self._wanted)}"
+        if not workers:
+            return BusError("partition", f"no worker of the community {self.community!r} can be reached")
+        if any(each.best(self._name, self._wanted) is not None for each in workers):
+            return BusError("partition", f"every worker that offers {asked} was lost")
+        found = available_versions(workers, self._name)
+        if not found:
+            return BusError("not_found", f"nobody offers {asked}", outcome="unknown_tool")
+        return BusError(
+            "schema_mismatch",
+            f"{self._name} is not offered in version {version_text(self._wanted)}, but in {', '.join(found)}",
+            outcome="unknown_tool",
+            available=found,
+        )

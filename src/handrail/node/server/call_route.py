@@ -1,0 +1,149 @@
+"""`POST /bus/v1/call`: one call of a capability, answered as JSON or as a stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from handrail.core.canonical import canonical_json
+from handrail.core.errors import BusError, Outcome
+from handrail.core.ids import new_id
+from handrail.core.redact import Secret
+from handrail.node.bus.interfaces import CallOptions
+from handrail.node.bus.request import Caller
+from handrail.node.server.authentication import caller_of
+from handrail.node.server.content_negotiation import ENVELOPE, JSON, SSE, preferred_media_type, require_json
+from handrail.node.server.envelope import (
+    CallEnvelope,
+    envelope_from_headers,
+    read_call,
+    single_header,
+    with_parsed_body,
+)
+from handrail.node.server.json_responses import json_response
+from handrail.node.server.retry_checks import may_run_again
+from handrail.node.server.sse import REQUEST_ID, BusEventStream
+from handrail.node.server.stream_replay import CallKey, ReplayReader
+
+if TYPE_CHECKING:
+    from handrail.node.server.node import NodeServer
+
+PATH = "/bus/v1/call"
+
+
+async def answer_call(server: NodeServer, request: Request) -> ASGIApp:
+    """Answer a call.
+
+    Raises:
+        BusError: It cannot be made, or it failed before its first frame.
+        HTTPException: The client wants something else, or sends something else, than JSON.
+    """
+    form = preferred_media_type(request.headers, JSON, SSE)
+    whole = require_json(request.headers, JSON, ENVELOPE) == ENVELOPE
+    envelope, caller, token = _read(server, request.headers, await request.body(), whole=whole)
+    check_community(server, envelope)
+    call_id = envelope.request_id or new_id("call")
+    how = envelope.how(caller, token, call_id, server.limits.timeout)
+    key = CallKey.of(caller, token, call_id)
+    if form == SSE:
+        after = _after(request)
+        if after:
+            await check_token_still_valid(server, how)
+        return BusEventStream(_reader(server, envelope, how, key, after), keep_alive=server.limits.keep_alive)
+    return await _whole(server, envelope, how, key, request)
+
+
+def _read(
+    server: NodeServer, headers: Headers, raw: bytes, *, whole: bool
+) -> tuple[CallEnvelope, Caller, Secret | None]:
+    """The call, and who makes it. Where the headers say who that is, nobody else's body is parsed."""
+    stated = None if whole else envelope_from_headers(headers)
+    if stated is None:
+        envelope, signed = read_call(raw, max_size=server.limits.body)
+        return envelope, *caller_of(server, headers, envelope, signed)
+    caller, token = caller_of(server, headers, stated, raw)
+    return with_parsed_body(stated, raw, max_size=server.limits.body), caller, token
+
+
+async def _whole(
+    server: NodeServer, envelope: CallEnvelope, how: CallOptions, key: CallKey, request: Request
+) -> Response:
+    def work() -> Coroutine[Any, Any, dict[str, Any]]:
+        return server.bus.call(envelope.capability, envelope.version, envelope.body, **how)
+
+    server.met.check(server.bus, envelope, key)
+    harmless = may_run_again(server.bus, envelope)
+    asked = server.calls.start(key, work, call_digest(envelope), harmless=harmless)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        response = await asked.answer(gone)
+    finally:
+        gone.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await gone
+    # Who is gone gets nothing; the status is for those who look at what the server sent.
+    return (
+        json_response({}, 499)
+        if response is None
+        else json_response(response, headers={REQUEST_ID.decode(): key.call_id})
+    )
+
+
+def _reader(server: NodeServer, envelope: CallEnvelope, how: CallOptions, key: CallKey, after: int) -> ReplayReader:
+    if after and server.replay.find(key) is None:
+        outcome: Outcome = "failed" if may_run_again(server.bus, envelope) else "in_doubt"
+        why = "there is no such stream any more; ask for its answer with the same request id, and the next attempt"
+        raise BusError("not_found", why, outcome=outcome)
+    server.met.check(server.bus, envelope, key)
+    running = server.replay.start(
+        key,
+        lambda: server.bus.stream(envelope.capability, envelope.version, envelope.body, **how),
+        call_digest(envelope),
+    )
+    return running.reader(after)
+
+
+def call_digest(envelope: CallEnvelope) -> bytes:
+    """A digest of what is called, so that one request id stands for one call."""
+    name = f"{envelope.capability}@{envelope.version} ".encode()
+    return hashlib.sha256(name + canonical_json(envelope.body)).digest()
+
+
+def _after(request: Request) -> int:
+    """The last frame that a client has, which takes up a stream."""
+    said = single_header(request.headers, "last-event-id") or "0"
+    if not (said.isascii() and said.isdecimal() and len(said) < 12):
+        raise BusError("bad_request", "Last-Event-ID is the number of a frame")
+    return int(said)
+
+
+async def check_token_still_valid(server: NodeServer, how: CallOptions) -> None:
+    """A token that was good when a stream began may not be good any more.
+
+    Raises:
+        BusError: It is not (`token_…`).
+    """
+    caller, token = how["caller"], how["token"]
+    if server.identify is not None and caller is not None and token is not None:
+        await server.identify(caller, Secret(token))
+
+
+def check_community(server: NodeServer, envelope: CallEnvelope) -> None:
+    """Raises:
+    BusError: The call is for another community (`not_federated`).
+    """
+    if envelope.community and server.node.community and envelope.community != server.node.community:
+        raise BusError("not_federated", "this node is of another community", outcome="forbidden")
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

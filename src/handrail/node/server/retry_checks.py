@@ -1,0 +1,59 @@
+"""Calls that are put a second time: answered by who had them, and never begun where nobody knows whether they were.
+
+A client that lost its connection asks again with the same id. A node that was started anew in between has
+forgotten the first time; what must not be done twice it does not do, and says that nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from handrail.core.errors import BusError, Outcome
+from handrail.core.ports import Clock, SystemClock
+from handrail.node.server.stream_replay import CallKey
+
+if TYPE_CHECKING:
+    from handrail.node.capability_bus import CapabilityBus
+    from handrail.node.server.envelope import CallEnvelope
+
+SECONDS = 300.0
+"""Less than the bus remembers answers: what is met here is answered from there."""
+MOST = 5_000
+
+
+class RecentCallIds:
+    """Which calls this process was asked for, of late."""
+
+    def __init__(self, clock: Clock = SystemClock()) -> None:
+        self._clock = clock
+        self._at: OrderedDict[CallKey, float] = OrderedDict()
+
+    def check(self, bus: CapabilityBus, envelope: CallEnvelope, key: CallKey) -> None:
+        """Note a call that may begin here.
+
+        Raises:
+            BusError: It was put before, not to this process, and may have been done (`partition`, `in_doubt`).
+        """
+        now = self._clock.monotonic()
+        while self._at and (len(self._at) >= MOST or next(iter(self._at.values())) < now - SECONDS):
+            self._at.popitem(last=False)
+        if envelope.attempt > 1 and key not in self._at and not may_run_again(bus, envelope):
+            found = bus.registry.find(envelope.capability, envelope.version)
+            raise absent_capability_error(envelope.capability) if found is None else unknown_call_error()
+        self._at.setdefault(key, now)
+
+
+def may_run_again(bus: CapabilityBus, envelope: CallEnvelope | None) -> bool:
+    descriptor = None if envelope is None else bus.registry.find(envelope.capability, envelope.version)
+    return descriptor is not None and descriptor.retriable
+
+
+def unknown_call_error(outcome: Outcome = "in_doubt") -> BusError:
+    why = "this node knows nothing of that call, which was put before; look whether it was done before you repeat it"
+    return BusError("partition", why, outcome=outcome)
+
+
+def absent_capability_error(name: str) -> BusError:
+    """It is not offered here, or not any more; what another process did with it is not known."""
+    return BusError("not_found", f"nobody here offers {name[:100]!r}, which was called before", outcome="in_doubt")

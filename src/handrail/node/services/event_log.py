@@ -1,0 +1,203 @@
+"""What was said, in order: the events of a node, numbered by a Lamport clock, each kept once.
+
+An event never changes. What its author sends again under the same client id is the
+same event; something else under that id is refused. The number is one above all that
+this node has made or heard of, whichever process asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handrail.core.errors import BusError
+from handrail.core.ids import NewId, new_id
+from handrail.core.ports import Clock, SystemClock
+from handrail.node.services.database import Database
+
+_KEPT_AFTER = 7 * 86_400_000
+"""An event that ended is still known that long, so that its client id is not taken for a new one."""
+
+_FURTHEST = 2**32
+"""How far the clock of another node may be ahead of ours: who could set ours anywhere could bring it to its end."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS clock (lamport INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS event (
+    lamport INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, author TEXT NOT NULL,
+    client_id TEXT NOT NULL, digest TEXT NOT NULL, content TEXT NOT NULL, created INTEGER NOT NULL,
+    expires INTEGER, recipient TEXT, state TEXT NOT NULL DEFAULT '', changed INTEGER,
+    UNIQUE (kind, author, client_id)
+);
+CREATE INDEX IF NOT EXISTS event_recipient ON event (recipient, lamport)
+"""
+_COLUMNS = "lamport, id, kind, author, content, created, expires, recipient, state, changed"
+
+
+class LoggedEvent(NamedTuple):
+    lamport: int
+    id: str
+    kind: str
+    author: str
+    content: dict[str, Any]
+    created: int
+    """Milliseconds since 1970, as all times here."""
+    expires: int | None
+    recipient: str | None
+    state: str
+    changed: int | None
+    """When it got its state."""
+
+
+class EventDraft(NamedTuple):
+    """An event before it has a number."""
+
+    kind: str
+    author: str
+    client_id: str
+    content: dict[str, Any]
+    recipient: str | None = None
+    lives_ms: int | None = None
+    state: str = ""
+    heard: int = 0
+    """The number that it had elsewhere; ours is above it."""
+
+
+class EventLog:
+    """A file, or memory where there is no path. Several processes may use one file."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        most_per_author: int = 10_000,
+        clock: Clock | None = None,
+        new_id: NewId = new_id,
+    ) -> None:
+        self._database = Database(path, _TABLES, kind="events")
+        self._most = most_per_author
+        self._clock = clock or SystemClock()
+        self._new_id = new_id
+
+    async def add(self, draft: EventDraft) -> tuple[LoggedEvent, bool]:
+        """The event, and whether it is new.
+
+        Raises:
+            BusError: The client id is another event's, or the number that it had elsewhere cannot be one
+                (`bad_request`); its author has too many (`capacity_exceeded`).
+        """
+        now = self._clock.now()
+        said = json.dumps([draft.content, draft.recipient, draft.lives_ms], sort_keys=True)
+        digest = hashlib.sha256(said.encode()).hexdigest()
+
+        def work(connection: sqlite3.Connection) -> tuple[LoggedEvent, bool]:
+            known = connection.execute(
+                f"SELECT digest, {_COLUMNS} FROM event WHERE kind = ? AND author = ? AND client_id = ?",
+                (draft.kind, draft.author, draft.client_id),
+            ).fetchone()
+            if known is not None and known[0] != digest:
+                raise BusError("bad_request", "client_id was used for something else; take a new one")
+            if known is not None:
+                return _event(known[1:]), False
+            self._check_room(connection, draft, now)
+            return self._insert(connection, draft, digest, now), True
+
+        return await self._database.write(work)
+
+    async def find(
+        self, where: str, values: Sequence[Any], *, newest: bool, limit: int
+    ) -> tuple[list[LoggedEvent], bool]:
+        """At most so many of the events that live, in order, and whether there are more. `where` is our own SQL."""
+        order = "DESC" if newest else "ASC"
+        now = self._clock.now()
+
+        def work(connection: sqlite3.Connection) -> list[LoggedEvent]:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM event WHERE (expires IS NULL OR expires > ?) AND {where} "
+                f"ORDER BY lamport {order} LIMIT ?",
+                (now, *values, limit + 1),
+            )
+            return [_event(row) for row in rows]
+
+        found = await self._database.read(work)
+        return sorted(found[:limit]), len(found) > limit
+
+    async def latest(self, kind: str) -> int:
+        """The highest number of this kind; 0 if there is none."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            (highest,) = connection.execute("SELECT max(lamport) FROM event WHERE kind = ?", (kind,)).fetchone()
+            return highest or 0
+
+        return await self._database.read(work)
+
+    async def settle(self, id: str, state: str) -> None:
+        """Say what became of an event."""
+        now = self._clock.now()
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE event SET state = ?, changed = ? WHERE id = ?", (state, now, id))
+
+        await self._database.write(work)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _check_room(self, connection: sqlite3.Connection, draft: EventDraft, now: int) -> None:
+        connection.execute("DELETE FROM event WHERE expires < ?", (now - _KEPT_AFTER,))
+        (count,) = connection.execute(
+            "SELECT count(*) FROM event WHERE kind = ? AND author = ?", (draft.kind, draft.author)
+        ).fetchone()
+        if count >= self._most and not _dropped(connection, draft, now):
+            raise BusError("capacity_exceeded", f"this node keeps {self._most} of yours, and has them")
+
+    def _insert(self, connection: sqlite3.Connection, draft: EventDraft, digest: str, now: int) -> LoggedEvent:
+        id, lamport = self._new_id("event"), _tick(connection, draft.heard)
+        expires = None if draft.lives_ms is None else now + draft.lives_ms
+        content = json.dumps(draft.content)
+        connection.execute(
+            "INSERT INTO event (lamport, id, kind, author, client_id, digest, content, created, expires, recipient, "
+            "state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(lamport, id, draft.kind, draft.author, draft.client_id, digest, content, now),
+                *(expires, draft.recipient, draft.state),
+            ),
+        )
+        row = (lamport, id, draft.kind, draft.author, content, now, expires, draft.recipient, draft.state, None)
+        return _event(row)
+
+
+def wire_time(at: int) -> str:
+    """A time as wires write it: RFC 3339, in UTC."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _tick(connection: sqlite3.Connection, heard: int) -> int:
+    known = connection.execute("SELECT lamport FROM clock").fetchone()
+    if known is None:
+        connection.execute("INSERT INTO clock VALUES (0)")
+    ours = 0 if known is None else int(known[0])
+    if heard > ours + _FURTHEST:
+        raise BusError("bad_request", f"lamport {heard} is too far ahead of this node's, which is {ours}")
+    lamport = max(ours, heard) + 1
+    connection.execute("UPDATE clock SET lamport = ?", (lamport,))
+    return lamport
+
+
+def _dropped(connection: sqlite3.Connection, draft: EventDraft, now: int) -> bool:
+    """Make room for an event: the author's oldest goes that was settled so long ago that nobody sends it again."""
+    oldest = (
+        "SELECT min(lamport) FROM event WHERE kind = ? AND author = ? AND state NOT IN ('', 'queued') AND changed < ?"
+    )
+    values = (draft.kind, draft.author, now - _KEPT_AFTER)
+    return connection.execute(f"DELETE FROM event WHERE lamport = ({oldest})", values).rowcount > 0
+
+
+def _event(row: Sequence[Any]) -> LoggedEvent:
+    lamport, id, kind, author, content, *rest = row
+    return LoggedEvent(lamport, id, kind, author, json.loads(content), *rest)

@@ -1,0 +1,139 @@
+"""The board of a community: who offers and who needs what. Posts end by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.interfaces import Handler
+from handrail.node.bus.request import RouteRequest
+from handrail.node.services.author_names import author_name
+from handrail.node.services.event_log import EventDraft, EventLog, LoggedEvent, wire_time
+from handrail.node.services.schema_parts import CLIENT_ID, LAMPORT, NODE, closed_object, request_schema_of
+
+_KIND = "market.post"
+_DAY = 86_400
+_CATEGORY = {"type": "string", "enum": ["offer", "request", "info", "emergency"]}
+_TAGS = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": 50},
+    "maxItems": 20,
+    "uniqueItems": True,
+}
+_LOCATION = closed_object(
+    {
+        "lat": {"type": "number", "minimum": -90, "maximum": 90},
+        "lng": {"type": "number", "minimum": -180, "maximum": 180},
+        "label": {"type": "string", "maxLength": 200},
+    },
+    minProperties=1,
+)
+_CONTENT = {
+    "category": _CATEGORY,
+    "title": {"type": "string", "minLength": 1, "maxLength": 200},
+    "body": {"type": "string", "maxLength": 10_000},
+    "location": _LOCATION,
+    "tags": _TAGS,
+}
+_TIME = {"type": "string", "format": "date-time"}
+_POST = closed_object(
+    {"event_id": {"type": "string"}, "lamport": LAMPORT, "author": NODE, **_CONTENT}
+    | {"created_at": _TIME, "expires_at": _TIME},
+    ["event_id", "lamport", "author", "category", "title", "body", "tags", "created_at", "expires_at"],
+)
+
+LIST = CapabilityDescriptor(
+    name="market.list",
+    max_concurrent=64,
+    description="The posts of the marketplace that have not ended: the newest, or the next ones after a number.",
+    request_schema=request_schema_of(
+        closed_object(
+            {
+                "category": _CATEGORY,
+                "tags": {**_TAGS, "description": "Only posts that have all of these."},
+                "since_lamport": {**LAMPORT, "description": "Only posts after this number, the oldest first."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+            }
+        )
+    ),
+    response_schema=closed_object(
+        {
+            "posts": {"type": "array", "items": _POST},
+            "max_lamport": {**LAMPORT, "description": "Give it as since_lamport to go on from here."},
+        },
+        ["posts", "max_lamport"],
+    ),
+    untrusted=True,
+)
+POST = CapabilityDescriptor(
+    name="market.post",
+    max_concurrent=64,
+    description="Put a post on the marketplace, in your name. It ends after `ttl_seconds`.",
+    request_schema=request_schema_of(
+        closed_object(
+            {"client_id": CLIENT_ID, **_CONTENT}
+            | {"ttl_seconds": {"type": "integer", "minimum": 1, "maximum": 30 * _DAY, "default": 7 * _DAY}},
+            ["category", "title", "body"],
+        )
+    ),
+    response_schema=closed_object({"event_id": {"type": "string"}, "lamport": LAMPORT}, ["event_id", "lamport"]),
+    side_effects=True,
+    idempotent=True,
+)
+
+
+class MarketService:
+    """`market.list` and `market.post` over a log. The author is whoever calls, whatever the post says."""
+
+    def __init__(self, log: EventLog, *, node_id: str = "self") -> None:
+        self._log = log
+        self._node_id = node_id
+
+    def capabilities(self) -> Iterator[tuple[CapabilityDescriptor, Handler]]:
+        yield LIST, self.list
+        yield POST, self.post
+
+    async def post(self, request: RouteRequest) -> dict[str, Any]:
+        given = request.input
+        draft = EventDraft(
+            kind=_KIND,
+            author=author_name(request.caller, self._node_id),
+            client_id=given.get("client_id") or request.call_id,
+            content={key: given[key] for key in _CONTENT if key in given},
+            lives_ms=int(given.get("ttl_seconds", 7 * _DAY)) * 1000,
+        )
+        event, _ = await self._log.add(draft)
+        return {"output": {"event_id": event.id, "lamport": event.lamport}}
+
+    async def list(self, request: RouteRequest) -> dict[str, Any]:
+        asked = request.input
+        since, tags = asked.get("since_lamport"), asked.get("tags", [])
+        where, values = ["kind = ?"], [_KIND]
+        if since is not None:
+            where, values = [*where, "lamport > ?"], [*values, since]
+        if "category" in asked:
+            where, values = [*where, "json_extract(content, '$.category') = ?"], [*values, asked["category"]]
+        for tag in tags:
+            where.append("EXISTS (SELECT 1 FROM json_each(content, '$.tags') WHERE value = ?)")
+            values.append(tag)
+        # Read before the posts: one that is added meanwhile is then listed twice, and not skipped.
+        latest = await self._log.latest(_KIND)
+        posts, more = await self._log.find(
+            " AND ".join(where), values, newest=since is None, limit=int(asked.get("limit", 50))
+        )
+        cut = more and since is not None
+        highest = posts[-1].lamport if cut else max(latest, since or 0)
+        return {"output": {"posts": [_shown(post) for post in posts], "max_lamport": highest}}
+
+
+def _shown(post: LoggedEvent) -> dict[str, Any]:
+    return {
+        "event_id": post.id,
+        "lamport": post.lamport,
+        "author": post.author,
+        "tags": [],
+        **post.content,
+        "created_at": wire_time(post.created),
+        "expires_at": wire_time(post.expires or post.created),
+    }

@@ -1,0 +1,68 @@
+"""Who is there: the nodes that the bus knows, with what they offer and the names people gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.interfaces import Bus, Handler
+from handrail.node.bus.request import RouteRequest
+from handrail.node.services.schema_parts import NODE, closed_object, request_schema_of
+
+_PEER = closed_object(
+    {
+        "node_id": NODE,
+        "name": {"type": "string", "description": "What people call it, where somebody gave it a name."},
+        "online": {"type": "boolean", "description": "Whether it offers something right now."},
+        "local": {"type": "boolean", "description": "Whether it is the node that answers."},
+        "capabilities": {"type": "array", "items": {"type": "string"}},
+    },
+    ["node_id", "online", "local", "capabilities"],
+)
+LIST = CapabilityDescriptor(
+    name="peers.list",
+    max_concurrent=64,
+    description="The neighbours: nodes of this community that are known here, and what each of them can do.",
+    request_schema=request_schema_of(
+        closed_object({"capability": {"type": "string", "maxLength": 100, "description": "Only those that offer it."}})
+    ),
+    response_schema=closed_object({"peers": {"type": "array", "items": _PEER}}, ["peers"]),
+    untrusted=True,
+)
+
+
+class PeersService:
+    """`peers.list` over what a bus discovers, with names from a directory of node ids."""
+
+    def __init__(self, bus: Bus, names: Mapping[str, str] | None = None) -> None:
+        self._bus = bus
+        self._names = dict(names or {})
+
+    def capabilities(self) -> Iterator[tuple[CapabilityDescriptor, Handler]]:
+        yield LIST, self.list
+
+    async def list(self, request: RouteRequest) -> dict[str, Any]:
+        wanted = request.input.get("capability")
+        offered: dict[str, set[str]] = {}
+        local = {self._bus.node_id}
+        for offer in await self._bus.discover():
+            offered.setdefault(offer.node_id, set()).add(offer.descriptor.full_name)
+            local |= {offer.node_id} if offer.local else set()
+        nodes = sorted({*offered, *self._names} - local) + sorted(local & {*offered, *self._names})
+        peers = [self._shown(node, offered.get(node, set()), node in local) for node in nodes]
+        return {"output": {"peers": [peer for peer in peers if wanted is None or _offers(peer, wanted)]}}
+
+    def _shown(self, node: str, capabilities: set[str], local: bool) -> dict[str, Any]:
+        name = {"name": self._names[node]} if node in self._names else {}
+        return {
+            "node_id": node,
+            **name,
+            "online": bool(capabilities),
+            "local": local,
+            "capabilities": sorted(capabilities),
+        }
+
+
+def _offers(peer: dict[str, Any], wanted: str) -> bool:
+    return any(full == wanted or full.partition("@")[0] == wanted for full in peer["capabilities"])

@@ -1,0 +1,235 @@
+"""`rag.query`, `rag.list_corpora` and `rag.ingest` over an index. Corpora belong to the community, not to a caller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from handrail.core.errors import BusError
+from handrail.library.documents import MEDIA_TYPES, PDF, ExtractedDocument, ReadLimits, read_document
+from handrail.node.bus.descriptor import CapabilityDescriptor
+from handrail.node.bus.interfaces import Handler
+from handrail.node.bus.request import RouteRequest
+from handrail.node.services.blobs import BlobStore, cid_of
+from handrail.node.services.languages import guess_language
+from handrail.node.services.rag.chunks import DocumentChunk, split_into_chunks
+from handrail.node.services.rag.index import ChunkFilter, DocumentIndex, FoundChunk, NewDocument
+from handrail.node.services.schema_parts import CID, LANGUAGE, closed_object, request_schema_of
+
+MOST_RESULTS = 20
+_TELLING = 10
+"""The first chunks, which tell the language of a document."""
+
+_NAME = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_.-]{0,99}$", "description": "The name of a corpus."}
+_PARAMS = closed_object({"corpus": _NAME}, ["corpus"])
+_COUNT = {"type": "integer", "minimum": 0}
+_YEAR = {"type": "integer", "minimum": 0, "maximum": 9999}
+_CHUNK = closed_object(
+    {
+        "rank": {"type": "integer", "minimum": 1},
+        "score": {"type": "number", "description": "1 is the first of every ranking."},
+        "text": {"type": "string"},
+        "metadata": closed_object(
+            {
+                "doc_cid": CID,
+                "doc_title": {"type": "string"},
+                "page": {"type": ["integer", "null"], "description": "null where the document has no pages."},
+                "chunk_id": {"type": "string"},
+            },
+            ["doc_cid", "doc_title", "page", "chunk_id"],
+        ),
+    },
+    ["rank", "score", "metadata"],
+)
+
+QUERY = CapabilityDescriptor(
+    name="rag.query",
+    max_concurrent=64,
+    description="The passages of a corpus that answer a question best, with where they come from.",
+    request_schema=request_schema_of(
+        closed_object(
+            {
+                "query": {"type": "string", "minLength": 1, "maxLength": 10_000},
+                "k": {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS, "default": 5},
+                "filter": closed_object({"language": LANGUAGE, "min_year": _YEAR}),
+                "include_text": {"type": "boolean", "default": True},
+            },
+            ["query"],
+        ),
+        _PARAMS,
+    ),
+    response_schema=closed_object({"chunks": {"type": "array", "items": _CHUNK}}, ["chunks"]),
+    untrusted=True,
+)
+LIST = CapabilityDescriptor(
+    name="rag.list_corpora",
+    max_concurrent=64,
+    description="Which corpora there are, how large they are, and in which language most of each is.",
+    request_schema=request_schema_of(),
+    response_schema=closed_object(
+        {
+            "corpora": {
+                "type": "array",
+                "items": closed_object(
+                    {
+                        "name": _NAME,
+                        "docs": _COUNT,
+                        "chunks": _COUNT,
+                        "size_bytes": _COUNT,
+                        "language_majority": {"type": ["string", "null"]},
+                    },
+                    ["name", "docs", "chunks", "size_bytes", "language_majority"],
+                ),
+            }
+        },
+        ["corpora"],
+    ),
+)
+INGEST = CapabilityDescriptor(
+    name="rag.ingest",
+    description="Add a document to a corpus, by the name of its blob or as text. The same one again changes nothing.",
+    request_schema=request_schema_of(
+        closed_object(
+            {
+                "doc_cid": CID,
+                "text": {"type": "string", "minLength": 1, "maxLength": 5_000_000},
+                "media_type": {
+                    "type": "string",
+                    "enum": [kind for kind in MEDIA_TYPES if kind != PDF],
+                    "description": "Of `text`; a blob has its own.",
+                },
+                "doc_id": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 500,
+                    "description": "What it is known by, as its path: a new version takes the old one's place.",
+                },
+                "title": {"type": "string", "minLength": 1, "maxLength": 500},
+                "language": {**LANGUAGE, "description": "Without it, it is guessed."},
+                "metadata": {"type": "object", "properties": {"author": {"type": "string"}, "year": _YEAR}},
+            },
+            oneOf=[{"required": ["doc_cid"]}, {"required": ["text"]}],
+        ),
+        _PARAMS,
+    ),
+    response_schema=closed_object(
+        {
+            "doc_cid": CID,
+            "chunks_indexed": _COUNT,
+            "tokens_indexed": {**_COUNT, "description": "Words, as parted by white space."},
+        },
+        ["doc_cid", "chunks_indexed", "tokens_indexed"],
+    ),
+    trust_required="trusted",
+    timeout_seconds=120,
+    max_concurrent=4,
+    side_effects=True,
+    idempotent=True,
+)
+
+
+class RagService:
+    """Without a blob store only inline texts are taken in; without an embedder search is by words alone."""
+
+    def __init__(
+        self, index: DocumentIndex, *, blobs: BlobStore | None = None, limits: ReadLimits = ReadLimits()
+    ) -> None:
+        self._index = index
+        self._blobs = blobs
+        self._limits = limits
+
+    def capabilities(self) -> Iterator[tuple[CapabilityDescriptor, Handler]]:
+        yield QUERY, self.query
+        yield LIST, self.list_corpora
+        yield INGEST, self.ingest
+
+    async def query(self, request: RouteRequest) -> dict[str, Any]:
+        asked, corpus = request.input, request.params["corpus"]
+        only = asked.get("filter", {})
+        language = only.get("language")
+        found = await self._index.query(
+            corpus,
+            asked["query"],
+            int(asked.get("k", 5)),
+            ChunkFilter(language and language.lower(), only.get("min_year")),
+        )
+        if found is None:
+            there = [each.name for each in await self._index.corpora()]
+            words = f"there is no corpus {corpus!r}; there are: {', '.join(there) or 'none'}"
+            raise BusError("not_found", words, available=there)
+        whole = asked.get("include_text", True)
+        meaning = self._index.by_meaning
+        return {
+            "output": {"chunks": [_shown(rank, each, whole) for rank, each in enumerate(found, 1)]},
+            "meta": {
+                "corpus": corpus,
+                "search": "words" if meaning is None else "words and meaning",
+                "embedding_model": meaning,
+            },
+        }
+
+    async def list_corpora(self, request: RouteRequest) -> dict[str, Any]:
+        shown = [
+            {
+                "name": each.name,
+                "docs": each.docs,
+                "chunks": each.chunks,
+                "size_bytes": each.size,
+                "language_majority": each.language,
+            }
+            for each in await self._index.corpora()
+        ]
+        return {"output": {"corpora": shown}}
+
+    async def ingest(self, request: RouteRequest) -> dict[str, Any]:
+        given = request.input
+        media_type, data = await self._content(request)
+        document = await read_document(data, media_type, self._limits)
+        cut, words = await asyncio.to_thread(_cut, document)
+        if not cut:
+            raise BusError("bad_request", "the document has no text; a scan must be read by a text recogniser first")
+        cid: str = given["doc_cid"] if "doc_cid" in given else await asyncio.to_thread(cid_of, data)
+        language = given.get("language")
+        facts = NewDocument(
+            corpus=request.params["corpus"],
+            source=given.get("doc_id", cid),
+            cid=cid,
+            title=given.get("title") or document.title or given.get("doc_id") or cid[:19],
+            language=language.lower()
+            if language
+            else guess_language("\n".join(chunk.text for chunk in cut[:_TELLING])),
+            year=given.get("metadata", {}).get("year", document.year),
+            size=len(data),
+        )
+        vectors = await asyncio.to_thread(self._index.embedded, cut)
+        changed = await self._index.add(facts, cut, vectors)
+        return {
+            "output": {"doc_cid": cid, "chunks_indexed": len(cut), "tokens_indexed": words},
+            "meta": {"corpus": facts.corpus, "language": facts.language, "changed": changed},
+        }
+
+    async def _content(self, request: RouteRequest) -> tuple[str, bytes]:
+        given = request.input
+        if "text" in given:
+            return given.get("media_type", "text/plain"), given["text"].encode("utf-8", "replace")
+        if self._blobs is None:
+            raise BusError("not_implemented", "this node keeps no blobs; give the document as text")
+        return await self._blobs.read(given["doc_cid"], request.caller.id)
+
+
+def _cut(document: ExtractedDocument) -> tuple[list[DocumentChunk], int]:
+    """Its chunks, and how many words they have."""
+    cut = list(split_into_chunks(document.pages, paged=document.paged))
+    return cut, sum(len(chunk.text.split()) for chunk in cut)
+
+
+def _shown(rank: int, found: FoundChunk, whole: bool) -> dict[str, Any]:
+    where = {
+        "doc_cid": found.cid,
+        "doc_title": found.title,
+        "page": found.page,
+        "chunk_id": f"ch_{found.number:03d}",
+    }
+    text = {"text": found.text} if whole else {}
+    return {"rank": rank, "score": round(found.score, 6), **text, "metadata": where}

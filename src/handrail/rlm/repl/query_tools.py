@@ -1,0 +1,155 @@
+"""`llm_query` and `llm_query_batched` as tools of a run's executor: code in a REPL calls them like any other.
+
+They change nothing, so a call that was cut off is made again: its queries are runs of their own, named after the
+call, and are taken up where they were. What they answer is whole completions, so that the record has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from handrail.core.errors import ToolError
+from handrail.core.ids import nested_id
+from handrail.core.invocation import Invocation
+from handrail.rlm.caller_context import caller_of_query
+from handrail.rlm.query.handler_tools import DAY
+from handrail.rlm.query.openai_forms import check_pictures
+from handrail.rlm.query.queries import Queries
+from handrail.rlm.query.single_query import WAITING
+from handrail.rlm.repl.handler_channel import CellCutOff, Channels, HandlerChannel
+from handrail.rlm.values import RLMChatCompletion
+from handrail.run.code.callers import CallWaitsForPerson
+from handrail.tools.definition import ToolDefinition
+from handrail.tools.tool import Tool
+
+LLM_QUERY = "llm_query"
+LLM_QUERY_BATCHED = "llm_query_batched"
+RLM_QUERY = "rlm_query"
+RLM_QUERY_BATCHED = "rlm_query_batched"
+QUERIES = (LLM_QUERY, LLM_QUERY_BATCHED, RLM_QUERY, RLM_QUERY_BATCHED)
+
+VALUE_ERROR = "value_error"
+"""The code of a refusal that is a `ValueError` in the REPL."""
+MAX_OUTPUT = 2**40
+"""Characters: code reads the answers, and it can hold more than a window."""
+
+_OPTIONS = ("model", "tools", "tool_choice", "max_iterations")
+
+
+def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[Tool, Tool]:
+    """Both tools. `channels` has the handlers of the queries that come from cells, which are at this depth."""
+
+    async def llm_query(invocation: Invocation) -> dict[str, Any]:
+        asked, channel = invocation.arguments, channels.get(invocation.id)
+        try:
+            check_pictures([asked.get("prompt")])
+            with leave_call_open(channel):
+                completion = await queries.query(
+                    asked.get("prompt"),
+                    response_format=asked.get("response_format"),
+                    tool_handler=channel,
+                    depth=depth,
+                    run=run_of(invocation),
+                    context=caller_of_query(invocation.context),
+                    **_options(asked),
+                )
+        except ValueError as error:
+            raise ToolError(VALUE_ERROR, str(error)) from error
+        check_waiting(completion)
+        return completion_result(completion)
+
+    async def llm_query_batched(invocation: Invocation) -> dict[str, Any]:
+        asked, channel, run = invocation.arguments, channels.get(invocation.id), run_of(invocation)
+        if channel is not None:
+            channel.of_batch(run)
+        try:
+            check_pictures(asked.get("prompts"))
+            with leave_call_open(channel):
+                completions = await queries.batched(
+                    asked.get("prompts"),
+                    response_formats=asked.get("response_formats"),
+                    tool_handler=channel,
+                    depth=depth,
+                    run=run,
+                    context=caller_of_query(invocation.context),
+                    **_options(asked),
+                )
+        except ValueError as error:
+            raise ToolError(VALUE_ERROR, str(error)) from error
+        check_waiting(*completions)
+        return {"completions": list(map(completion_result, completions))}
+
+    return (
+        query_tool(LLM_QUERY, "Ask a model.", llm_query),
+        query_tool(LLM_QUERY_BATCHED, "Ask a model about each of many prompts, some at once.", llm_query_batched),
+    )
+
+
+def query_tool(name: str, description: str, handler: Any) -> Tool:
+    """A tool that asks models: never answered from memory, run again after a crash, and not cut."""
+    definition = ToolDefinition(name, description, {"type": "object"}, timeout=DAY, untrusted=True)
+    return Tool(
+        definition,
+        handler,
+        style="invocation",
+        isolation="loop",
+        share=False,
+        replays=True,
+        max_output=MAX_OUTPUT,
+    )
+
+
+def run_of(invocation: Invocation) -> str:
+    """The run of a query: named after the call, so that asking again takes it up."""
+    return nested_id(invocation.context.run, invocation.id) if invocation.context.run else invocation.id
+
+
+@contextmanager
+def leave_call_open(channel: HandlerChannel | None = None) -> Iterator[None]:
+    """Whoever goes away while models are asked leaves the call without an end: made again, it goes on with the answers
+    that there are. Not if its own code has left the query behind.
+
+    Raises:
+        CutOff: In the place of the cancellation.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        if channel is not None and not channel.is_paused:
+            raise
+        raise CellCutOff from None
+
+
+def check_waiting(*completions: RLMChatCompletion) -> None:
+    """
+    Raises:
+        Waits: One of them waits for a person; so whoever asked waits too.
+    """
+    for each in completions:
+        if each.error_type == WAITING:
+            raise CallWaitsForPerson(f"a call of {each.run!r}, which it began, waits for a person's word")
+
+
+def _options(asked: dict[str, Any]) -> dict[str, Any]:
+    return {name: asked[name] for name in _OPTIONS if name in asked}
+
+
+def completion_result(completion: RLMChatCompletion) -> dict[str, Any]:
+    """A completion as a tool's result. Its prompt is among the arguments, and not written twice."""
+    said = completion.to_dict()
+    del said["prompt"]
+    return said
+
+
+def completions_of(arguments: dict[str, Any], content: Any) -> list[RLMChatCompletion]:
+    """The completions in what a tool of `QUERIES` answered, one or many."""
+    if "completions" not in content:
+        return [RLMChatCompletion.from_dict({**content, "prompt": arguments.get("prompt")})]
+    prompts = arguments.get("prompts") or ()
+    return [
+        RLMChatCompletion.from_dict({**each, "prompt": prompt})
+        for each, prompt in zip(content["completions"], prompts, strict=True)
+    ]

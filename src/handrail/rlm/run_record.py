@@ -1,0 +1,117 @@
+"""What the journal has of a run, as much as is needed to take it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import msgspec
+
+from handrail.core.calls import ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import UsageError
+from handrail.core.events import CallIntended, CallSettled, Recorded
+from handrail.core.ids import nested_id
+from handrail.core.messages import Conversation, Usage, UserMessage
+from handrail.core.redact import redact_text
+from handrail.execute.executor import Executor
+from handrail.rlm import prompts
+from handrail.rlm.recorded_usage import answered, said, unanswered
+from handrail.rlm.repl.notebook import FinishedReplCall
+from handrail.rlm.repl.turns import REPL, ReplArguments, ReplResult
+from handrail.rlm.values import RLMChatCompletion
+from handrail.run.history import conversation_of
+
+
+@dataclass(frozen=True, slots=True)
+class RlmRunRecord:
+    conversation: Conversation = field(default_factory=Conversation)
+    done: tuple[FinishedReplCall, ...] = ()
+    """The calls of the tool `repl` that have their results, in order."""
+    completions: tuple[RLMChatCompletion, ...] = ()
+    """Of the queries of its code, also of those that came to nothing."""
+    said: tuple[tuple[str, Usage], ...] = ()
+    """What each reply of the root model used, by the name of the model."""
+    calls: tuple[CallIntended | CallSettled, ...] = ()
+    """Of its code."""
+    cut_off: frozenset[str] = frozenset()
+    """The calls of the tool that came to nothing, and whose code had called nothing by then."""
+
+    def check(self, run: str, question: str | None) -> None:
+        """
+        Raises:
+            UsageError: It answers another question, or was the REPL of several, of which only the last is known.
+        """
+        asked = [each.text for each in self.conversation.messages if isinstance(each, UserMessage)]
+        if len(asked) > 1:
+            raise UsageError(f"run {run!r} had several questions in one REPL, and cannot be taken up; begin another")
+        if asked and question and redact_text(question).strip() != redact_text(prompts.question_in(asked[0])):
+            raise UsageError(f"run {run!r} was begun with another question; ask that, or none, or begin another run")
+
+    def setup_id(self, run: str, number: int) -> str:
+        """Of the call that makes the REPL ready. One that came to nothing is made anew, unless it had effects."""
+        id = nested_id(run, f"setup-{number}")
+        for attempt in count(1):
+            if id not in self.cut_off:
+                break
+            id = nested_id(run, f"setup-{number}-{attempt}")
+        return id
+
+    def task(self, run: str) -> str:
+        """The context of a run that had none but its task.
+
+        Raises:
+            UsageError: It had another, or there is nothing on record.
+        """
+        if not self.conversation.messages:
+            raise UsageError(f"there is nothing on record of run {run!r} to take up; give its context, and it is begun")
+        first = next((each for each in self.conversation.messages if isinstance(each, UserMessage)), None)
+        task = None if first is None else prompts.task_of(first.text)
+        if task is None:
+            raise UsageError(f"the context of run {run!r} is not on record, only its digest; give it again to go on")
+        return task
+
+
+async def read_run_history(executor: Executor, context: Context) -> RlmRunRecord:
+    """Read it. From here on nobody else works on the run.
+
+    Raises:
+        LeaseHeld: Somebody does.
+        UsageError: Its words were erased.
+    """
+    await executor.calls(context)
+    events = await executor.history(context.run)
+    completions = (*answered(events), *[each async for each in unanswered(executor, events)])
+    return RlmRunRecord(
+        conversation_of(events),
+        tuple(_done(events)),
+        completions,
+        tuple(said(events)),
+        _calls(events),
+        _cut_off(events),
+    )
+
+
+def _calls(events: Iterable[Recorded]) -> tuple[CallIntended | CallSettled, ...]:
+    calls = (event for event in events if isinstance(event, CallIntended | CallSettled))
+    return tuple(event for event in calls if event.tool != REPL)
+
+
+def _done(events: Iterable[Recorded]) -> Iterator[FinishedReplCall]:
+    asked: dict[str, ReplArguments] = {}
+    for event in events:
+        match event:
+            case CallIntended(tool=tool, call_id=id, arguments=dict() as arguments) if tool == REPL:
+                asked[id] = ReplArguments.read(arguments)
+            case CallSettled(tool=tool, call_id=id, outcome="ok", result=ToolResult(content=dict() as content)) if (
+                tool == REPL and id in asked
+            ):
+                yield FinishedReplCall(id, asked[id], msgspec.convert(content, ReplResult))
+
+
+def _cut_off(events: Iterable[Recorded]) -> frozenset[str]:
+    called = [event.call_id for event in events if isinstance(event, CallIntended)]
+    ended = {event.call_id for event in events if isinstance(event, CallSettled) and event.tool == REPL}
+    ended -= {event.call_id for event in events if isinstance(event, CallSettled) and event.outcome == "ok"}
+    return frozenset(id for id in ended if not any(each.startswith(f"{id}.") for each in called))

@@ -1,0 +1,65 @@
+"""Everything that runs of one `RLM` have in common. A child of a run has the same, one level deeper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from handrail.core.errors import UsageError
+from handrail.core.ids import NewId, new_id
+from handrail.core.ports import Approver, Clock, Journal, Model, SystemClock, Tracer
+from handrail.execute.policy import Policy
+from handrail.rlm.backends import READS
+from handrail.rlm.custom_tools import CustomTools
+from handrail.rlm.prompts import SYSTEM
+from handrail.rlm.query.queries import OnRequest
+from handrail.rlm.watchers import SafeWatcher
+from handrail.run.run_terms import OnWait
+from handrail.sandbox.port import ReplLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RlmSetup:
+    """Models, what their code may use, and how far they may go."""
+
+    root: Model
+    sub: Model | None = None
+    models: Mapping[str, Model] = field(default_factory=dict)
+    limits: ReplLimits = field(default_factory=ReplLimits)
+    sub_window: int = READS
+    """Characters that the models which code asks take at once."""
+    concurrency: int = 16
+    """Queries of one batch at once."""
+    setup_code: str = ""
+    depth: int = 0
+    max_depth: int = 1
+    max_iterations: int = 30
+    max_errors: int | None = None
+    system_prompt: str = SYSTEM
+    custom: CustomTools = field(default_factory=CustomTools)
+    custom_sub: CustomTools = field(default_factory=CustomTools)
+    journal: Journal | None = None
+    policy: Policy = field(default_factory=Policy)
+    approver: Approver | None = None
+    on_wait: OnWait = "tell"
+    tracer: Tracer | None = None
+    state: Path | None = None
+    on_request: OnRequest | None = None
+    watcher: SafeWatcher | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    new_id: NewId = new_id
+
+    def __post_init__(self) -> None:
+        for name in ("max_depth", "max_iterations", "max_errors", "sub_window", "concurrency"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value!r}")
+
+    @property
+    def has_children(self) -> bool:
+        """Whether a question of its code is worked on in a REPL of its own."""
+        return self.depth + 1 < self.max_depth
+
+    def below(self, root: Model) -> RlmSetup:
+        """For a child."""
+        return replace(self, root=root, depth=self.depth + 1, custom=self.custom_sub)

@@ -1,0 +1,145 @@
+"""Telling whoever watches a run what happens in it: its events, and how many queries and tokens there are."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable
+
+from handrail.core.events import CallSettled, Emit, Event, ignore_event
+from handrail.core.messages import Usage
+from handrail.rlm.progress import Progress, QueriesInFlight, RunSpent, Watch
+from handrail.rlm.query.queries import OnRequest
+from handrail.rlm.query.spending import Spending
+from handrail.rlm.repl.query_tools import QUERIES
+from handrail.rlm.values import LMRequest, LMResponse
+
+
+class SafeWatcher:
+    """A `Watch` that never raises. What the one inside raises is kept for the run to end with, where it can end: a
+    call that has had its effect is not to fail because somebody could not look."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._failed: Exception | None = None
+
+    def __call__(self, event: Event | Progress) -> Awaitable[None] | None:
+        if self._failed is not None:
+            return None
+        try:
+            told = self._watch(event)
+        except Exception as error:
+            self._failed = error
+            return None
+        return self._awaited(told) if inspect.isawaitable(told) else None
+
+    async def _awaited(self, told: Awaitable[None]) -> None:
+        try:
+            await told
+        except Exception as error:
+            self._failed = self._failed or error
+
+    def forget(self) -> None:
+        """What it has raised."""
+        self._failed = None
+
+    def check(self) -> None:
+        """
+        Raises:
+            Exception: What the one inside has raised.
+        """
+        if self._failed is not None:
+            raise self._failed
+
+
+class WatchNotifier:
+    """Costs nothing when nobody watches."""
+
+    def __init__(self, watch: SafeWatcher | None, run: str, depth: int, spend: Spending) -> None:
+        self._watch = watch
+        self._run = run
+        self._depth = depth
+        self._spend = spend
+        self._telling: set[asyncio.Future[None]] = set()
+        if watch is not None and spend.whole is spend:
+            spend.on_begin = lambda: self._soon(self._in_flight())
+
+    @property
+    def emit(self) -> Emit:
+        return ignore_event if self._watch is None else self._emit
+
+    async def _emit(self, event: Event) -> None:
+        await self._tell(event)
+        if isinstance(event, CallSettled) and event.tool in QUERIES:
+            await self._tell(self._in_flight())
+            await self._tell(self._spent())
+
+    async def tell(self, progress: Progress) -> None:
+        await self._tell(progress)
+
+    async def _tell(self, event: Event | Progress) -> None:
+        if self._watch is not None:
+            told = self._watch(event)
+            if inspect.isawaitable(told):
+                await told
+
+    def begin(self) -> None:
+        """A question is asked. What was raised about the one before has ended that."""
+        if self._watch is not None and self._spend.whole is self._spend:
+            self._watch.forget()
+
+    def check(self) -> None:
+        """
+        Raises:
+            LimitExceeded: Nothing more may be asked.
+            Exception: What the one who watches has raised.
+        """
+        if self._watch is not None:
+            self._watch.check()
+        self._spend.check()
+
+    def spend(self, model: str, usage: Usage) -> None:
+        """The root model has replied."""
+        self._spend.add(model, usage)
+        self._soon(self._spent())
+
+    def on_request(self, told: OnRequest | None) -> OnRequest | None:
+        """Tells of each query that has its answer, and then `told`."""
+        if self._watch is None:
+            return told
+
+        def answered(request: LMRequest, response: LMResponse) -> None:
+            self._soon(self._in_flight())
+            self._soon(self._spent())
+            if told is not None:
+                told(request, response)
+
+        return answered
+
+    def _soon(self, event: Progress) -> None:
+        """From where nothing can be awaited."""
+        if self._watch is not None:
+            told = self._watch(event)
+            if inspect.isawaitable(told):
+                task = asyncio.ensure_future(_awaited(told))
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+
+    def _in_flight(self) -> QueriesInFlight:
+        spend = self._spend.whole
+        done = spend.queries - spend.in_flight
+        return QueriesInFlight(run=self._run, in_flight=spend.in_flight, done=done, depth=self._depth)
+
+    def _spent(self) -> RunSpent:
+        spend = self._spend.whole
+        cost = spend.summary().total_cost
+        return RunSpent(run=self._run, tokens=spend.tokens, cost=cost, depth=self._depth)
+
+    async def aclose(self) -> None:
+        """Wait until everything was told."""
+        if self._telling:
+            await asyncio.gather(*self._telling, return_exceptions=True)
+
+
+async def _awaited(told: Awaitable[None]) -> None:
+    await told

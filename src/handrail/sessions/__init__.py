@@ -1,0 +1,1 @@
+"""Sessions: `create_llm`, `LLM`, `Session`, and conversations on disk."""

@@ -1,0 +1,335 @@
+"""A conversation with a model and tools: `Session(provider=llm, tools=[...]).generate_with_tools(prompt)`.
+
+It keeps what was said, what ran and the proof of it. The runner does the work; the
+blocking methods wait for the async ones in a loop of their own, so that they work
+inside a running loop too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, Unpack
+
+from msgspec import Struct
+
+from handrail.core.calls import ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
+from handrail.core.events import Emit, Event, ignore_event
+from handrail.core.ids import new_id
+from handrail.core.messages import Content, Conversation, ResultMessage, UserMessage
+from handrail.core.model_request import ToolChoice
+from handrail.core.ports import Approver, Journal, Model, SystemClock, writes_code
+from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.execute.policy import Policy
+from handrail.run.code.code_mode import CodeSettings
+from handrail.run.limits import Limits
+from handrail.run.offering import Offering
+from handrail.run.run_terms import OnError
+from handrail.sandbox.create import create_sandbox
+from handrail.sessions.blocking import Closable, LazyPortal
+from handrail.sessions.event_stream import stream_emitted
+from handrail.sessions.llm import LLM
+from handrail.sessions.session_engine import ExecutorParts, SessionEngine, SessionSetup
+from handrail.sessions.session_proof import SessionProof
+from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.tool_forms import choice_of
+from handrail.tools.masking import masked_messages
+from handrail.tools.registry import flattened_tools, registered
+
+Said = str | Iterable[str | Content] | None
+Choice = ToolChoice | Mapping[str, Any] | str
+
+
+class SessionReply(Struct, frozen=True):
+    """The answer to one prompt, and what was done for it."""
+
+    text: str
+    conversation: Conversation
+    results: tuple[ToolResult, ...] = ()
+    """Of the calls that this prompt led to, in order."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Session(Closable):
+    """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
+
+    Without a journal, one is kept as long as the session lives. A side effect waits for
+    the approver; without one, the model is told that a person must confirm it.
+    """
+
+    def __init__(
+        self,
+        provider: LLM | Model,
+        *,
+        system_prompt: str | None = None,
+        tools: Iterable[Any] = (),
+        journal: Journal | str | Path | None = None,
+        approver: Approver | None = None,
+        policy: Policy = Policy(),
+        limits: Limits = Limits(),
+        offering: Offering = Offering(),
+        on_error: OnError = "surface",
+        context: Context = Context(),
+        code: bool | CodeSettings | Literal["service"] = False,
+        **parts: Unpack[ExecutorParts],
+    ) -> None:
+        """
+        Args:
+            provider: A model, or an `LLM` that is its owner's to close.
+            system_prompt: What the model is told first.
+            tools: Functions, tools, ensembles and registered sets.
+            journal: An open one, or the file of one.
+            approver: Decides about side effects.
+            policy: How calls are treated.
+            limits: How far a run may go.
+            offering: Which tools a turn offers.
+            on_error: What becomes of a call that fails.
+            context: Who asks.
+            code: The model calls tools from Python that it writes, in a sandbox here (True, or a `CodeSettings`)
+                or in that of the service ("service").
+            parts: Other parts of an executor.
+        """
+        check_keyword_names("Session", parts, keyword_names(Session) | ExecutorParts.__annotations__.keys())
+        self.llm = provider if isinstance(provider, LLM) else LLM(provider)
+        self.portal = self.llm.portal
+        self._provider = provider
+        if context.run:
+            raise UsageError(f"a session has its own run and cannot be {context.run!r}; leave it out of the context")
+        items = tuple(flattened_tools(tools))
+        registered(*items)  # what is wrong with them is said now, and not when the first prompt comes
+        self._closes_model = self.llm is not provider
+        """Whether the model is its to close: not one that somebody else made an `LLM` of, nor that of a fork."""
+        self._setup = SessionSetup(
+            model=self.llm.model,
+            tools=items,
+            defaults=self.llm.defaults,
+            journal=Path(journal) if isinstance(journal, str) else journal,
+            approver=approver,
+            policy=policy,
+            limits=limits,
+            offering=offering,
+            on_error=on_error,
+            context=context,
+            parts=parts,
+            code=_checked(code, self.llm.model),
+        )
+        self._new_id = parts.get("new_id", new_id)
+        self._clock = parts.get("clock", SystemClock())
+        self.id = self._new_id("conversation")
+        self.conversation = Conversation()
+        if system_prompt is not None:
+            self.conversation = self.conversation.supervised(system_prompt, self._clock.now())
+        self._checkpoints: list[int] = []
+        self._engine: SessionEngine | None = None
+        self._opening = asyncio.Lock()
+        self._finalizer: weakref.finalize[..., Session] | None = None
+        self._store: tuple[Path, ConversationStore] | None = None
+
+    # ── asking ───────────────────────────────────────────────────────────────────────
+
+    def generate_with_tools(
+        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: Callable[[Event], None] | None = None
+    ) -> SessionReply:
+        """Ask, run the tools that the model calls, and go on until it answers. Without a prompt, go on from here.
+
+        Raises:
+            ModelError: The model gave no usable reply. The prompt is taken back if nothing was done for it.
+            ToolFailed: Under `fail_fast`; the conversation is as it was before the prompt.
+            LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
+        """
+        emit = ignore_event if on_event is None else _awaitable(on_event)
+        return self.portal.call(self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
+
+    async def agenerate_with_tools(
+        self, prompt: Said = None, *, tool_choice: Choice = "auto", emit: Emit = ignore_event
+    ) -> SessionReply:
+        engine = await self._opened()
+        async with engine.turn():
+            self.conversation = engine.briefed(self.conversation)
+            start = len(self.conversation)
+            if prompt is not None:
+                content = (prompt,) if isinstance(prompt, str) else tuple(prompt)
+                self._checkpoints.append(start)
+                self.conversation = self.conversation.say(*content, at=self._clock.now())
+            try:
+                self.conversation = await engine.run(self.conversation, emit, choice_of(tool_choice), self._follow)
+            except (ToolFailed, ModelError, LimitExceeded) as error:
+                self._after(error, start)
+                raise
+            added = self.conversation.messages[start:]
+            return SessionReply(self.conversation.text, self.conversation, _results(added))
+
+    def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
+        """The same as it happens: pieces of text, calls, results, progress."""
+        return self.portal.iterate(self.astream(prompt, tool_choice=tool_choice))
+
+    def astream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
+        return stream_emitted(lambda emit: self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
+
+    def _follow(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+    def _after(self, error: ToolFailed | ModelError | LimitExceeded, start: int) -> None:
+        """What is kept of a prompt that ended in an error: everything, unless that is worth nothing."""
+        reached: Conversation = error.conversation if error.conversation is not None else self.conversation
+        nothing_done = not _results(reached.messages[start:])
+        if isinstance(error, ToolFailed) or (isinstance(error, ModelError) and nothing_done):
+            self.rollback(start)
+        else:
+            self.conversation = reached
+
+    # ── what was said ────────────────────────────────────────────────────────────────
+
+    @property
+    def run(self) -> str | None:
+        """The name of its run in the record; None before the first prompt."""
+        return None if self._engine is None else self._engine.run_id
+
+    @property
+    def proof(self) -> SessionProof:
+        """The record of this session.
+
+        Raises:
+            UsageError: Nothing was asked yet, the session is closed, or its journal is no file.
+        """
+        if self._engine is None:
+            raise UsageError("there is no record: nothing was asked yet, or the session is closed")
+        if self._engine.path is None:
+            raise UsageError("the journal of this session is no file; ask the journal itself")
+        return SessionProof(self._engine.path, self._engine.run_id)
+
+    @property
+    def checkpoint(self) -> int:
+        """Where the conversation is now, for `rollback`."""
+        return len(self.conversation)
+
+    def rollback(self, checkpoint: int) -> None:
+        """Go back to a checkpoint. What tools did since then stays done, and stays on record."""
+        self.conversation = self.conversation.upto(checkpoint)
+        self._checkpoints = [each for each in self._checkpoints if each < checkpoint]
+
+    def undo(self) -> str:
+        """Take back the last prompt and what followed, and return its text, to be edited.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if not self._checkpoints:
+            raise UsageError("there is nothing to undo")
+        start = self._checkpoints[-1]
+        said = self.conversation.messages[start]
+        self.rollback(start)
+        return said.text if isinstance(said, UserMessage) else ""
+
+    def fork(self) -> Session:
+        """Another session that goes on from here by itself, with the same model and tools and a run of its own."""
+        setup = self._setup
+        forked = Session(
+            self._provider,
+            tools=setup.tools,
+            journal=setup.journal,
+            approver=setup.approver,
+            policy=setup.policy,
+            limits=setup.limits,
+            offering=setup.offering,
+            on_error=setup.on_error,
+            context=setup.context,
+            code=setup.code or False,
+            **setup.parts,
+        )
+        forked._closes_model = False
+        forked.conversation = self.conversation
+        forked._checkpoints = list(self._checkpoints)
+        return forked
+
+    def save(self, folder: str | Path, *, title: str | None = None) -> str:
+        """Keep the conversation in a folder of conversations, without the secrets of its calls; its id there."""
+        place = Path(folder)
+        tools = registered(*self._setup.tools) if self._engine is None else self._engine.tools
+        masked = Conversation(masked_messages(self.conversation.messages, tools))
+        if self._store is None or self._store[0] != place:
+            self._store = (place, ConversationStore(place, clock=self._clock, new_id=self._new_id))
+        self._store[1].save(self.id, masked, title=title)
+        return self.id
+
+    def load(self, folder: str | Path, id: str) -> Self:
+        """Go on with a conversation that was saved, in place of this one: `Session(provider=llm).load(folder, id)`."""
+        store = ConversationStore(Path(folder), clock=self._clock, new_id=self._new_id)
+        self.conversation = store.load(id)
+        self._checkpoints = _prompts(self.conversation)
+        self._store, self.id = (Path(folder), store), id
+        return self
+
+    # ── life ─────────────────────────────────────────────────────────────────────────
+
+    async def _opened(self) -> SessionEngine:
+        async with self._opening:
+            if self._engine is None:
+                self._engine = await SessionEngine.open(self._setup, self._new_id("run"))
+                if self.portal.is_here():
+                    self._finalizer = weakref.finalize(self, _shut, self.portal, self._engine)
+            return self._engine
+
+    async def aclose(self) -> None:
+        """End the run and let go of the journal. A journal that was given stays open."""
+        engine, self._engine = self._engine, None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        try:
+            if engine is not None:
+                await engine.aclose()
+        finally:
+            if self._closes_model:
+                await self.llm.aclose()
+
+    def close(self) -> None:
+        self.portal.call(self.aclose())
+        if self.llm is not self._provider:
+            self.portal.close()
+
+
+def _checked(code: bool | CodeSettings | Literal["service"], model: Model) -> CodeSettings | Literal["service"] | None:
+    """
+    Raises:
+        UsageError: There is no such way, or the model writes no code.
+        SandboxUnavailable: This machine cannot have the sandbox.
+    """
+    if code is False or code == "service":
+        return code or None
+    if code is not True and not isinstance(code, CodeSettings):
+        raise UsageError(f"code is True, 'service' or a Code(…), not {code!r}")
+    if not writes_code(model):
+        raise UsageError(f"the model {model.name!r} is too small to write code; leave code= out, or take a larger one")
+    found = CodeSettings() if code is True else code
+    create_sandbox(found.sandbox, found.limits)  # what is missing is said now; nothing is started yet
+    return found
+
+
+def _results(messages: Iterable[Any]) -> tuple[ToolResult, ...]:
+    return tuple(message.result for message in messages if isinstance(message, ResultMessage))
+
+
+def _prompts(conversation: Conversation) -> list[int]:
+    return [index for index, message in enumerate(conversation.messages) if isinstance(message, UserMessage)]
+
+
+def _awaitable(on_event: Callable[[Event], None]) -> Emit:
+    async def emit(event: Event) -> None:
+        on_event(event)
+
+    return emit
+
+
+def _shut(portal: LazyPortal, engine: SessionEngine) -> None:
+    """For a session that nobody closed."""
+    # In the loop itself nobody can wait for it, and while the interpreter ends no thread can be had. Every entry is
+    # kept all the same; only the run's end or its signature may be missing.
+    with contextlib.suppress(UsageError, RuntimeError):
+        portal.call(engine.aclose())

@@ -1,0 +1,178 @@
+"""What a session runs on: an executor and a runner over a journal, made in the event loop that first uses them.
+
+A session that was given no journal gets one in a folder that goes with it, so that
+what it did can be verified while it lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import weakref
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from msgspec.structs import replace
+
+from handrail.core.context import Context
+from handrail.core.errors import UsageError
+from handrail.core.events import Emit
+from handrail.core.ids import NewId
+from handrail.core.messages import Conversation
+from handrail.core.model_request import ModelRequest, ToolChoice
+from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Model, Spill
+from handrail.execute.executor import Executor
+from handrail.execute.policy import Policy
+from handrail.run.code.code_mode import CodeMode, CodeSettings
+from handrail.run.limits import Limits
+from handrail.run.offering import NO_PROGRAMS, Offering, Programs
+from handrail.run.run_terms import OnError
+from handrail.run.runner import Runner
+from handrail.run.transcript import Follow
+from handrail.tools.preparation import prepared_tools
+from handrail.tools.registry import RegisteredTools
+
+
+class ExecutorParts(TypedDict, total=False):
+    """What an executor may be given besides tools, policy, journal and approver."""
+
+    authoriser: Authoriser
+    spill: Spill
+    embedder: Embedder
+    clock: Clock
+    new_id: NewId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSetup:
+    """Everything about a session but what was said in it. A fork has the same."""
+
+    model: Model
+    tools: tuple[Any, ...]
+    """As they were given: what an ensemble has is known when it is prepared."""
+    defaults: ModelRequest
+    journal: Journal | Path | None
+    """One that is open, the file of one, or none: then one is kept as long as the session."""
+    approver: Approver | None
+    policy: Policy
+    limits: Limits
+    offering: Offering
+    on_error: OnError
+    context: Context
+    parts: ExecutorParts
+    code: CodeSettings | Literal["service"] | None
+    """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
+
+
+class SessionEngine:
+    """One executor and one runner for one run."""
+
+    def __init__(
+        self,
+        setup: SessionSetup,
+        run: str,
+        tools: RegisteredTools,
+        journal: Journal,
+        *,
+        own: bool,
+        folder: Path | None,
+        lives: AsyncExitStack,
+    ) -> None:
+        self.run_id = run
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Lock()
+        self._journal = journal
+        self._own = own
+        self._lives = lives
+        """The ensembles that were prepared for this."""
+        self._executor = Executor(tools, policy=setup.policy, approver=setup.approver, journal=journal, **setup.parts)
+        self._code = CodeMode(self._executor, setup.code) if isinstance(setup.code, CodeSettings) else None
+        self._runner = Runner(
+            setup.model,
+            self._executor,
+            setup.limits,
+            on_error=setup.on_error,
+            defaults=setup.defaults,
+            offering=setup.offering,
+            programs=self._programs(setup),
+        )
+        self._context = replace(setup.context, run=run)
+        self._discard = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def _programs(self, setup: SessionSetup) -> Programs:
+        if self._code is not None:
+            return Programs(self._code.hidden)
+        if setup.code is None:
+            return NO_PROGRAMS
+        return Programs(frozenset(tool.name for tool in self._executor.tools), by_service=True)
+
+    def briefed(self, conversation: Conversation) -> Conversation:
+        """What the model is told of the functions that its code may call is in the conversation, if code is wanted."""
+        return conversation if self._code is None else self._code.briefed(conversation)
+
+    @property
+    def tools(self) -> RegisteredTools:
+        """What its calls may name."""
+        return self._executor.tools_of(self.run_id)
+
+    @classmethod
+    async def open(cls, setup: SessionSetup, run: str) -> SessionEngine:
+        async with AsyncExitStack() as undo, AsyncExitStack() as lives:
+            tools = await lives.enter_async_context(prepared_tools(setup.tools))
+            journal, folder = await _journal(setup.journal, undo)
+            own = journal is not setup.journal
+            engine = cls(setup, run, tools, journal, own=own, folder=folder, lives=lives.pop_all())
+            undo.pop_all()
+        return engine
+
+    @property
+    def path(self) -> Path | None:
+        """Of the journal, if it is a file."""
+        return getattr(self._journal, "path", None)
+
+    def turn(self) -> asyncio.Lock:
+        """Held while one prompt is answered: two at once would each forget the other.
+
+        Raises:
+            UsageError: This is not the loop that the session works in.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError(
+                "this session works in another event loop; use its blocking methods or its async ones, not both"
+            )
+        return self._turn
+
+    async def run(
+        self, conversation: Conversation, emit: Emit, tool_choice: ToolChoice, follow: Follow
+    ) -> Conversation:
+        return await self._runner.run(conversation, self._context, emit, tool_choice=tool_choice, follow=follow)
+
+    async def aclose(self) -> None:
+        """End the run in the record, and let go of everything."""
+        async with AsyncExitStack() as stack:
+            if self._discard is not None:
+                stack.callback(self._discard)
+            if self._own:
+                stack.push_async_callback(self._journal.aclose)
+            stack.push_async_callback(self._lives.aclose)
+            if self._code is not None:
+                stack.push_async_callback(self._code.aclose)
+            stack.push_async_callback(self._executor.aclose)
+            await self._executor.finish(self.run_id)
+
+
+async def _journal(given: Journal | Path | None, undo: AsyncExitStack) -> tuple[Journal, Path | None]:
+    """The journal of a session, and the folder that was made for it, if one was."""
+    if given is not None and not isinstance(given, Path):
+        return given, None
+    from handrail.journal.journal import SqliteJournal  # SQLite and cryptography load when they are used
+
+    folder = None
+    if given is None:
+        folder = Path(tempfile.mkdtemp(prefix="handrail-"))
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        given = folder / "journal.db"
+    return await undo.enter_async_context(await SqliteJournal.open(given)), folder

@@ -1,1 +1,0 @@
-"""What happened, for the tools of operators: OpenTelemetry and Prometheus."""

@@ -1,0 +1,66 @@
+"""A person at the page decides about exactly what runs, and hears of an answer that somebody gave elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from playwright.sync_api import expect
+
+from handrail.journal.audit import audit
+from handrail.journal.reader import JournalReader
+from tests.cli.journal_fixtures import command, environment
+from tests.desk.page.chat_actions import answered, card, question, say
+from tests.desk.page.conftest import Tab
+from tests.desk.page.page_node import PageNode
+
+TEXTS = ["-----BEGIN PRIVATE KEY-----; rm -rf ~", "https://x:y@evil.example && rm -rf ~", "[redacted] rm -rf ~"]
+
+
+def confirm(house: PageNode, decision: str) -> None:
+    """Answer the one question that waits, as somebody else does, in a process of their own."""
+    with JournalReader(house.journal) as reader:
+        (asked,) = reader.pending()
+    told = command("--journal", str(house.journal), "confirm", decision, asked.request, "--by", "grace")
+    subprocess.run(told, check=True, env=environment(), capture_output=True)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_that_looks_like_a_secret_is_shown_in_full_and_is_what_runs(served: PageNode, tab: Tab, text: str) -> None:
+    call = {"name": "write_note", "arguments": {"path": "odd.txt", "text": text}}
+    served.reply("odd one", {"text": "", "calls": [call]}, "It is odd.")
+    page = tab(served)
+    say(page, "odd one")
+    expect(question(page)).to_contain_text(f'"text": "{text}"')
+
+    question(page).get_by_role("button", name="Allow once").click()
+
+    answered(page, "It is odd.")
+    assert (served.kept / "odd.txt").read_text() == text
+
+
+def test_a_denial_from_the_command_line_closes_the_dialog_and_nothing_runs(served: PageNode, tab: Tab) -> None:
+    page = tab(served)
+    say(page, "write the note")
+    expect(question(page)).to_be_visible()
+
+    confirm(served, "deny")
+
+    expect(question(page)).to_be_hidden()
+    answered(page, "It is written.")  # which is what the script says whatever happened
+    expect(card(page, "notes:write_note")).to_have_attribute("data-state", "denied")
+    expect(page.get_by_text("the call to 'write_note' was denied elsewhere, by grace").first).to_be_visible()
+    assert not (served.kept / "plan.txt").exists()
+    assert audit(served.journal).ok
+
+
+def test_an_allow_from_the_command_line_lets_the_call_at_the_page_run(served: PageNode, tab: Tab) -> None:
+    page = tab(served)
+    say(page, "write the note")
+    expect(question(page)).to_be_visible()
+
+    confirm(served, "allow")
+
+    expect(question(page)).to_be_hidden()
+    answered(page, "It is written.")
+    assert (served.kept / "plan.txt").read_text() == "rest"

@@ -1,0 +1,51 @@
+"""`handrail tui` as a process at a terminal, and where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from handrail.core.errors import UsageError
+from handrail.core.messages import AssistantMessage, Conversation
+from handrail.desk.tui.files import read_attachment, read_named_file, write_new
+from handrail.desk.views.journal_index import JournalIndex
+from handrail.sessions.store.conversations import ConversationStore
+from tests.cli.journal_fixtures import command, environment
+from tests.cli.terminal_fixtures import dialogue
+
+LEAVE = "\x11"
+
+
+async def test_without_a_terminal_it_says_so_and_names_what_works_there(folder: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command("tui"), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment()
+    )
+    out, told = await process.communicate()
+    assert process.returncode == 1 and out == b""
+    assert b"needs a terminal" in told and b"handrail chat" in told
+    assert not (folder / ".handrail").exists()
+
+
+def test_a_conversation_that_was_kept_or_recorded_goes_on_at_a_terminal(folder: Path) -> None:
+    code, told = dialogue(["ask", "hello"])
+    assert code == 0, told
+    [run] = JournalIndex(folder / ".handrail" / "journal.db").runs()
+    assert not ConversationStore(folder / ".handrail").list()
+    code, shown = dialogue(["tui", run.summary.run], ("Hello!", LEAVE))  # the record alone has it
+    assert code == 0, shown
+    ConversationStore(folder / ".handrail").save("run_otter", Conversation().say("hi").add(AssistantMessage("otters")))
+    code, shown = dialogue(["tui", "run_ot"], ("otters", LEAVE))
+    assert code == 0, shown
+
+
+def test_files_are_read_and_written_but_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    assert write_new(str(path), b"one") == path.resolve()
+    with pytest.raises(UsageError, match="name another file"):
+        write_new(str(path), b"two")
+    assert read_named_file(str(path)) == b"one"
+    assert read_attachment(str(path)).media_type == "text/plain"
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_named_file(str(tmp_path / "none"))
