@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import subprocess
+import sys
 from collections import Counter
 from fractions import Fraction
 from random import Random
@@ -294,7 +296,7 @@ def test_any_parameters_give_a_distribution_or_a_reason(name: Any, data: st.Data
         made = make_distribution(name, parameters)
         x = made.quantile(data.draw(st.floats(1e-9, 1 - 1e-9)))
         tails = made.tails(x)
-        made.draw(Random(1))
+        made.draw(Random(1), 3)
     except (ToolError, OverflowError, ZeroDivisionError):
         return
     assert 0 <= tails.lower <= 1 and 0 <= tails.upper <= 1
@@ -520,6 +522,41 @@ async def test_hypotheses_that_explain_nothing_are_refused() -> None:
     assert "same hypotheses" in await refusal("bayes", priors={"a": 1}, likelihoods={"b": [1]})
     assert "no hypothesis can explain" in await refusal("bayes", priors={"a": 1}, likelihoods={"a": [0]})
     assert "as many" in await refusal("bayes", priors={"a": 1, "b": 1}, likelihoods={"a": [1], "b": [1, 1]})
+
+
+async def test_without_scipy_dice_work_and_distributions_name_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "handrail.library.probability.scipy_distribution", raising=False)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+
+    assert "[probability]" in await refusal("draw", distribution="normal", parameters={"mean": 0, "sd": 1})
+    assert "[probability]" in await refusal("compare", method="welch", a=[1, 2], b=[2, 4])
+    assert (await ask("describe", values=[1, 3]))["mean"] == 2
+    assert await ask("roll_dice", dice="d6") and await ask("bayes", priors={"a": 1}, likelihoods={"a": [1]})
+
+
+def test_scipy_is_loaded_only_when_a_distribution_is_asked_for() -> None:
+    program = "import sys, handrail.library.probability; print('scipy' in sys.modules, 'numpy' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert told.stdout.split() == ["False", "False"]
+
+
+async def test_a_seed_draws_the_same_numbers_for_ever() -> None:
+    drawn = await ask("draw", distribution="gamma", parameters={"shape": 2, "scale": 3}, count=3, seed=1)
+    counted = await ask("draw", distribution="binomial", parameters={"n": 100, "p": 0.3}, count=3, seed=1)
+
+    assert drawn["values"] == [near(1.912205256448174), near(10.051293724829488), near(8.310179354065113)]
+    assert counted["values"] == [25, 35, 33]
+
+
+@pytest.mark.parametrize(("r", "p"), [(1e7, 1e-9), (1e7, 1.0), (1e-9, 1e-9)])
+async def test_extreme_parameters_end_no_process(r: float, p: float) -> None:
+    """scipy's own inverse of the first ends the process."""
+    told = await facts("negative_binomial", [0], [0.1], r=r, p=p)
+
+    assert told["quantiles"][0]["x"] >= 0
 
 
 def test_every_tool_says_what_it_gives_and_changes_nothing() -> None:

@@ -1,7 +1,7 @@
 """Dice, samples, distributions and statistics as tools: what models only seem to compute.
 
-No network, no files, nothing but the standard library. Chance comes from the system
-unless a call gives a seed; then the same call gives the same values again.
+They use no network and no files. Distributions and tests need scipy, the extra `probability`.
+Chance comes from the system unless a call gives a seed; then the same call gives the same values again.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Literal, TypedDict
 
 from handrail.core.errors import ToolError
-from handrail.library.probability.distributions import impossible_parameters
+from handrail.library.probability.families import impossible_parameters
 
 Advantage = Literal["none", "advantage", "disadvantage"]
 MOST_DICE = 1000

@@ -7,8 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from handrail.library.probability.distributions import impossible_parameters
-from handrail.library.probability.gamma_and_beta import ChiSquare, FisherF, StudentT
+from handrail.library.probability.families import impossible_parameters, make_distribution
 
 Method = Literal["welch", "student", "paired", "chi_square", "correlation", "regression"]
 
@@ -80,8 +79,10 @@ def describe_sample(values: Sequence[float], bins: int) -> SampleDescription:
 
 
 def compare_samples(method: Method, a: Sequence[float], b: Sequence[float] | None) -> SampleComparison:
-    """Raises:
-    ToolError: The samples are too small, of different sizes, or without any spread.
+    """Tests a hypothesis about two samples, or about counts.
+
+    Raises:
+        ToolError: The samples are too small, of different sizes, or without any spread.
     """
     if method == "chi_square":
         return _goodness(a, b)
@@ -111,13 +112,14 @@ def independence_test(table: Sequence[Sequence[float]]) -> SampleComparison:
         for cell, column in zip(line, columns, strict=True)
     )
     df = (len(rows) - 1) * (len(columns) - 1)
-    effect = math.sqrt(statistic / (total * (min(len(rows), len(columns)) - 1)))
-    return _result("chi_square", statistic, df, ChiSquare(df).tails(statistic).upper, effect)
+    return _chi_square_result(statistic, df, statistic / (total * (min(len(rows), len(columns)) - 1)))
 
 
 def bayes_posterior(priors: Mapping[str, float], likelihoods: Mapping[str, Sequence[float]]) -> BayesPosterior:
-    """Raises:
-    ToolError: The two are not about the same hypotheses, or what was observed cannot happen under any.
+    """Returns how probable each hypothesis is after the observations, by sums of logarithms.
+
+    Raises:
+        ToolError: The two are not about the same hypotheses, or what was observed cannot happen under any.
     """
     if set(priors) != set(likelihoods):
         raise impossible_parameters("priors and likelihoods must be about the same hypotheses, by the same names")
@@ -164,8 +166,7 @@ def _paired(a: Sequence[float], b: Sequence[float]) -> SampleComparison:
 def _mean_test(method: Method, difference: float, squared: float, df: float) -> SampleComparison:
     if squared <= 0:
         raise impossible_parameters("the values have no spread, so there is nothing to measure the difference by")
-    error = math.sqrt(squared)
-    return _t_result(method, difference, error, df)
+    return _t_result(method, difference, math.sqrt(squared), df)
 
 
 def _line(method: Method, x: Sequence[float], y: Sequence[float]) -> SampleComparison:
@@ -201,16 +202,18 @@ def _goodness(observed: Sequence[float], expected: Sequence[float] | None) -> Sa
         raise impossible_parameters("b must hold what is expected, more than 0, for each count of a")
     scale = total / math.fsum(shares)
     statistic = math.fsum((o - e * scale) ** 2 / (e * scale) for o, e in zip(observed, shares, strict=True))
-    df = count - 1
-    return _result("chi_square", statistic, df, ChiSquare(df).tails(statistic).upper, math.sqrt(statistic / total))
+    return _chi_square_result(statistic, count - 1, statistic / total)
+
+
+def _chi_square_result(statistic: float, df: int, effect_squared: float) -> SampleComparison:
+    p_value = make_distribution("chi_square", {"df": df}).tails(statistic).upper
+    return _result("chi_square", statistic, df, p_value, math.sqrt(effect_squared))
 
 
 def _t_result(method: Method, estimate: float, error: float, df: float) -> SampleComparison:
-    t, student = estimate / error, StudentT(df)
-    # By F, which is the square of t: both tails at once, without losing the digits of small ones.
-    p_value = FisherF(1, df).tails(t * t).upper
+    t, student = estimate / error, make_distribution("student_t", {"df": df})
     reach = student.quantile(0.975) * error
-    made = _result(method, t, df, p_value, estimate)
+    made = _result(method, t, df, 2 * student.tails(abs(t)).upper, estimate)
     return {**made, "interval": [estimate - reach, estimate + reach]}
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from handrail.library.probability import families, random_choices, statistics
-from handrail.library.probability.distributions import Distribution, impossible_parameters
+from handrail.library.probability.families import impossible_parameters
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import Tool
 
@@ -110,9 +110,8 @@ class _RandomTools:
     def draw(
         self, distribution: families.Name, parameters: Parameters, count: Count = 1, seed: Seed = None
     ) -> DrawnNumbers:
-        made, random = families.make_distribution(distribution, parameters), self._random(seed)
         with _in_numbers("these parameters give"):
-            values = [_finite(made.draw(random), "a value") for _ in range(count)]
+            values = families.make_distribution(distribution, parameters).draw(self._random(seed), count)
         return DrawnNumbers(values=values, mean=math.fsum(values) / count)
 
     def _random(self, seed: int | None) -> Random:
@@ -125,17 +124,15 @@ def distribution(
     at: Annotated[list[Number], Meta(max_length=100)] | None = None,
     probabilities: Annotated[list[Annotated[float, Meta(gt=0, lt=1)]], Meta(max_length=100)] | None = None,
 ) -> DistributionFacts:
-    made = families.make_distribution(distribution, parameters)
     with _in_numbers("these parameters give"):
-        variance = _moment(made.variance)
+        made = families.make_distribution(distribution, parameters)
+        variance = made.variance
         return DistributionFacts(
-            mean=_moment(made.mean),
+            mean=made.mean,
             variance=variance,
             sd=None if variance is None else math.sqrt(variance),
             points=[_point(made, x) for x in at or ()],
-            quantiles=[
-                DistributionQuantile(p=p, x=_finite(made.quantile(p), "a quantile")) for p in probabilities or ()
-            ],
+            quantiles=[DistributionQuantile(p=p, x=made.quantile(p)) for p in probabilities or ()],
         )
 
 
@@ -229,18 +226,6 @@ def _in_numbers(what: str) -> Iterator[None]:
         raise impossible_parameters(f"{what} values that are too large or too small for a number") from error
 
 
-def _point(made: Distribution, x: float) -> DistributionPoint:
+def _point(made: families.Distribution, x: float) -> DistributionPoint:
     tails = made.tails(x)
-    return DistributionPoint(
-        x=x, density=_finite(made.density(x), "the density"), at_most=tails.lower, above=tails.upper
-    )
-
-
-def _moment(value: float | None) -> float | None:
-    return None if value is None else _finite(value, "the mean or the variance")
-
-
-def _finite(value: float, what: str) -> float:
-    if not math.isfinite(value):
-        raise impossible_parameters(f"{what} is too large for a number")
-    return value
+    return DistributionPoint(x=x, density=made.density(x), at_most=tails.lower, above=tails.upper)
