@@ -21,7 +21,7 @@ from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.journal import verifier
-from handrail.journal.audit import Receipt, audit, export_run, prove
+from handrail.journal.auditing import Receipt, audit, export_run, prove
 from handrail.journal.bundle import read_bundle
 from handrail.journal.entry import decode_event, leaf_position
 from handrail.journal.journal import SqliteJournal

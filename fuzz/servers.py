@@ -35,8 +35,7 @@ from handrail.mcp.client.sse import BoundedEventStream
 from handrail.mcp.client.tool_listing import McpToolTerms, build_catalogue, read_tools
 from handrail.mcp.client.wire import UnreadableLine, mend_message, read_message, refusal_of
 from handrail.mcp.values import McpBounds
-from handrail.testing.model import ScriptedModel
-from handrail.testing.model import text as said
+from handrail.testing.model import ScriptedModel, text as said
 from handrail.tools.tool import Tool
 
 LIMIT = 600

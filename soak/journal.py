@@ -9,7 +9,7 @@ from pathlib import Path
 
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallIntended, CallSettled, Recorded, RunFinished, RunStarted
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
 from soak.verdict import Verdict
 

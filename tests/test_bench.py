@@ -10,8 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bench import bench_code, bench_page, bench_rlm
 from bench.turns.contestants import by_hand, by_hand_msgspec, handrail, handrail_journal, handrail_search

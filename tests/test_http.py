@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.http import BadHttpAnswer, HttpAddress, HttpClient, HttpNotConnected, request_head
 from handrail.http.connection import HttpConnection

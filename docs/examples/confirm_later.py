@@ -11,9 +11,7 @@ import tempfile
 from pathlib import Path
 
 from handrail import Context, Executor, ToolCall, tool
-from handrail.journal.answer import answer
-from handrail.journal.journal import SqliteJournal
-from handrail.journal.reader import JournalReader
+from handrail.journal import JournalReader, SqliteJournal, answer
 
 
 @tool(side_effects=True)

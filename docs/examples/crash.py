@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from handrail import Context, Executor, Invocation, Policy, Tool, ToolCall, tool
-from handrail.journal.journal import SqliteJournal
+from handrail.journal import SqliteJournal
 
 CALL = ToolCall("pay-1", "pay", {"to": "Ada", "cents": 2450})
 CONTEXT = Context(run="invoice-17")

@@ -16,12 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.panel import Panel
 
-from handrail import Session, create_llm, tool
-from handrail.core.calls import ToolResult
-from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
-from handrail.core.events import CallIntended, CallSettled, Event, Notice, TextDelta
-from handrail.journal.audit import audit, export_run
-from handrail.journal.journal import SqliteJournal
+from handrail import Session, ToolResult, create_llm, tool
+from handrail.confirm import Allow, Confirmation, Decision, Deny
+from handrail.events import CallIntended, CallSettled, Event, Notice, TextDelta
+from handrail.journal import SqliteJournal, audit, export_run
 
 console = Console(highlight=False)
 shop = Path(tempfile.mkdtemp(prefix="handrail-demo-")) / "shop.db"

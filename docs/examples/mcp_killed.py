@@ -14,11 +14,8 @@ import tempfile
 from pathlib import Path
 
 from handrail import Executor, Policy, ToolCall, tool
-from handrail.core.confirmation import Allow, Confirmation
-from handrail.mcp import McpEnsemble, StdioEndpoint
-from handrail.mcp.server.client_approver import ClientApprover
-from handrail.mcp.server.definition import McpServerDefinition
-from handrail.mcp.server.stdio import serve_stdio
+from handrail.confirm import Allow, Confirmation
+from handrail.mcp import ClientApprover, McpEnsemble, McpServerDefinition, StdioEndpoint, serve_stdio
 
 
 async def serve(folder: Path) -> None:

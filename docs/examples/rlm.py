@@ -16,11 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from handrail import RLM, Policy, Tool, create_llm, tool
-from handrail.models.local.weights import find_weights
-from handrail.rlm.values import RLMChatCompletion
-from handrail.sessions.llm import LLM
-from handrail.testing.script import ReplyLine, Script, ScriptFile
+from handrail import LLM, RLM, Policy, Tool, create_llm, tool
+from handrail.models import find_weights
+from handrail.rlm import RLMChatCompletion
+from handrail.testing import ReplyLine, Script, ScriptFile
 
 QUESTION = "Who sold the lighthouse?"
 NEEDLE = "The lighthouse at Cape Wrath was sold by Edwin Marsh in 1931."

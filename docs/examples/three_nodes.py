@@ -19,17 +19,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from handrail.core.errors import BusError
-from handrail.node.bus.descriptor import CapabilityDescriptor
-from handrail.node.bus.request import RouteRequest
-from handrail.node.capability_bus import CapabilityBus
-from handrail.node.nats.bus import NatsBus
-from handrail.node.nats.door import NatsDoor
-from handrail.node.nats.pace import NatsPace
-from handrail.node.nats.worker import serve_worker
-from handrail.node.tokens.admission import TokenAdmission
-from handrail.node.tokens.identity import Identity
-from handrail.node.tokens.token_store import TokenStore
+from handrail import CapabilityBus
+from handrail.errors import BusError
+from handrail.node import (
+    CapabilityDescriptor,
+    Identity,
+    NatsBus,
+    NatsDoor,
+    NatsPace,
+    RouteRequest,
+    TokenAdmission,
+    TokenStore,
+    serve_worker,
+)
 
 COMMUNITY = "home"
 PACE = NatsPace(heartbeat=0.2, grace=1.0)

@@ -24,6 +24,8 @@ from handrail.tools.preparation import prepared_tools
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
 
+__all__ = ["BlockingExecutor", "execute_tool_securely", "execute_tools"]
+
 T = TypeVar("T")
 
 

@@ -28,8 +28,9 @@ from handrail.core.redact import redact
 from handrail.core.version import VERSION
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span as OtelApiSpan
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import Span as OtelApiSpan, TracerProvider
+
+__all__ = ["OtelTracer"]
 
 _LONGEST = 8_192
 """Characters of an argument text or a result."""

@@ -11,7 +11,7 @@ from handrail import Context, Executor, Secret, ToolCall, ToolResult, tool
 from handrail.cli.confirm.answers import give
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationRequested
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
 from tests.cli.journal_fixtures import Journal, add, fail, lines, make, pay, run
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from handrail import Context, Executor, Secret, ToolCall, tool
 from handrail.core.events import CallIntended, ConfirmationRequested
 from handrail.core.redact import redact_text
-from handrail.journal.audit import audit, export_run
+from handrail.journal.auditing import audit, export_run
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader, erase
 from tests.cli.journal_fixtures import lines, run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.journal.audit import Receipt
+from handrail.journal.auditing import Receipt
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.reader import JournalReader
 from tests.cli.journal_fixtures import Journal, lines, run

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from handrail.core.media_files import safe_media_name
 from tests.cli.journal_fixtures import NASTY, lines, run

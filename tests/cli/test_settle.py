@@ -12,7 +12,7 @@ from handrail.core.calls import ToolResult
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import CallAmended, CallSettled, Recorded
 from handrail.core.messages import ResultMessage
-from handrail.journal.answer import settle
+from handrail.journal.answering import settle
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import history
 from handrail.run.history import conversation_of

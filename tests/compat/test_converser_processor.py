@@ -6,8 +6,7 @@ import json
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail import Conversation, Ensemble, Policy, ToolCall, ToolResult, tool
 from handrail.compat.converser.processor import Context, InvocationsProcessor

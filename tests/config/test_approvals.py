@@ -8,8 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.app.person import endpoint_description
 from handrail.config.approvals import Approvals, approval_binding, unapproved_reason

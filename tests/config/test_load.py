@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.config.load import find_config, journal_in, load_config
 from handrail.config.values import Config, LlmSettings, ModelSettings

@@ -27,7 +27,7 @@ from handrail.desk.questions import PendingQuestions
 from handrail.desk.tui.json_editor import JsonEditor
 from handrail.desk.values import DeskQuestion
 from handrail.execute.rules import Rules
-from handrail.journal.answer import answer
+from handrail.journal.answering import answer
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
 from handrail.mcp.server.results import OUTCOME_KEY

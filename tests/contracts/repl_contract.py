@@ -19,8 +19,7 @@ from typing import Any, ClassVar, get_args
 
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from handrail.core.errors import UsageError
 from handrail.sandbox.port import Cell, HostError, Kind, Repl, ReplLimits, Sandbox

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from handrail.core.ports import Embedder
 from handrail.sessions.store.embedding import WordLlamaEmbedder

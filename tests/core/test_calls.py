@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.calls import Attachment, Problem, SpilledOutput, ToolCall, ToolResult, encode_data
 from handrail.core.errors import OUTCOMES, UsageError

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.footnotes import MOST_SOURCES, FootnoteMark, footnotes, host_of, with_marks
 from handrail.core.messages import Citation

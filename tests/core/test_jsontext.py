@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fuzz.law import on_time
 from handrail.core.jsontext import JSONTextError, kind_of, parse, parse_lightly, parse_object, why_not_json

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.core.known_secrets import remember_secret
 from handrail.core.redact import MASK, Secret, mask_fields, may_hold_secret, redact, redact_text, secret_fields

@@ -26,7 +26,7 @@ from handrail.core.calls import ToolCall
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, ResultMessage, UserMessage
 from handrail.core.model_request import ModelRequest
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
 from handrail.rlm import RLM
 from handrail.rlm.progress import CellRan, CellRunning, ReplRebuilt

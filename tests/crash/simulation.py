@@ -172,7 +172,7 @@ class DiskJournalsBetweenLives:
         return history(self.path, RUN)
 
     def problems(self) -> list[str]:
-        from handrail.journal.audit import audit
+        from handrail.journal.auditing import audit
 
         return [f"the journal does not verify: {each}" for each in audit(self.path).problems]
 

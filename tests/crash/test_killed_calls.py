@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from tests.crash.killed_calls import CALLS
 
 ROOT = Path(__file__).parent.parent.parent

@@ -22,8 +22,7 @@ from handrail.node.bus.request import RouteRequest
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.nats.bus import NatsBus
 from handrail.node.server.serving import serve
-from tests.node.nats.nats_fixtures import QUICK, nats_server
-from tests.node.nats.nats_fixtures import node as worker
+from tests.node.nats.nats_fixtures import QUICK, nats_server, node as worker
 
 FEW = "[services]\n" + "".join(
     f"{name} = false\n" for name in ("blobs", "rag", "trans", "market", "chat", "img", "stt")

@@ -18,7 +18,7 @@ from handrail.core.messages import Conversation, Text, UserMessage
 from handrail.desk.views.journal_index import JournalIndex
 from handrail.desk.views.proofs import INLINE, ProofViews
 from handrail.desk.views.values import EntryRow, RunPage
-from handrail.journal.audit import Receipt
+from handrail.journal.auditing import Receipt
 from handrail.journal.entry import body_digest, leaf_position
 from handrail.journal.keys import Verifier
 from handrail.journal.reader import JournalReader, erase

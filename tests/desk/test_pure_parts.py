@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail import Secret, ToolCall, ToolResult, tool
 from handrail.core.confirmation import Allow, Confirmation, Defer, Deny, Edit

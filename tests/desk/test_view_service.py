@@ -19,7 +19,7 @@ from handrail.config.load import load_config
 from handrail.core.errors import BusError
 from handrail.desk.served_desk import open_desk_node
 from handrail.desk.views.values import NetworkPage, RunPage, SettingsForm, SettingsPage, ToolPage, ToolRow
-from handrail.journal.audit import Receipt
+from handrail.journal.auditing import Receipt
 from handrail.journal.keys import Verifier
 from handrail.journal.reader import JournalReader
 from handrail.node.http.bus import HttpBus

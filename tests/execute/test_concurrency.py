@@ -9,8 +9,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.execute.concurrency import CallGate, ResourceLock
 from handrail.tools.definition import ToolDefinition

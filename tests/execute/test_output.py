@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from handrail import Executor, Policy, ToolCall, tool

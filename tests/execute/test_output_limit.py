@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.calls import SpilledOutput
 from handrail.execute.output_limit import SMALLEST, bound_output, cut_position, cut_text

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from handrail import Context, Conversation, Executor, Invocation, Policy, Tool, tool
 from handrail.core.messages import ResultMessage
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
 from handrail.run.history import conversation_of
 from handrail.run.runner import Runner

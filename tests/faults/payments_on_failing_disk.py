@@ -26,7 +26,7 @@ from handrail.core.errors import HandrailError, JournalError
 from handrail.core.events import CallIntended, CallSettled, Recorded
 from handrail.core.messages import InvocationMessage, ResultMessage
 from handrail.core.ports import Lease
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.journal.reader import history
 from handrail.run.history import conversation_of

@@ -11,8 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail import CapabilityBus
 from handrail.core.errors import BusError

@@ -28,7 +28,7 @@ from handrail import Context, Conversation, Executor, Policy, Session, Tool, too
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.core.events import CallAmended, CallIntended, CallSettled, Event, TextDelta
 from handrail.core.messages import InvocationMessage, ResultMessage
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
 from handrail.run.history import conversation_of

@@ -16,8 +16,7 @@ from handrail.models.profiles import Prices, Profile
 from handrail.models.rate_limit import ServiceRateLimits
 from handrail.models.retry_policy import RetryPolicy
 from handrail.testing.clock import FixedClock
-from handrail.testing.model import ScriptedModel
-from handrail.testing.model import text as spoken
+from handrail.testing.model import ScriptedModel, text as spoken
 from tests.faults.failing_service import (
     DONE,
     KEY,

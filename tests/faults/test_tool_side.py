@@ -21,8 +21,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from handrail import Attachment, Conversation, Executor, Output, Policy, Runner, Tool, ToolCall, ToolDefinition, tool
 from handrail.core.calls import ToolResult

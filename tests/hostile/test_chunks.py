@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from botocore.eventstream import EventStream
 from botocore.parsers import EventStreamJSONParser
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.core.errors import ModelError
 from handrail.core.events import ModelEvent

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from handrail.cli.root import root
 from handrail.core.confirmation import ConfirmationSubject
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
-from handrail.journal.audit import audit, export_run
+from handrail.journal.auditing import audit, export_run
 from handrail.journal.journal import SqliteJournal
 
 ASKED = ConfirmationRequested(

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import rfc8785
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from inline_snapshot import snapshot
 
 from handrail.core.canonical import canonical_json

@@ -18,7 +18,7 @@ import pytest
 
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.core.events import CallSettled, RunStarted
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.entry import SALT_SIZE, draft
 from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.journal.keys import Signer

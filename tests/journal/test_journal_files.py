@@ -19,7 +19,7 @@ from handrail.core.calls import ToolCall
 from handrail.core.errors import JournalError
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
 from handrail.tools.tool import tool

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.core.errors import Outcome
 from handrail.core.events import CallIntended, CallSettled, Event, Recorded, TextDelta, ToolsOffered

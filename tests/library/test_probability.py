@@ -12,8 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail import Executor, Policy, ToolCall, ToolError, ToolResult
 from handrail.library.probability import probability_ensemble

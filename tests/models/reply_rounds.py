@@ -9,8 +9,7 @@ from typing import Any
 from handrail.core.calls import ToolCall
 from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
-from handrail.core.messages import AssistantMessage, InvocationMessage, Message, UserMessage
-from handrail.core.messages import Text as Said
+from handrail.core.messages import AssistantMessage, InvocationMessage, Message, Text as Said, UserMessage
 from handrail.core.model_request import ModelRequest, ToolOffer
 from handrail.models.codec import Codec
 

@@ -10,8 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from packaging.specifiers import SpecifierSet
 
 from handrail.core.exception_groups import unwrap_exception_group

@@ -7,8 +7,7 @@ import keyword
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import UsageError
 from handrail.rlm.repl.prelude import RESERVED, functions, prelude

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage, UserMessage

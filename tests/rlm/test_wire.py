@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RequestRefused, UsageError
 from handrail.core.framing import FrameError, FrameSplitter, length_prefixed

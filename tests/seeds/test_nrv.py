@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from handrail import Invocation as ToolInvocation
-from handrail import ToolDefinition, ToolRegistry
+from handrail import Invocation as ToolInvocation, ToolDefinition, ToolRegistry
 from handrail.compat import nrv_client
 from handrail.core.errors import DuplicateTool
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
 from handrail.testing.model import ScriptedModel, call, text
 

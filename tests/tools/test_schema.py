@@ -11,8 +11,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.core.errors import InvalidArguments, InvalidSchema
 from handrail.tools.schema.validator import SchemaBudget, Validator

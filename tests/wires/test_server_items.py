@@ -7,13 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from handrail.core.events import CitationAdded, MediaAdded, ServiceCallMade
-from handrail.core.messages import AssistantMessage, Message, ServiceCall, UserMessage
-from handrail.core.messages import Text as Said
+from handrail.core.messages import AssistantMessage, Message, ServiceCall, Text as Said, UserMessage
 from handrail.core.model_request import ModelScratch
 from handrail.models.openai_responses import OpenAIResponsesCodec
 from handrail.models.openai_responses.replay import items_to_send

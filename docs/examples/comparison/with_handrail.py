@@ -14,9 +14,9 @@ from scenes import SCHEMA, cancel_when, show
 from service import MODEL
 
 from handrail import Context, Executor, Limits, Policy, Runner, Session, Tool, ToolDefinition, create_llm, tool
-from handrail.core.confirmation import Allow
-from handrail.journal.journal import SqliteJournal
-from handrail.run.history import conversation_of
+from handrail.confirm import Allow
+from handrail.journal import SqliteJournal
+from handrail.run import conversation_of
 
 logging.getLogger("handrail").addHandler(logging.NullHandler())  # a scene raises on purpose; its traceback is no news
 FREE = Policy(confirm_side_effects=False)

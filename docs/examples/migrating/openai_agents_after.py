@@ -1,5 +1,5 @@
 from handrail import Session, create_llm, tool
-from handrail.core.confirmation import Allow, Confirmation, Decision
+from handrail.confirm import Allow, Confirmation, Decision
 
 
 @tool

@@ -24,7 +24,7 @@ from handrail.core.messages import (
     Text,
     UserMessage,
 )
-from handrail.journal.audit import export_run
+from handrail.journal.auditing import export_run
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
 from handrail.mcp.values import RemoteResource, ResourceBody

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from handrail.core.errors import InvalidArguments
-from handrail.core.errors import ToolError as ToolExecutionError
+from handrail.core.errors import InvalidArguments, ToolError as ToolExecutionError
 from handrail.sessions.conversion import (
     convert_to_anthropic_tools,
     convert_to_bedrock_tools,
@@ -20,8 +19,7 @@ from handrail.sessions.conversion import (
 )
 from handrail.sessions.create import create_llm
 from handrail.sessions.session import Session
-from handrail.sessions.tool_requests import RequestedCall as ToolCall
-from handrail.sessions.tool_requests import ToolCallRequest, execute_tools
+from handrail.sessions.tool_requests import RequestedCall as ToolCall, ToolCallRequest, execute_tools
 from handrail.sync import execute_tool_securely
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.schema.validator import Validator

@@ -14,11 +14,18 @@ from typing import Any, Self
 
 import msgspec
 
-from handrail.compat.nrv_client import Client, Completed, Error, Metrics, Started, Token, client
-from handrail.compat.nrv_client import ToolCall as ToolCallStreamEvent
-from handrail.compat.nrv_client import ToolResult as ToolResultStreamEvent
-from handrail.core.calls import Attachment
-from handrail.core.calls import Output as ToolResult
+from handrail.compat.nrv_client import (
+    Client,
+    Completed,
+    Error,
+    Metrics,
+    Started,
+    Token,
+    ToolCall as ToolCallStreamEvent,
+    ToolResult as ToolResultStreamEvent,
+    client,
+)
+from handrail.core.calls import Attachment, Output as ToolResult
 from handrail.core.errors import DuplicateTool, InvalidSchema, ToolError
 from handrail.core.invocation import Invocation as ToolInvocation
 from handrail.tools import registry

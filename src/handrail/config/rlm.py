@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from handrail.config.setting_kinds import AMOUNT, SECONDS, TEXT, TEXTS, Kinds, SettingKind, choice, count
-from handrail.sandbox.port import Kind as Environment
-from handrail.sandbox.port import ReplLimits
+from handrail.sandbox.port import Kind as Environment, ReplLimits
 from handrail.tools.files.toml_table import TomlTable
 
 

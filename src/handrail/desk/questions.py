@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from handrail.core.confirmation import Allow, Confirmation, Defer, Deny, Edit
-from handrail.core.confirmation import Decision as Word
+from handrail.core.confirmation import Allow, Confirmation, Decision as Word, Defer, Deny, Edit
 from handrail.core.errors import UsageError
 from handrail.core.json_display import exact_json, read_edited_object
 from handrail.core.ports import Approver

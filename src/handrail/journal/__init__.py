@@ -1,1 +1,38 @@
-"""."""
+"""The journal: the record of every call, its proofs, audits and bundles.
+
+Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handrail.core.lazy_names import export_lazily
+
+if TYPE_CHECKING:
+    from handrail.journal.answering import answer as answer, settle as settle
+    from handrail.journal.auditing import (
+        AuditReport as AuditReport,
+        Receipt as Receipt,
+        audit as audit,
+        export_run as export_run,
+        prove as prove,
+    )
+    from handrail.journal.bundle import read_bundle as read_bundle
+    from handrail.journal.journal import JournalTiming as JournalTiming, SqliteJournal as SqliteJournal
+    from handrail.journal.keys import Signer as Signer, Verifier as Verifier
+    from handrail.journal.reader import JournalReader as JournalReader, erase as erase
+    from handrail.journal.telemetry import EventRing as EventRing, Telemetry as Telemetry
+
+export_lazily(
+    __name__,
+    {
+        "handrail.journal.answering": "answer settle",
+        "handrail.journal.auditing": "AuditReport Receipt audit export_run prove",
+        "handrail.journal.bundle": "read_bundle",
+        "handrail.journal.journal": "JournalTiming SqliteJournal",
+        "handrail.journal.keys": "Signer Verifier",
+        "handrail.journal.reader": "JournalReader erase",
+        "handrail.journal.telemetry": "EventRing Telemetry",
+    },
+)

@@ -1,83 +1,67 @@
-"""The Model Context Protocol, both ways. What the official package calls things stays inside these files.
+"""The Model Context Protocol, both ways: servers as ensembles, and any tools as a server.
 
-Names are loaded when they are first used: the official package takes its time.
+Names are loaded when they are first used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handrail.core.lazy_names import lazy_attributes
+from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
-    from handrail.mcp.client.ensemble import McpEnsemble, mcp_ensemble
-    from handrail.mcp.client.pins import Pins
+    from handrail.mcp.client.ensemble import McpEnsemble as McpEnsemble, mcp_ensemble as mcp_ensemble
+    from handrail.mcp.client.pins import Pins as Pins
     from handrail.mcp.client.server_questions import (
-        ApproverQuestionHandler,
-        ElicitationReply,
-        SamplingReply,
-        ServerQuestionHandler,
+        ApproverQuestionHandler as ApproverQuestionHandler,
+        ElicitationReply as ElicitationReply,
+        SamplingReply as SamplingReply,
+        ServerQuestionHandler as ServerQuestionHandler,
     )
-    from handrail.mcp.client.sign_in import SignIn
-    from handrail.mcp.server.client_questions import ClientAsk, ElicitQuestion, RootsQuestion, SampleQuestion
+    from handrail.mcp.client.sign_in import SignIn as SignIn
+    from handrail.mcp.server.client_approver import ClientApprover as ClientApprover
+    from handrail.mcp.server.client_questions import (
+        ClientAsk as ClientAsk,
+        ElicitQuestion as ElicitQuestion,
+        RootsQuestion as RootsQuestion,
+        SampleQuestion as SampleQuestion,
+    )
+    from handrail.mcp.server.definition import (
+        McpServerDefinition as McpServerDefinition,
+        PromptArgument as PromptArgument,
+        PromptMessage as PromptMessage,
+        ServedPrompt as ServedPrompt,
+    )
+    from handrail.mcp.server.http import serve_http as serve_http
+    from handrail.mcp.server.stdio import serve_stdio as serve_stdio
     from handrail.mcp.values import (
-        HttpEndpoint,
-        McpBounds,
-        OAuth,
-        RemotePrompt,
-        RemoteResource,
-        RemoteTool,
-        ResourceBody,
-        ServerFacts,
-        StdioEndpoint,
+        HttpEndpoint as HttpEndpoint,
+        McpBounds as McpBounds,
+        OAuth as OAuth,
+        RemotePrompt as RemotePrompt,
+        RemoteResource as RemoteResource,
+        RemoteTool as RemoteTool,
+        ResourceBody as ResourceBody,
+        ServerFacts as ServerFacts,
+        StdioEndpoint as StdioEndpoint,
     )
 
-_HOMES = {
-    "ServerQuestionHandler": "handrail.mcp.client.server_questions",
-    "McpBounds": "handrail.mcp.values",
-    "ClientAsk": "handrail.mcp.server.client_questions",
-    "ElicitQuestion": "handrail.mcp.server.client_questions",
-    "ElicitationReply": "handrail.mcp.client.server_questions",
-    "HttpEndpoint": "handrail.mcp.values",
-    "McpEnsemble": "handrail.mcp.client.ensemble",
-    "OAuth": "handrail.mcp.values",
-    "Pins": "handrail.mcp.client.pins",
-    "ApproverQuestionHandler": "handrail.mcp.client.server_questions",
-    "RemotePrompt": "handrail.mcp.values",
-    "RemoteResource": "handrail.mcp.values",
-    "RemoteTool": "handrail.mcp.values",
-    "ResourceBody": "handrail.mcp.values",
-    "RootsQuestion": "handrail.mcp.server.client_questions",
-    "SampleQuestion": "handrail.mcp.server.client_questions",
-    "SamplingReply": "handrail.mcp.client.server_questions",
-    "ServerFacts": "handrail.mcp.values",
-    "SignIn": "handrail.mcp.client.sign_in",
-    "StdioEndpoint": "handrail.mcp.values",
-    "mcp_ensemble": "handrail.mcp.client.ensemble",
-}
-
-__all__ = [
-    "ApproverQuestionHandler",
-    "ClientAsk",
-    "ElicitQuestion",
-    "ElicitationReply",
-    "HttpEndpoint",
-    "McpBounds",
-    "McpEnsemble",
-    "OAuth",
-    "Pins",
-    "RemotePrompt",
-    "RemoteResource",
-    "RemoteTool",
-    "ResourceBody",
-    "RootsQuestion",
-    "SampleQuestion",
-    "SamplingReply",
-    "ServerFacts",
-    "ServerQuestionHandler",
-    "SignIn",
-    "StdioEndpoint",
-    "mcp_ensemble",
-]
-
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+export_lazily(
+    __name__,
+    {
+        "handrail.mcp.client.ensemble": "McpEnsemble mcp_ensemble",
+        "handrail.mcp.client.pins": "Pins",
+        "handrail.mcp.client.server_questions": (
+            "ApproverQuestionHandler ElicitationReply SamplingReply ServerQuestionHandler"
+        ),
+        "handrail.mcp.client.sign_in": "SignIn",
+        "handrail.mcp.server.client_approver": "ClientApprover",
+        "handrail.mcp.server.client_questions": "ClientAsk ElicitQuestion RootsQuestion SampleQuestion",
+        "handrail.mcp.server.definition": "McpServerDefinition PromptArgument PromptMessage ServedPrompt",
+        "handrail.mcp.server.http": "serve_http",
+        "handrail.mcp.server.stdio": "serve_stdio",
+        "handrail.mcp.values": (
+            "HttpEndpoint McpBounds OAuth RemotePrompt RemoteResource RemoteTool ResourceBody ServerFacts StdioEndpoint"
+        ),
+    },
+)

@@ -10,49 +10,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handrail.core.lazy_names import lazy_attributes
+from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
-    from handrail.rlm.contexts.load import Files
-    from handrail.rlm.query.functions import llm_query, llm_query_batched
-    from handrail.rlm.query.queries import Queries
-    from handrail.rlm.query.spending import Spending
-    from handrail.rlm.record.trajectory import RLMLogger
-    from handrail.rlm.rlm import RLM
-    from handrail.rlm.socket.handler import LMHandler
-    from handrail.rlm.socket.socket_model import SocketModel
-    from handrail.rlm.values import LMRequest, LMResponse, RLMChatCompletion, RLMIteration
+    from handrail.rlm.contexts.load import Files as Files
+    from handrail.rlm.query.functions import llm_query as llm_query, llm_query_batched as llm_query_batched
+    from handrail.rlm.query.queries import Queries as Queries
+    from handrail.rlm.query.spending import Spending as Spending
+    from handrail.rlm.record.trajectory import RLMLogger as RLMLogger
+    from handrail.rlm.rlm import RLM as RLM
+    from handrail.rlm.socket.handler import LMHandler as LMHandler
+    from handrail.rlm.socket.socket_model import SocketModel as SocketModel
+    from handrail.rlm.socket.wire import send_lm_request as send_lm_request
+    from handrail.rlm.values import (
+        LMRequest as LMRequest,
+        LMResponse as LMResponse,
+        RLMChatCompletion as RLMChatCompletion,
+        RLMIteration as RLMIteration,
+    )
 
-_HOMES = {
-    "Files": "handrail.rlm.contexts.load",
-    "LMHandler": "handrail.rlm.socket.handler",
-    "LMRequest": "handrail.rlm.values",
-    "LMResponse": "handrail.rlm.values",
-    "Queries": "handrail.rlm.query.queries",
-    "RLM": "handrail.rlm.rlm",
-    "RLMChatCompletion": "handrail.rlm.values",
-    "RLMIteration": "handrail.rlm.values",
-    "RLMLogger": "handrail.rlm.record.trajectory",
-    "SocketModel": "handrail.rlm.socket.socket_model",
-    "Spending": "handrail.rlm.query.spending",
-    "llm_query": "handrail.rlm.query.functions",
-    "llm_query_batched": "handrail.rlm.query.functions",
-}
-
-__all__ = [
-    "RLM",
-    "Files",
-    "LMHandler",
-    "LMRequest",
-    "LMResponse",
-    "Queries",
-    "RLMChatCompletion",
-    "RLMIteration",
-    "RLMLogger",
-    "SocketModel",
-    "Spending",
-    "llm_query",
-    "llm_query_batched",
-]
-
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+export_lazily(
+    __name__,
+    {
+        "handrail.rlm.contexts.load": "Files",
+        "handrail.rlm.query.functions": "llm_query llm_query_batched",
+        "handrail.rlm.query.queries": "Queries",
+        "handrail.rlm.query.spending": "Spending",
+        "handrail.rlm.record.trajectory": "RLMLogger",
+        "handrail.rlm.rlm": "RLM",
+        "handrail.rlm.socket.handler": "LMHandler",
+        "handrail.rlm.socket.socket_model": "SocketModel",
+        "handrail.rlm.socket.wire": "send_lm_request",
+        "handrail.rlm.values": "LMRequest LMResponse RLMChatCompletion RLMIteration",
+    },
+)

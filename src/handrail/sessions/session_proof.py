@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from handrail.journal.audit import AuditReport, Receipt
+    from handrail.journal.auditing import AuditReport, Receipt
 
 
 class SessionProof(Struct, frozen=True):
@@ -19,17 +19,17 @@ class SessionProof(Struct, frozen=True):
 
     def verify(self) -> AuditReport:
         """Check the whole journal: every entry, body and signature, nothing believed."""
-        from handrail.journal.audit import audit  # SQLite and cryptography load when they are used
+        from handrail.journal.auditing import audit  # SQLite and cryptography load when they are used
 
         return audit(self.path)
 
     def export(self, folder: str | Path) -> Path:
         """Write the run as a proof bundle, for others to verify."""
-        from handrail.journal.audit import export_run
+        from handrail.journal.auditing import export_run
 
         return export_run(self.path, self.run, folder)
 
     def receipt(self, call_id: str) -> Receipt:
-        from handrail.journal.audit import prove
+        from handrail.journal.auditing import prove
 
         return prove(self.path, call_id, run=self.run)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.reader import JournalReader
 from tests.cli.journal_fixtures import command, environment
 from tests.desk.page.chat_actions import answered, card, question, say

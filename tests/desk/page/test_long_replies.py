@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from playwright.sync_api import Page, expect
 
 from handrail.core.messages import AssistantMessage, Conversation, Text, UserMessage

@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from handrail import Context, Executor, ToolCall, tool
 from handrail.desk.views.proofs import INLINE
-from handrail.journal.audit import Receipt
+from handrail.journal.auditing import Receipt
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.keys import Verifier
 from handrail.journal.reader import erase

@@ -16,7 +16,7 @@ import pytest
 from handrail import Context, Executor, ToolCall, tool
 from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.core.errors import BrokenProof, UsageError
-from handrail.journal.audit import Receipt, export_run, prove
+from handrail.journal.auditing import Receipt, export_run, prove
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.verifier import check

@@ -7,8 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from textual.widgets import Input, OptionList, TextArea
 
 from handrail.core.messages import AssistantMessage, Conversation

@@ -25,8 +25,7 @@ from handrail.execute.isolation.process_pool import ProcessPool
 from handrail.execute.isolation.sandbox_pool import SandboxPool
 from handrail.execute.isolation.worker_limits import ProcessLimits
 from handrail.tools.tool import Tool, tool
-from tests.execute.isolation import light_tools
-from tests.execute.isolation import process_tools as tools
+from tests.execute.isolation import light_tools, process_tools as tools
 from tests.processes import children
 
 ROOT = Path(__file__).parents[3]

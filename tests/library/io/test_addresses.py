@@ -7,8 +7,7 @@ import socket
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import ToolError
 from handrail.library.io import IoSettings

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from handrail.core.errors import ToolError, UsageError
-from handrail.library.io import IoSettings
-from handrail.library.io import openat2 as kernel
+from handrail.library.io import IoSettings, openat2 as kernel
 from handrail.library.io.confined_files import LISTED, READ, Beneath, ConfinedFiles
 from handrail.library.io.stepwise_open import FOLDER, open_root
 from tests.library.io.io_calls import WAYS, tree

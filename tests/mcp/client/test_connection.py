@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import McpError, ServerLost, ServerRefused, UsageError
 from handrail.mcp.client.backoff import FIRST_DELAY, LONGEST_DELAY, STEADY, ReconnectBackoff

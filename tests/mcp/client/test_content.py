@@ -7,8 +7,7 @@ from typing import Any
 
 import mcp_types
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail import Attachment, Output, ToolError
 from handrail.core.errors import InvalidOutput, UsageError

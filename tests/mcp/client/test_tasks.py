@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from conformance.run import fixture_server
 from handrail import Executor, Policy, ToolCall, ToolResult

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import UsageError
 from handrail.http.request_guard import AccessKeys, AccessRequirements, is_loopback

@@ -12,8 +12,7 @@ from pathlib import Path
 import httpx2
 import mcp_types as types
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mcp import Client
 from mcp.server.streamable_http import EventMessage
 

@@ -7,8 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from inline_snapshot import snapshot
 
 from handrail.core.errors import InvalidSchema

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
 from handrail.models.local.wire import EngineAsk, EngineChunk, EngineEnded, read_frame_from_child, read_frame_to_child

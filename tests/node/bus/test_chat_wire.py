@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Self
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import BusError, ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused

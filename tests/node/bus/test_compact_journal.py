@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.events import CallIntended, CallSettled
 from handrail.node.bus.compact_journal import LARGE, CompactJournal

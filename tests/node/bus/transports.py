@@ -10,8 +10,7 @@ from handrail import CapabilityBus
 from handrail.core.context import Principal
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.request import Caller
-from handrail.node.http import HttpBus
-from handrail.node.http import Transport as By
+from handrail.node.http import HttpBus, Transport as By
 from handrail.node.nats.bus import NatsBus
 from handrail.node.nats.door import NatsDoor
 from handrail.node.nats.link import NatsLink

@@ -7,11 +7,9 @@ from typing import Any
 
 import anthropic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from handrail.core.messages import Text as Words
-from handrail.core.messages import UserMessage
+from handrail.core.messages import Text as Words, UserMessage
 from handrail.core.model_request import ModelRequest
 from handrail.models.failover import FailoverModel, WithSettings
 from handrail.node.gateways.token_estimate import estimated_tokens

@@ -10,8 +10,7 @@ from typing import Any
 
 import openai
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import MissingExtra
 from handrail.core.ports import Embedder

@@ -14,15 +14,15 @@ import anthropic
 import openai
 import pytest
 from anthropic.types import message_count_tokens_params, message_create_params
-from anthropic.types.beta import beta_output_config_param
-from anthropic.types.beta import message_count_tokens_params as beta_count_tokens_params
-from anthropic.types.beta import message_create_params as beta_message_create_params
-from hypothesis import given
-from hypothesis import strategies as st
+from anthropic.types.beta import (
+    beta_output_config_param,
+    message_count_tokens_params as beta_count_tokens_params,
+    message_create_params as beta_message_create_params,
+)
+from hypothesis import given, strategies as st
 from msgspec import Struct
 from openai.types import completion_create_params, embedding_create_params
-from openai.types.chat import chat_completion_stream_options_param
-from openai.types.chat import completion_create_params as chat_params
+from openai.types.chat import chat_completion_stream_options_param, completion_create_params as chat_params
 from openai.types.responses import response_create_params, response_text_config_param
 
 from handrail.core.errors import BusError

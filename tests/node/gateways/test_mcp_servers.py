@@ -14,8 +14,7 @@ from anthropic.types.beta import (
     beta_request_mcp_server_url_definition_param,
 )
 from anthropic.types.beta.beta_tool_param import BetaToolParam
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from openai.types.responses.tool_param import Mcp, McpAllowedToolsMcpToolFilter
 from openai.types.shared_params import FunctionDefinition, response_format_json_schema
 

@@ -10,8 +10,7 @@ from typing import Any
 import openai
 import pytest
 from anthropic.types.beta.beta_content_block_param import BetaContentBlockParam
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.messages import AssistantMessage, Media, ResultMessage, SupervisorMessage, Text, UserMessage
 from handrail.node.gateways.anthropic.service_blocks import SERVICE_BLOCKS, without_service_blocks

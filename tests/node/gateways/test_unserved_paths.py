@@ -8,8 +8,7 @@ from urllib.parse import quote
 import anthropic
 import openai
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import ServerConnection
-from websockets.asyncio.server import serve as websocket_server
+from websockets.asyncio.server import ServerConnection, serve as websocket_server
 from websockets.typing import Subprotocol
 
 from handrail.core.context import Principal

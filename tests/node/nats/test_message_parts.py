@@ -6,8 +6,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import BusError
 from handrail.node.nats.message_parts import MOST, PartAssembler, split_payload

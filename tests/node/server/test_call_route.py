@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from starlette.datastructures import Headers
 
 from handrail.core.canonical import canonical_json

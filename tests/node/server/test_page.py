@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import handrail.desk
 from handrail.node.server.page import HEADERS, INDEX, MEDIA, POLICY, UNDER, PageFile, page_files

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.http.strict_requests import request_ambiguity
 from tests.node.server.http_node import CALL, NodeFixture, open_connection, serving

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.node.services.rag.chunks import DocumentChunk, split_into_chunks
 from handrail.node.services.rag.index import fuse_rankings

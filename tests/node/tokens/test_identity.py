@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import UsageError
 from handrail.node.tokens.identity import NODE_ID, Identity, from_base64, public_key, to_base64, verify

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.rlm.contexts.indexed_text import IndexedText, index_text
 from handrail.rlm.contexts.scan import count, find, pieces

@@ -10,8 +10,7 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.rlm.report import ReportProof, ReportRun, render
 from handrail.rlm.report.python_highlighting import marked

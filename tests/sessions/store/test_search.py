@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail import Conversation, ToolCall, ToolResult
 from handrail.core.messages import AssistantMessage, InvocationMessage, Media, Message, ResultMessage, Text, UserMessage

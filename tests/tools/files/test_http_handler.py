@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.errors import InDoubt, InvalidArguments, InvalidOutput, ToolError
 from handrail.tools.files.build import build_tool

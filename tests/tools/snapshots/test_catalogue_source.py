@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail import Ensemble, tool
 from handrail.core.errors import ConfigError, HandrailError, InvalidDefinition, UsageError

@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.tools.snapshots import python, rust, typescript
 from handrail.tools.snapshots.catalogue import CatalogueTool, NodeCatalogue

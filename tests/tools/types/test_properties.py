@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any, Literal, Union
 from uuid import UUID
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from handrail.tools.schema.validator import Validator
 from handrail.tools.types.converters import converter

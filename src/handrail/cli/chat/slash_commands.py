@@ -26,7 +26,7 @@ from handrail.cli.output.view import tell
 from handrail.core.errors import UsageError
 from handrail.core.ids import new_id
 from handrail.core.messages import AssistantMessage, Conversation, DocumentMessage, UserMessage
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.tools.finder import description_line

@@ -185,7 +185,7 @@ def check_local(environ: Mapping[str, str] = os.environ) -> Iterator[DoctorCheck
 
 
 def check_journal(path: Path) -> Iterator[DoctorCheck]:
-    from handrail.journal.audit import audit
+    from handrail.journal.auditing import audit
 
     if not path.exists():
         yield DoctorCheck("ok", "journal", f"none yet; it will be {path}")

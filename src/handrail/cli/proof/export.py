@@ -11,7 +11,7 @@ from handrail.cli.ids import resolve_id
 from handrail.cli.lazy_groups import examples
 from handrail.cli.output.view import CommandView, answer, answer_json, tell, with_common_options
 from handrail.cli.text import printable
-from handrail.journal.audit import export_run
+from handrail.journal.auditing import export_run
 
 
 @click.command(

@@ -14,7 +14,7 @@ from handrail.cli.lazy_groups import examples
 from handrail.cli.output.view import CommandView, answer, answer_json, tell, with_common_options
 from handrail.cli.text import builtins, printable
 from handrail.core.errors import UsageError
-from handrail.journal.audit import prove
+from handrail.journal.auditing import prove
 from handrail.journal.reader import JournalRow
 
 

@@ -13,7 +13,7 @@ from handrail.cli import text
 from handrail.cli.lazy_groups import examples
 from handrail.cli.output.view import CommandView, answer, answer_json, with_common_options
 from handrail.core.errors import UsageError
-from handrail.journal.audit import AuditReport, audit
+from handrail.journal.auditing import AuditReport, audit
 from handrail.journal.keys import Verifier
 
 MANY = 20_000

@@ -8,7 +8,7 @@ from pathlib import Path
 from handrail.cli.output.view import CommandView
 from handrail.cli.rlm.run_kind import is_rlm_run
 from handrail.core.errors import UsageError
-from handrail.journal.audit import audit
+from handrail.journal.auditing import audit
 from handrail.journal.merkle import root
 from handrail.rlm.record.trajectory import read
 from handrail.rlm.report import ReportProof, from_journal, from_trajectory, render

@@ -32,8 +32,7 @@ from handrail.compat.converser.invokers import (
 from handrail.compat.converser.loading import load_ensemble, load_invoker_descriptors, prepare_invocables
 from handrail.compat.converser.mcp_servers import MCPClient, MCPTool
 from handrail.compat.converser.processor import Context
-from handrail.core.errors import InvalidArguments as ValidationError
-from handrail.core.errors import ToolError
+from handrail.core.errors import InvalidArguments as ValidationError, ToolError
 from handrail.execute.dedupe.converser_adapter import DuplicateChecker as Deduplicator
 from handrail.execute.dedupe.create import create_deduplicator as create_deduplicator
 from handrail.execute.dedupe.strategies import ExactDeduplicator

@@ -20,8 +20,7 @@ from handrail.compat.converser.invokers import Ensemble, Invoker
 from handrail.core.context import Context as CallContext
 from handrail.core.events import CallRequested, TextDelta
 from handrail.core.jsontext import object_or_text
-from handrail.core.messages import Conversation as Messages
-from handrail.core.messages import InvocationMessage, ResultMessage
+from handrail.core.messages import Conversation as Messages, InvocationMessage, ResultMessage
 from handrail.core.ports import Model
 from handrail.sessions.llm import LLM
 

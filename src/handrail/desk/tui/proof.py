@@ -21,7 +21,7 @@ from handrail.desk.tui.formatting import MUTED, count_text, line, moment
 from handrail.desk.tui.refusals import result_or_notified
 from handrail.desk.views.proofs import ProofViews, RunList, file_name_of_id
 from handrail.desk.views.values import EntryRow, RunPage, RunRow
-from handrail.journal.audit import AuditReport, audit, export_run
+from handrail.journal.auditing import AuditReport, audit, export_run
 
 _RUNS = 100
 _PIECE = 100

@@ -33,7 +33,7 @@ from handrail.core.messages import AssistantMessage
 from handrail.desk.values import FileDownload
 from handrail.desk.views.journal_index import JournalIndex, RunListing, SignedEntries
 from handrail.desk.views.values import EntryRow, RunPage, RunRow
-from handrail.journal.audit import export_run, prove
+from handrail.journal.auditing import export_run, prove
 from handrail.journal.entry import decode_event
 from handrail.journal.reader import JournalRow
 from handrail.sessions.store.content import ContentError

@@ -16,8 +16,16 @@ import mcp_types
 from mcp.client.session import ClientRequestContext
 
 from handrail.core.errors import HandrailError, ToolError
-from handrail.core.messages import AssistantMessage, Content, Media, Message, StopReason, SupervisorMessage, UserMessage
-from handrail.core.messages import Text as Words
+from handrail.core.messages import (
+    AssistantMessage,
+    Content,
+    Media,
+    Message,
+    StopReason,
+    SupervisorMessage,
+    Text as Words,
+    UserMessage,
+)
 from handrail.core.model_request import ModelRequest
 from handrail.core.redact import redact_text
 from handrail.mcp.client.content import decode_base64

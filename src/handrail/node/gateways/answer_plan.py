@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Set as AbstractSet
 from dataclasses import dataclass
 
 from msgspec.structs import replace

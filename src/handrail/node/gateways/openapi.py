@@ -12,10 +12,8 @@ from handrail.node.gateways.anthropic.fields import COUNT, MESSAGES
 from handrail.node.gateways.field_rules import FieldTable
 from handrail.node.gateways.openai.body import ChatBody as Chat
 from handrail.node.gateways.openai.completions import CompletionsBody as Text
-from handrail.node.gateways.openai.embeddings import PATH as EMBEDDINGS_PATH
-from handrail.node.gateways.openai.embeddings import EmbeddingsBody as Embedded
-from handrail.node.gateways.openai.fields import CHAT, EMBEDDINGS
-from handrail.node.gateways.openai.fields import COMPLETIONS as TEXT
+from handrail.node.gateways.openai.embeddings import PATH as EMBEDDINGS_PATH, EmbeddingsBody as Embedded
+from handrail.node.gateways.openai.fields import CHAT, COMPLETIONS as TEXT, EMBEDDINGS
 from handrail.node.gateways.openai_responses.body import ResponsesBody as Creation
 from handrail.node.gateways.openai_responses.fields import RESPONSE
 from handrail.node.gateways.request import HandrailExtension

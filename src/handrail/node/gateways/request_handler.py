@@ -40,8 +40,7 @@ from handrail.node.gateways.idempotency import (
 )
 from handrail.node.gateways.immediate_answers import Admit, AnswerAtOnce
 from handrail.node.gateways.model_list import model_list_body
-from handrail.node.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS
-from handrail.node.gateways.openai.embeddings import EmbeddingsEndpoint
+from handrail.node.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS, EmbeddingsEndpoint
 from handrail.node.gateways.openai_responses.ids import possible_run_ids, run_id_for_request
 from handrail.node.gateways.openai_responses.response_routes import ResponseRoutes, response_snapshot
 from handrail.node.gateways.openai_responses.response_store import ResponseStore

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from handrail.node.gateways.anthropic import read as messages_read
-from handrail.node.gateways.anthropic import write as messages_write
-from handrail.node.gateways.openai import completions
-from handrail.node.gateways.openai import read as chat_read
-from handrail.node.gateways.openai import write as chat_write
-from handrail.node.gateways.openai_responses import read as responses_read
-from handrail.node.gateways.openai_responses import write as responses_write
+from handrail.node.gateways.anthropic import read as messages_read, write as messages_write
+from handrail.node.gateways.openai import completions, read as chat_read, write as chat_write
+from handrail.node.gateways.openai_responses import read as responses_read, write as responses_write
 from handrail.node.gateways.openai_responses.ids import response_id_for_request
 from handrail.node.gateways.wire import GatewayWire, random_id_maker
 

@@ -17,8 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import BusError, MissingExtra
-from handrail.core.jsontext import JSONTextError
-from handrail.core.jsontext import parse as parse_json
+from handrail.core.jsontext import JSONTextError, parse as parse_json
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret
 from handrail.node.tokens.identity import NODE_ID, Identity, from_base64, public_key

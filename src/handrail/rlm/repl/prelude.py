@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable
 
 from handrail.core.errors import UsageError
-from handrail.rlm.repl.final_answers import FUNCTIONS
-from handrail.rlm.repl.final_answers import NAMES as FINALS
+from handrail.rlm.repl.final_answers import FUNCTIONS, NAMES as FINALS
 from handrail.rlm.repl.query_tools import QUERIES
 from handrail.run.code.functions import CALL, function_source, python_name
 from handrail.run.code.sheltered_source import shelter_builtins

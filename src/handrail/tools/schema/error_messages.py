@@ -13,8 +13,7 @@ from difflib import get_close_matches
 from itertools import zip_longest
 from typing import Any
 
-from jsonschema_rs import ValidationError
-from jsonschema_rs import ValidationErrorKind as Kind
+from jsonschema_rs import ValidationError, ValidationErrorKind as Kind
 
 from handrail.core.jsontext import kind_of
 from handrail.core.redact import MASK

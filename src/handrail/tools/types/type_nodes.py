@@ -9,8 +9,7 @@ from __future__ import annotations
 import collections
 import math
 import typing
-from collections.abc import Callable as AbstractCallable
-from collections.abc import Iterator
+from collections.abc import Callable as AbstractCallable, Iterator
 from dataclasses import InitVar, dataclass
 from enum import Enum
 from types import NoneType, UnionType

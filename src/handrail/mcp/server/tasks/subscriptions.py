@@ -11,8 +11,12 @@ from typing import Any, cast
 import mcp_types as types
 from mcp.server.subscriptions import ListenHandler, SubscriptionBus
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY as SUBSCRIPTION
-from mcp.shared.subscriptions import ServerEvent, event_matches, event_to_notification
+from mcp.shared.subscriptions import (
+    SUBSCRIPTION_ID_META_KEY as SUBSCRIPTION,
+    ServerEvent,
+    event_matches,
+    event_to_notification,
+)
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from handrail.mcp.server.caller import Request, owner_of

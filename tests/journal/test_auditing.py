@@ -14,13 +14,12 @@ from typing import Literal
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from handrail.core.calls import ToolResult
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.core.events import CallAmended, Recorded
-from handrail.journal.audit import Receipt, audit, export_run, prove
+from handrail.journal.auditing import Receipt, audit, export_run, prove
 from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import leaf_hash
