@@ -171,8 +171,7 @@ def _read(headers: Headers, raw: bytes, whole: bool) -> CallEnvelope:
 
 def _usable(envelope: CallEnvelope) -> None:
     """What the node does with every envelope, whatever is in it."""
-    how = envelope.how(NOBODY, None, envelope.request_id, 60.0)
-    seconds = how["timeout_seconds"]
+    seconds = envelope.terms(NOBODY, None, envelope.request_id, 60.0).timeout_seconds
     assert seconds is None or 0 <= seconds <= 60
     assert len(call_digest(envelope)) == 32
     for text in (envelope.request_id, envelope.version, envelope.session_id or ""):

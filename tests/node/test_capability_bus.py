@@ -298,7 +298,7 @@ async def test_an_unforeseen_exception_is_logged_by_its_kind_and_place(caplog: p
             offer(bus, "text.breaks", breaks)
             await failure(bus, "text.breaks", {"input": {"secret": "swordfish"}})
 
-    assert "text.breaks@1.0 failed with KeyError at test_bus.py:" in caplog.text
+    assert "text.breaks@1.0 failed with KeyError at test_capability_bus.py:" in caplog.text
     assert "swordfish" not in caplog.text
 
 

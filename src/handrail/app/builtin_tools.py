@@ -9,8 +9,8 @@ from handrail.config.network import SERVICES
 from handrail.config.values import Config
 from handrail.core.context import LOCAL, Principal
 from handrail.core.invocation import Invocation
-from handrail.node.bus.interfaces import CallOptions
-from handrail.node.bus.request import OWN, Caller
+from handrail.core.redact import Secret
+from handrail.node.bus.request import OWN, Caller, CallTerms
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.chat.bound_tools import BoundCapability
 from handrail.node.chat.builtin_tools import BUILTIN
@@ -49,17 +49,17 @@ def _is_served(config: Config, binding: Binding | None) -> bool:
     return service not in SERVICES or config.services.has(service)
 
 
-def _for_caller(invocation: Invocation, binding: Binding) -> CallOptions:
+def _for_caller(invocation: Invocation, binding: Binding) -> CallTerms:
     """The rights of whoever called the tool. What let the tool be called lets its capability be."""
     context = invocation.context
     above = (*context.within, *(() if context.scopes is None else (context.scopes,)))
-    return {
-        "caller": _caller(context.principal),
-        "token": context.token,
-        "deadline": context.deadline,
-        "depth": context.depth + 1,
-        "within": tuple((*scopes, binding.scope) for scopes in above),
-    }
+    return CallTerms(
+        caller=_caller(context.principal),
+        token=Secret(context.token) if context.token else None,
+        deadline=context.deadline,
+        depth=context.depth + 1,
+        within=tuple((*scopes, binding.scope) for scopes in above),
+    )
 
 
 def _caller(principal: Principal) -> Caller:

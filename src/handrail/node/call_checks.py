@@ -25,7 +25,7 @@ async def admit(admission: Admission | None, asked: BusCall, descriptor: Capabil
     Raises:
         BusError: It may not.
     """
-    caller = asked.came
+    caller = asked.terms.caller
     if asked.token is not None and caller.token is None:
         caller = replace(caller, token=asked.token)
     if admission is None or caller is OWN:
@@ -78,7 +78,7 @@ def check_trust_and_right(descriptor: CapabilityDescriptor, asked: BusCall) -> C
     Raises:
         BusError: `unauthorized` or `schema_mismatch`.
     """
-    caller, how = asked.caller, asked.how
+    caller, terms = asked.caller, asked.terms
     if caller.trust != "self" and not is_trusted_enough(caller.trust, descriptor.trust_required):
         raise BusError(
             "unauthorized",
@@ -86,27 +86,22 @@ def check_trust_and_right(descriptor: CapabilityDescriptor, asked: BusCall) -> C
             f" this one is {caller.trust!r}",
             outcome="forbidden",
         )
-    meant = how.get("schema_hash")
-    if meant is not None and meant != descriptor.schema_hash:
+    if terms.schema_hash is not None and terms.schema_hash != descriptor.schema_hash:
         raise BusError(
             "schema_mismatch",
             f"{descriptor.full_name} is not what its caller takes it for; ask what there is again",
             schema_hash_expected=descriptor.schema_hash,
         )
+    until = asyncio.get_running_loop().time() + descriptor.timeout_seconds
     return Context(
         principal=caller.principal,
         token=asked.token,
-        within=how.get("within") or (),
-        deadline=_until(descriptor, asked),
-        depth=how.get("depth") or 0,
-        trace=how.get("trace"),
+        within=terms.within,
+        deadline=until if terms.deadline is None else min(until, terms.deadline),
+        depth=terms.depth,
+        trace=terms.trace,
         auxdata={BUS: asked},
     )
-
-
-def _until(descriptor: CapabilityDescriptor, asked: BusCall) -> float:
-    until = asyncio.get_running_loop().time() + descriptor.timeout_seconds
-    return until if asked.deadline is None else min(until, asked.deadline)
 
 
 def check_reach(context: Context, max_depth: int) -> BusError | None:
@@ -123,7 +118,7 @@ def is_fault(error: BusError, asked: BusCall) -> bool:
     if error.is_nested:
         return False
     if error.code == "timeout":
-        return asked.deadline is None
+        return asked.terms.deadline is None
     return error.code in ("internal_error", "partition")
 
 

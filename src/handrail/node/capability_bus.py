@@ -18,16 +18,23 @@ from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
-from handrail.core.redact import Secret
 from handrail.execute.policy import Policy
 from handrail.node.bus.answered_calls import Key
 from handrail.node.bus.call_placements import CallPlacements
 from handrail.node.bus.call_trace import CallTraceEvent, TraceRing, topology
 from handrail.node.bus.capability_providers import CapabilityProvider, CapabilityRegistry, ConnectedPeer
 from handrail.node.bus.descriptor import CapabilityDescriptor, Trust
-from handrail.node.bus.interfaces import Admission, Bus, CallOptions, CapabilityOffer, Handler, Predicate
+from handrail.node.bus.interfaces import (
+    Admission,
+    Bus,
+    CallOptions,
+    CapabilityOffer,
+    Handler,
+    Predicate,
+    StreamOptions,
+)
 from handrail.node.bus.peers import ConnectedPeers
-from handrail.node.bus.request import OWN, Caller, RouteRequest
+from handrail.node.bus.request import Caller, CallTerms, RouteRequest
 from handrail.node.bus.routing import CapabilityRouter, ProvidersSuspended
 from handrail.node.bus.schemas import CapabilitySchemas
 from handrail.node.bus.streams import CapabilityResponse, FrameStream
@@ -187,37 +194,36 @@ class CapabilityBus:
     # ── calls ────────────────────────────────────────────────────────────────────────
 
     async def call(
-        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[CallOptions]
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
-        return (await self._served(capability, version_req, body, how, None)).to_dict()
+        return (await self._served(capability, version_req, body, CallTerms.of(options), None)).to_dict()
 
     def stream(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        *,
-        interactive: bool = False,
-        **how: Unpack[CallOptions],
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[StreamOptions]
     ) -> FrameStream:
+        terms = CallTerms.of(options)
+
         async def serve(stream: FrameStream) -> CapabilityResponse:
-            response = await self._served(capability, version_req, body, how, stream)
+            response = await self._served(capability, version_req, body, terms, stream)
             return CapabilityResponse(None, response.meta) if stream.hides_output else response
 
-        return FrameStream(serve, interactive=interactive)
+        return FrameStream(serve, interactive=terms.interactive)
 
     async def handle_call(self, request: RouteRequest) -> dict[str, Any]:
         """Make a call that somebody else has put together, on behalf of whom it says."""
-        how: Any = {**request.passed_on(), "depth": request.context.depth, "call_id": request.call_id or None}
-        return await self.call(request.capability, request.version, request.body, **how)
+        options: CallOptions = {
+            **request.passed_on(),
+            "depth": request.context.depth,
+            "call_id": request.call_id or None,
+        }
+        return await self.call(request.capability, request.version, request.body, **options)
 
     async def _served(
-        self, name: str, wanted: VersionReq, body: Any, how: Any, channel: FrameStream | None
+        self, name: str, wanted: VersionReq, body: Any, terms: CallTerms, channel: FrameStream | None
     ) -> CapabilityResponse:
         started, result, response = self._clock.monotonic(), "ok", None
-        asked = BusCall(self, name, body, how, how.get("caller") or OWN, how.get("call_id") or self._new_id("call"))
-        asked.channel, trace = channel, how.get("trace")
-        asked.trace_id = trace.split("-")[1][:32] if trace and trace.count("-") >= 3 else asked.call_id
+        asked = BusCall(self, name, body, terms.from_now(), terms.call_id or self._new_id("call"))
+        asked.channel = channel
         self.under_way += 1
         try:
             asked.wanted = version_of(wanted)
@@ -244,15 +250,13 @@ class CapabilityBus:
             known = [*known, *await self._peers.of(name, known)]
         routes, alone = self._routes(asked, known, params if isinstance(params, dict) else {})
         asked.provider = routes[0]
-        token = asked.how.get("token")
-        asked.token = Secret(token) if token else asked.caller.token
         asked.caller = await admit(self._admission, asked, routes[0].descriptor)
         key = (asked.caller.id, asked.call_id)
         if alone is not None:
             routes = [self._had(key, routes, alone)]
-        if not self._peers.any or asked.how.get("call_id") is None or may_run_again(routes):
+        if not self._peers.any or asked.terms.call_id is None or may_run_again(routes):
             return await self._first_of(routes, asked)
-        async with self._placed.turn(key, asked.how.get("depth") or 0, asked.deadline):
+        async with self._placed.turn(key, asked.terms.depth, asked.terms.deadline):
             if (before := self._placed.at(key)) is not None:
                 routes = [pinned_provider(before, known, asked)]
             return await self._first_of(routes, asked, key)
@@ -264,7 +268,7 @@ class CapabilityBus:
         try:
             return self._router.order(asked.name, asked.wanted, known, params, asked.who), None
         except ProvidersSuspended as alone:
-            if asked.how.get("call_id") is None:
+            if asked.terms.call_id is None:
                 raise
             return alone.providers, alone
 

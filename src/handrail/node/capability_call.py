@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from handrail.core.calls import ToolResult
 from handrail.core.context import LiveObject
 from handrail.core.errors import BusError
-from handrail.core.redact import Secret
 from handrail.node.bus.call_trace import CallTraceEvent
 from handrail.node.bus.capability_providers import CapabilityProvider
-from handrail.node.bus.request import Caller
+from handrail.node.bus.request import CallTerms
 from handrail.node.bus.streams import CapabilityResponse, FrameStream
 from handrail.node.bus.versions import Version, version_text
 
@@ -30,38 +28,33 @@ class BusCall(LiveObject):
         "bytes_out",
         "call_id",
         "caller",
-        "came",
         "channel",
-        "deadline",
         "ended",
         "error",
-        "how",
         "name",
         "provider",
-        "session_id",
+        "terms",
         "token",
         "trace_id",
         "wanted",
         "who",
     )
 
-    def __init__(self, bus: Bus, name: str, body: Any, how: Mapping[str, Any], caller: Caller, call_id: str) -> None:
+    def __init__(self, bus: Bus, name: str, body: Any, terms: CallTerms, call_id: str) -> None:
         self.bus = bus
         self.name = name
         self.body: dict[str, Any] = body if type(body) is dict else _object(body)
-        self.how = how
-        self.came = caller
-        """As whom they came."""
-        self.caller = caller
-        """As whom they are known."""
+        self.terms = terms
+        """As the call came; its deadline is one for all who are asked."""
+        self.caller = terms.caller
+        """The caller as it is known, once it is admitted."""
         self.call_id = call_id
-        self.token: Secret | None = None
-        self.session_id: str | None = how.get("session_id")
-        self.who = None if self.session_id is None else (caller.id, self.session_id, name)
+        """The caller's, or one that was drawn for it."""
+        self.token = terms.token or terms.caller.token
+        self.who = None if terms.session_id is None else (terms.caller.id, terms.session_id, name)
         """Whose calls go to the same provider."""
-        self.deadline = _deadline(how)
-        """Of the caller, on the clock of the loop: one for all who are asked."""
-        self.trace_id = ""
+        trace = terms.trace
+        self.trace_id = trace.split("-")[1][:32] if trace and trace.count("-") >= 3 else call_id
         self.wanted: Version = (0, 0)
         self.channel: FrameStream | None = None
         self.provider: CapabilityProvider | None = None
@@ -94,14 +87,6 @@ def ended_call_trace(
         bytes_in=asked.bytes_in,
         bytes_out=asked.bytes_out,
     )
-
-
-def _deadline(how: Mapping[str, Any]) -> float | None:
-    seconds, deadline = how.get("timeout_seconds"), how.get("deadline")
-    if seconds is None:
-        return None if deadline is None else float(deadline)
-    until: float = asyncio.get_running_loop().time() + seconds
-    return until if deadline is None else min(until, float(deadline))
 
 
 def _count(value: Any) -> int:

@@ -94,7 +94,7 @@ async def _handled(descriptor: CapabilityDescriptor, handler: Handler, invocatio
         call_id=asked.call_id,
         bus=asked.bus,
         channel=asked.channel,
-        session_id=asked.session_id,
+        session_id=asked.terms.session_id,
         trace_id=asked.trace_id,
     )
     try:

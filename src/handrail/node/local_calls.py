@@ -118,7 +118,7 @@ class LocalCapabilities:
             )
         if (refusal := check_reach(context, self.policy.max_depth)) is not None:
             raise self._first(provider, asked, refusal)
-        if asked.how.get("call_id") is None:
+        if asked.terms.call_id is None:
             return await self._run(provider, asked, context, asked.call_id)
         same = hashlib.sha256(provider.descriptor.full_name.encode() + b"\0" + encoded).digest()
         return await self._replays.once(
@@ -165,8 +165,9 @@ class LocalCapabilities:
             raise AssertionError("what this node offers has a tool")
         call = ToolCall(id, provider.tool.name, arguments_of(provider, asked.body))
         effect = not provider.descriptor.retriable and self._journal is not None
-        alone = asked.how.get("call_id") if effect and asked.session_id is None else None
-        run = self._runs.begin(asked.caller.id, asked.session_id, self._executor.tools, alone)
+        session = asked.terms.session_id
+        alone = asked.terms.call_id if effect and session is None else None
+        run = self._runs.begin(asked.caller.id, session, self._executor.tools, alone)
         try:
             await self._runs.free(run)
             context = msgspec.structs.replace(context, run=run.id)
@@ -185,7 +186,7 @@ class LocalCapabilities:
         try:
             return await self._executor.invoke(call, context, _heard(asked.channel))
         except asyncio.CancelledError:
-            if asked.how.get("call_id") is not None:  # whoever asks again is told what became of it
+            if asked.terms.call_id is not None:  # whoever asks again is told what became of it
                 asked.ended = await self._executor.answered(call, context)
             raise
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import replace
 
 from handrail.core.context import Context
 from handrail.core.errors import BusError
@@ -49,19 +49,10 @@ async def forward_call(
 
 async def _answered(bus: Bus, asked: BusCall, caller: Caller, context: Context) -> CapabilityResponse:
     # One hop deeper, so that nodes which know each other do not send a call round.
-    how: Any = {
-        **asked.how,
-        "caller": caller,
-        "token": asked.token,
-        "deadline": asked.deadline,
-        "timeout_seconds": None,
-        "depth": context.depth + 1,
-        "call_id": asked.call_id,
-    }
+    terms = replace(asked.terms, caller=caller, token=asked.token, depth=context.depth + 1, call_id=asked.call_id)
     if asked.channel is None:
-        response = await bus.call(asked.name, asked.wanted, asked.body, **how)
+        response = await bus.call(asked.name, asked.wanted, asked.body, terms=terms)
         asked.bytes_out = len(encode_or_empty(response.get("output")))
         return CapabilityResponse(response.get("output") or {}, response.get("meta") or {})
-    interactive = asked.channel.interactive
-    async with bus.stream(asked.name, asked.wanted, asked.body, interactive=interactive, **how) as stream:
+    async with bus.stream(asked.name, asked.wanted, asked.body, terms=terms) as stream:
         return await asked.channel.relay(stream)

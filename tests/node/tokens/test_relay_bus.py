@@ -11,8 +11,8 @@ from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import CapabilityDescriptor, Trust
-from handrail.node.bus.interfaces import CallOptions, CallStream, CapabilityOffer
-from handrail.node.bus.request import NOBODY, OWN, Caller
+from handrail.node.bus.interfaces import CallOptions, CallStream, CapabilityOffer, StreamOptions
+from handrail.node.bus.request import NOBODY, OWN, Caller, CallTerms
 from handrail.node.bus.versions import VersionReq
 from handrail.node.tokens.relay_bus import TTL, RelayBus
 from handrail.node.tokens.token import CapabilityToken, parse_token
@@ -25,22 +25,16 @@ class Told:
     node_id = "elsewhere"
 
     def __init__(self) -> None:
-        self.how: list[CallOptions] = []
+        self.terms: list[CallTerms] = []
 
     async def call(
-        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[CallOptions]
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
-        self.how.append(how)
+        self.terms.append(CallTerms.of(options))
         return {"output": {}}
 
     def stream(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        *,
-        interactive: bool = False,
-        **how: Unpack[CallOptions],
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[StreamOptions]
     ) -> CallStream:
         raise NotImplementedError
 
@@ -57,14 +51,14 @@ class Relaying(TokenIssuingNode):
         self.told = Told()
         self.bus = RelayBus(self.told, HOME, clock=self.clock)
 
-    async def sent(self, caller: Caller, token: str | None = None, **how: Any) -> CallOptions:
+    async def sent(self, caller: Caller, token: str | None = None, **how: Any) -> CallTerms:
         """What goes out for a caller that was let in here."""
         known = caller if caller is OWN else await self.admit(caller, token)
         await self.bus.call("rag.query", (1, 0), {}, caller=known, token=known.token, **how)
-        return self.told.how[-1]
+        return self.told.terms[-1]
 
     async def shown(self, caller: Caller, token: str | None = None) -> tuple[CapabilityToken, Secret]:
-        text = (await self.sent(caller, token)).get("token")
+        text = (await self.sent(caller, token)).token
         assert text is not None and text != token
         return parse_token(text), Secret(text)
 
@@ -74,22 +68,23 @@ async def test_another_node_is_shown_the_same_rights_in_our_own_hand_and_not_the
     token, text = home.issue("rag.*@1.*", params_constraints={"rag.ingest:corpus": ["a"]}, rate_limit_per_minute=9)
 
     shown, _ = await home.shown(NOBODY, text)
-    caller = home.told.how[-1].get("caller")
+    caller = home.told.terms[-1].caller
 
     assert (shown.scope, shown.id, shown.audience) == (token.scope, token.id, "home")
     assert (shown.issuer, shown.subject) == (HOME.node_id, HOME.node_id)
     assert shown.expires_at == min(token.expires_at, home.clock.now() // 1000 + TTL)
-    assert caller is not None and (caller.trust, caller.principal.scopes) == ("self", ("rag.*@1.*",))
-    assert text not in repr(home.told.how) and text not in map(str, home.told.how[-1].values())
+    assert (caller.trust, caller.principal.scopes) == ("self", ("rag.*@1.*",))
+    told = home.told.terms[-1]
+    assert text not in repr(told) and text not in (str(told.token), str(told.caller.token))
 
 
 async def test_what_the_node_does_for_itself_goes_out_as_it_is_and_who_has_no_token_gets_none() -> None:
     home = Relaying(directory={ADA.node_id: "member"})
 
-    assert await home.sent(OWN, call_id="1") == {"caller": OWN, "token": None, "call_id": "1"}
+    assert await home.sent(OWN, call_id="1") == CallTerms(caller=OWN, call_id="1")
     sent = await home.sent(signed_by(ADA))
-    assert sent.get("token") is None
-    assert sent.get("caller") == Caller(principal=Principal(ADA.node_id), trust="member"), "so that nobody signs for it"
+    assert sent.token is None
+    assert sent.caller == Caller(principal=Principal(ADA.node_id), trust="member"), "so that nobody signs for it"
 
 
 async def test_whom_a_node_calls_for_is_not_that_node_over_there_and_has_none_of_its_trust() -> None:
@@ -142,7 +137,7 @@ async def test_two_callers_with_one_call_id_are_two_calls_over_there() -> None:
     home = Relaying()
     tokens = [home.issue("*")[1] for _ in range(2)]
 
-    ids = [(await home.sent(NOBODY, text, call_id="1")).get("call_id") for text in (*tokens, tokens[0])]
+    ids = [(await home.sent(NOBODY, text, call_id="1")).call_id for text in (*tokens, tokens[0])]
 
     assert ids[0] == ids[2] != ids[1]
 

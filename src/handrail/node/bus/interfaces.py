@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import CapabilityDescriptor
-from handrail.node.bus.request import Caller, RouteRequest
+from handrail.node.bus.request import Caller, CallTerms, RouteRequest
 from handrail.node.bus.stream_frame import StreamFrame
 from handrail.node.bus.versions import VersionReq
 
@@ -23,24 +23,25 @@ Predicate = Callable[[Mapping[str, Any]], bool]
 
 
 class CallOptions(TypedDict, total=False):
-    """How a call is made, beside what is called."""
+    """The fields of `CallTerms` as a program writes them, or whole `terms`, or terms and what is different."""
 
+    terms: CallTerms
     session_id: str | None
     timeout_seconds: float | None
     caller: Caller | None
     """None is the program itself."""
     token: str | None
     deadline: float | None
-    """On the monotonic clock of the event loop."""
     depth: int
     within: tuple[tuple[str, ...], ...]
-    """Scopes of the calls above; each of them must allow this one too."""
     call_id: str | None
-    """The same for every attempt at one call: it is run once."""
     trace: str | None
-    """The W3C `traceparent` of whatever this is part of."""
     schema_hash: str | None
-    """What the caller takes the capability to be; another one is refused (`schema_mismatch`)."""
+
+
+class StreamOptions(CallOptions, total=False):
+    interactive: bool
+    """This caller answers `tool_call` frames."""
 
 
 class CapabilityOffer(Struct, frozen=True, kw_only=True):
@@ -86,7 +87,7 @@ class Bus(Protocol):
     def node_id(self) -> str: ...
 
     async def call(
-        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[CallOptions]
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
         """The response, `{"output": …, "meta": {…, "ms": n}}`. A streaming capability is drained to its response.
 
@@ -96,15 +97,9 @@ class Bus(Protocol):
         ...
 
     def stream(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        *,
-        interactive: bool = False,
-        **how: Unpack[CallOptions],
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[StreamOptions]
     ) -> CallStream:
-        """The frames of a call, as they come. `interactive` says that this caller answers `tool_call` frames."""
+        """The frames of a call, as they come."""
         ...
 
     async def discover(self, name: str | None = None) -> Sequence[CapabilityOffer]:

@@ -10,12 +10,14 @@ import asyncio
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from handrail.core.errors import BusError
+from handrail.core.ids import NewId
 from handrail.core.ports import Clock
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import NAME
-from handrail.node.bus.interfaces import CallOptions
+from handrail.node.bus.request import CallTerms
 from handrail.node.tokens.identity import Identity
 
 
@@ -28,33 +30,27 @@ class CallSigner(NamedTuple):
     to: str = ""
 
 
-class OutgoingRights(NamedTuple):
-    signing: CallSigner | None
-    token: Secret | None
-    within: tuple[tuple[str, ...], ...]
-    deadline: float | None
-
-
-def outgoing_rights_of(
-    capability: str, how: CallOptions, *, token: Secret | None, signing: CallSigner | None
-) -> OutgoingRights:
-    """Of a call that is made so, with our own token and key.
+def outgoing_terms(capability: str, terms: CallTerms, *, token: Secret | None, new_id: NewId) -> CallTerms:
+    """The terms of a call as they leave this process, with an id; `token` is our own.
 
     Raises:
         BusError: No capability can be called that (`not_found`).
     """
     if not NAME.fullmatch(capability):
         raise BusError("not_found", f"there is no capability {capability[:100]!r}; names are namespace.verb")
-    caller = how.get("caller")
-    ours = caller is None or caller.trust == "self"
-    given = how.get("token") or (None if caller is None else caller.token)
-    scopes = None if caller is None else caller.principal.scopes
-    return OutgoingRights(
-        signing if ours else None,
-        Secret(given) if given else (token if ours else None),
-        (*how.get("within", ()), *(() if scopes is None else (scopes,))),
-        _until(how),
+    caller = terms.caller
+    scopes = caller.principal.scopes
+    return replace(
+        terms,
+        token=terms.token or caller.token or (token if is_own(terms) else None),
+        within=terms.within if scopes is None else (*terms.within, scopes),
+        call_id=terms.call_id or new_id("call"),
     )
+
+
+def is_own(terms: CallTerms) -> bool:
+    """Whether the program calls for itself, so that its own key signs and its own token is shown."""
+    return terms.caller.trust == "self"
 
 
 def timeout_ms(deadline: float | None) -> int | None:
@@ -63,18 +59,12 @@ def timeout_ms(deadline: float | None) -> int | None:
 
 
 def encode_body(value: Any) -> bytes:
-    """Raises:
-    BusError: It has no JSON form (`bad_request`).
+    """The value as JSON.
+
+    Raises:
+        BusError: It has no JSON form (`bad_request`).
     """
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BusError("bad_request", f"the body has no JSON form: {error}") from error
-
-
-def _until(how: CallOptions) -> float | None:
-    seconds, deadline = how.get("timeout_seconds"), how.get("deadline")
-    if seconds is None:
-        return deadline
-    ends = asyncio.get_running_loop().time() + seconds
-    return ends if deadline is None else min(ends, deadline)

@@ -1,4 +1,4 @@
-"""A call as the handler of a capability sees it."""
+"""For whom and on what terms a call is made, and the call as the handler of a capability sees it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.context import Context, Principal
 from handrail.core.errors import BusError
@@ -15,7 +16,7 @@ from handrail.node.bus.descriptor import Trust
 from handrail.node.bus.versions import Version, VersionReq
 
 if TYPE_CHECKING:
-    from handrail.node.bus.interfaces import Bus
+    from handrail.node.bus.interfaces import Bus, CallOptions
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -35,6 +36,50 @@ OWN = Caller(principal=Principal("self"), trust="self")
 """The program that the bus runs in. Doors to the outside never say so."""
 NOBODY = Caller(principal=Principal("anonymous", ()), trust="unknown")
 """Whoever came through a door and said nothing of themselves."""
+
+
+class CallTerms(Struct, frozen=True, kw_only=True):
+    """How a call is made, beside what is called. Whoever takes a call from outside makes one; every bus reads it."""
+
+    caller: Caller = OWN
+    token: Secret | None = None
+    """The token that the caller shows with this call."""
+    deadline: float | None = None
+    """On the monotonic clock of the event loop."""
+    timeout_seconds: float | None = None
+    """From when a bus takes the call; it becomes part of the deadline there."""
+    depth: int = 0
+    """How many calls are above this one."""
+    within: tuple[tuple[str, ...], ...] = ()
+    """Scopes of the calls above; each of them must allow this one too."""
+    call_id: str | None = None
+    """The id that the caller gave: the same for every attempt at one call, which is run once."""
+    trace: str | None = None
+    """The W3C `traceparent` of whatever this is part of."""
+    session_id: str | None = None
+    schema_hash: str | None = None
+    """What the caller takes the capability to be; another one is refused (`schema_mismatch`)."""
+    interactive: bool = False
+    """Whether the caller of a stream answers its `tool_call` frames."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> CallTerms:
+        """The terms that the options of `Bus.call` state. With `terms` among them, the others change those."""
+        given = dict(options)
+        terms: CallTerms | None = given.pop("terms", None)
+        if "caller" in given:
+            given["caller"] = given["caller"] or OWN
+        if "token" in given:
+            given["token"] = Secret(given["token"]) if given["token"] else None
+        return cls(**given) if terms is None else replace(terms, **given)
+
+    def from_now(self) -> CallTerms:
+        """The same terms, with a timeout that begins now made part of the deadline."""
+        if self.timeout_seconds is None:
+            return self
+        ends = asyncio.get_running_loop().time() + self.timeout_seconds
+        ends = ends if self.deadline is None else min(ends, self.deadline)
+        return replace(self, deadline=ends, timeout_seconds=None)
 
 
 class CallChannel(Protocol):
@@ -130,7 +175,7 @@ class RouteRequest:
         return await self._channel.answer(tool_call_id)
 
     async def call(
-        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Any
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Any
     ) -> dict[str, Any]:
         """Call another capability for the same caller: one deeper, until the same deadline, with no more rights.
 
@@ -138,19 +183,20 @@ class RouteRequest:
             BusError: As `Bus.call`.
         """
         try:
-            return await self._bus.call(capability, version_req, body, **{**self.passed_on(), **how})
+            return await self._bus.call(capability, version_req, body, **{**self.passed_on(), **options})
         except BusError as error:
             error.is_nested = True
             raise
 
-    def passed_on(self) -> dict[str, Any]:
-        """What a call made for this one says of itself: the options of `Bus.call`."""
-        return {
-            "caller": self.caller,
-            "token": self.caller.token,
-            "deadline": self.context.deadline,
-            "depth": self.context.depth + 1,
-            "within": (*self.context.within, *(() if self.context.scopes is None else (self.context.scopes,))),
-            "session_id": self.session_id,
-            "trace": self.context.trace,
-        }
+    def passed_on(self) -> CallOptions:
+        """The options of `Bus.call` for a call that is made for this one."""
+        terms = CallTerms(
+            caller=self.caller,
+            token=self.caller.token,
+            deadline=self.context.deadline,
+            depth=self.context.depth + 1,
+            within=(*self.context.within, *(() if self.context.scopes is None else (self.context.scopes,))),
+            session_id=self.session_id,
+            trace=self.context.trace,
+        )
+        return {"terms": terms}

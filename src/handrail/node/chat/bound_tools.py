@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.core.errors import BusError, Forbidden, MissingExtra, TimedOut, ToolError
 from handrail.core.invocation import Invocation
-from handrail.node.bus.interfaces import Bus, CallOptions
+from handrail.node.bus.interfaces import Bus
+from handrail.node.bus.request import CallTerms
 from handrail.node.bus.stream_frame import DONE, ERROR, RESULT
 from handrail.node.bus.wire_codes import REFUSALS
 from handrail.tools.definition import Binding, ToolDefinition
@@ -30,13 +33,13 @@ TOOLS_CALL = "llm.tools.call"
 
 
 def bound_tool(
-    definition: ToolDefinition, bus: Bus, how: CallOptions, handlers: Mapping[str, Callable[..., Any]]
+    definition: ToolDefinition, bus: Bus, terms: CallTerms, handlers: Mapping[str, Callable[..., Any]]
 ) -> Tool:
     """The handler of that name comes first, then the binding; a tool with neither says so when it is called."""
     if (handler := handlers.get(definition.name)) is not None:
         return Tool(definition, handler)
     if definition.binding is not None:
-        bound = BoundCapability(bus, definition.binding, how, reads=not definition.side_effects)
+        bound = BoundCapability(bus, definition.binding, terms, reads=not definition.side_effects)
         return Tool(definition, bound.run, style="invocation")
 
     async def nothing(invocation: Invocation) -> Any:
@@ -56,11 +59,11 @@ def capability_body(binding: Binding, arguments: Mapping[str, Any]) -> dict[str,
 class BoundCapability:
     """A capability as the handler of a tool, called for whoever calls the tool."""
 
-    def __init__(self, bus: Bus, binding: Binding, how: CallOptions, *, reads: bool = False) -> None:
+    def __init__(self, bus: Bus, binding: Binding, terms: CallTerms, *, reads: bool = False) -> None:
         """`reads` says that the tool was declared to change nothing; then its capability has to say so too."""
         self._bus = bus
         self._binding = binding
-        self._how = how
+        self._terms = terms
         self._reads = reads
         self._harmless: set[str] = set()
         """Capabilities that were seen to say so."""
@@ -73,13 +76,15 @@ class BoundCapability:
         Raises:
             ToolError: It failed, or answered with an error.
         """
-        trace = invocation.context.trace or self._how.get("trace")
-        how: CallOptions = {**self._how, "call_id": invocation.idempotency_key, "trace": trace}
+        trace = invocation.context.trace or self._terms.trace
+        terms = replace(self._terms, call_id=invocation.idempotency_key, trace=trace)
         body = capability_body(self._binding, invocation.arguments)
         try:
             if self._reads:
                 await self._check_harmless(body)
-            output = await (self._drained(body, how) if await self._is_stream() else self._told(body, how, invocation))
+            output = await (
+                self._drained(body, terms) if await self._is_stream() else self._told(body, terms, invocation)
+            )
         except BusError as error:
             raise tool_error(error) from error
         if isinstance(output, dict) and output.get("error"):
@@ -113,13 +118,13 @@ class BoundCapability:
             self._streams = any(offer.descriptor.stream_schema for offer in offers)
         return self._streams
 
-    async def _drained(self, body: dict[str, Any], how: CallOptions) -> Any:
-        response = await self._bus.call(self._binding.capability, self._binding.version, body, **how)
+    async def _drained(self, body: dict[str, Any], terms: CallTerms) -> Any:
+        response = await self._bus.call(self._binding.capability, self._binding.version, body, terms=terms)
         return response.get("output")
 
-    async def _told(self, body: dict[str, Any], how: CallOptions, invocation: Invocation) -> Any:
+    async def _told(self, body: dict[str, Any], terms: CallTerms, invocation: Invocation) -> Any:
         output: Any = None
-        async with self._bus.stream(self._binding.capability, self._binding.version, body, **how) as frames:
+        async with self._bus.stream(self._binding.capability, self._binding.version, body, terms=terms) as frames:
             async for frame in frames:
                 match frame.event:
                     case "progress":

@@ -8,7 +8,8 @@ from typing import Any
 from handrail.core.errors import BusError
 from handrail.core.events import ModelEvent
 from handrail.core.model_request import ModelRequest
-from handrail.node.bus.interfaces import Bus, CallOptions
+from handrail.node.bus.interfaces import Bus
+from handrail.node.bus.request import CallTerms
 from handrail.node.bus.stream_frame import StreamFrame
 from handrail.node.chat.frames import ChatFrameReader, model_error
 from handrail.node.chat.request import input_of
@@ -25,12 +26,12 @@ class BusModel:
         bus: Bus,
         params: Mapping[str, Any] | None = None,
         *,
-        how: CallOptions | None = None,
+        terms: CallTerms = CallTerms(),
         watch: Watch | None = None,
     ) -> None:
         self._bus = bus
         self._params = dict(params or {})
-        self._how: CallOptions = how or {}
+        self._terms = terms
         self._watch = watch
         """Shown every frame as it arrives."""
 
@@ -47,7 +48,7 @@ class BusModel:
         hearing = ChatFrameReader()
         try:
             body = {"params": self._params, "input": input_of(request)}
-            async with self._bus.stream(CHAT, V2, body, **self._how) as frames:
+            async with self._bus.stream(CHAT, V2, body, terms=self._terms) as frames:
                 async for frame in frames:
                     if self._watch is not None:
                         await self._watch(frame)

@@ -20,7 +20,8 @@ from handrail.core.errors import BusError, LimitReached, ModelError
 from handrail.core.events import CallProgress, CallRequested, Event, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Conversation, Media
 from handrail.execute.executor import Executor
-from handrail.node.bus.interfaces import Bus, CallOptions, CallStream
+from handrail.node.bus.interfaces import Bus, CallStream
+from handrail.node.bus.request import CallTerms
 from handrail.node.bus.schemas import bad_request_error
 from handrail.node.bus.stream_frame import StreamFrame
 from handrail.node.chat.frames import ChatFrameReader
@@ -87,7 +88,7 @@ class BusChat:
         body: Mapping[str, Any],
         reader: ChatFrameSender,
         *,
-        how: CallOptions,
+        terms: CallTerms,
         context: Context,
         max_iterations: int,
         note: Callable[[ToolCall], None],
@@ -103,7 +104,7 @@ class BusChat:
         self._params: dict[str, Any] = body.get("params") or {}
         self._input: dict[str, Any] = body["input"]
         self._reader = reader
-        self._how = how
+        self._terms = terms
         self._context = context
         self._iterations = max_iterations
         self._note = note
@@ -120,7 +121,7 @@ class BusChat:
             ModelError: The model gave no usable reply; if it was an error of the bus, that is its cause.
         """
         runner = Runner(
-            BusModel(self._bus, self._params, how=self._how, watch=self._reader.frame),
+            BusModel(self._bus, self._params, terms=self._terms, watch=self._reader.frame),
             self._executor,
             Limits(iterations=self._iterations),
             defaults=defaults_of(self._input),
@@ -148,7 +149,7 @@ class BusChat:
         """
         asked = {**self._input, "tools": self._natives(), "max_iterations": self._iterations}
         body = {"params": self._params, "input": asked}
-        async with self._bus.stream(CHAT, V2, body, interactive=True, **self._how) as frames:
+        async with self._bus.stream(CHAT, V2, body, interactive=True, terms=self._terms) as frames:
             answers = StreamedToolAnswers(frames, self._answer)
             try:
                 return await self._heard(frames, answers)

@@ -18,11 +18,12 @@ from handrail.core.errors import BusError, JournalError, ModelError, ToolError, 
 from handrail.core.ids import NewId, new_id
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.ports import Approver, Journal
+from handrail.core.redact import Secret
 from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
-from handrail.node.bus.interfaces import Bus, CallOptions
-from handrail.node.bus.request import OWN, Caller
+from handrail.node.bus.interfaces import Bus
+from handrail.node.bus.request import Caller, CallTerms
 from handrail.node.chat.bound_tools import bound_tool
 from handrail.node.chat.builtin_tools import builtin_tools
 from handrail.node.chat.confirmations import (
@@ -89,14 +90,15 @@ class ToolExecutor:
             UsageError: Something is not a tool, or two have one name.
         """
         self._bus = bus
-        given = {
-            **(how or {}),
-            "caller": caller or (how or {}).get("caller"),
-            "token": token or (how or {}).get("token"),
-        }
+        terms = CallTerms.of(how or {})
         # An id, or what is meant by a schema, is for one call: here many are made.
-        told: Any = {key: value for key, value in given.items() if key not in ("call_id", "schema_hash")}
-        self._how: CallOptions = told
+        self._terms = msgspec.structs.replace(
+            terms,
+            caller=caller or terms.caller,
+            token=Secret(token) if token else terms.token,
+            call_id=None,
+            schema_hash=None,
+        )
         self._max_iterations = max_iterations
         self._interactive = interactive
         self._new_id = new_id
@@ -148,7 +150,7 @@ class ToolExecutor:
             elif isinstance(item, Mapping):
                 item = ToolDefinition.from_dict(item)
             runs = isinstance(item, ToolDefinition)
-            found.append(bound_tool(item, self._bus, self._how, handlers) if runs else item)
+            found.append(bound_tool(item, self._bus, self._terms, handlers) if runs else item)
         return registered(*found)
 
     @property
@@ -239,7 +241,7 @@ class ToolExecutor:
             self._executor,
             body,
             reader,
-            how=self._how,
+            terms=self._terms,
             context=context,
             max_iterations=self._max_iterations,
             note=lambda call: self._note(call, run),
@@ -267,15 +269,14 @@ class ToolExecutor:
         await self.aclose()
 
     def _context(self, run: str) -> Context:
-        how = self._how
-        caller = how.get("caller") or OWN
+        terms = self._terms
         return Context(
             run=run,
-            principal=caller.principal,
-            deadline=how.get("deadline"),
-            depth=how.get("depth", 0),
-            within=how.get("within", ()),
-            trace=how.get("trace"),
+            principal=terms.caller.principal,
+            deadline=terms.deadline,
+            depth=terms.depth,
+            within=terms.within,
+            trace=terms.trace,
         )
 
     async def _invoke(self, call: ToolCall, run: str) -> ToolResult:

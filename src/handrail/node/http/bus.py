@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Self, Unpack
 
 import msgspec
@@ -20,8 +21,9 @@ from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit_at
 from handrail.http import BadHttpAnswer, HttpAddress, HttpClient, HttpNotConnected, request_head
 from handrail.node.bus.descriptor import CapabilityDescriptor
-from handrail.node.bus.interfaces import CallOptions, CapabilityOffer
+from handrail.node.bus.interfaces import CallOptions, CapabilityOffer, StreamOptions
 from handrail.node.bus.outgoing_rights import CallSigner
+from handrail.node.bus.request import CallTerms
 from handrail.node.bus.versions import VersionReq, satisfies, version_of
 from handrail.node.http.backoff import HttpBackoff
 from handrail.node.http.error_answers import PROXIES, error_of_answer, in_doubt_error, is_momentary_refusal
@@ -130,10 +132,10 @@ class HttpBus:
     # ── calls ────────────────────────────────────────────────────────────────────────
 
     async def call(
-        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[CallOptions]
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
-        ask = await self._ask(capability, version_req, body, how)
-        ends = None if ask.deadline is None else ask.deadline + GRACE
+        ask = await self._ask(capability, version_req, body, options)
+        ends = None if ask.terms.deadline is None else ask.terms.deadline + GRACE
         try:
             async with time_limit_at(ends) as limit:
                 return await self._until_answered(ask)
@@ -170,40 +172,22 @@ class HttpBus:
         return LinkLost(error.message) if is_momentary_refusal(error) else in_doubt_error(error)
 
     def stream(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        *,
-        interactive: bool = False,
-        **how: Unpack[CallOptions],
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[StreamOptions]
     ) -> HttpStream:
-        return HttpStream(
-            self,
-            lambda: self._ask(capability, version_req, body, how, interactive=interactive),
-            socket=interactive or self._transport == "websocket",
-        )
+        make = partial(self._ask, capability, version_req, body, options)
+        return HttpStream(self, make, socket=self._transport == "websocket")
 
     async def _ask(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        how: CallOptions,
-        *,
-        interactive: bool = False,
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], options: CallOptions
     ) -> HttpCall:
         if self._identity is not None and not (self._community and self._node_id):
             await self.introduce()
         signing = None
         if self._identity is not None:
             signing = CallSigner(self._identity, self._community, self.clock, self._node_id)
+        terms = CallTerms.of(options).from_now()
         return http_call_for(
-            *(capability, version_req, body, how),
-            token=self._token,
-            signing=signing,
-            new_id=self._new_id,
-            interactive=interactive,
+            *(capability, version_req, body, terms), token=self._token, signing=signing, new_id=self._new_id
         )
 
     # ── what a stream needs of its bus ───────────────────────────────────────────────

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +11,8 @@ from msgspec import Struct
 from handrail.core.canonical import canonical_json
 from handrail.core.ids import NewId
 from handrail.core.redact import Secret
-from handrail.node.bus.interfaces import CallOptions
-from handrail.node.bus.outgoing_rights import CallSigner, encode_body, outgoing_rights_of, timeout_ms
+from handrail.node.bus.outgoing_rights import CallSigner, encode_body, is_own, outgoing_terms, timeout_ms
+from handrail.node.bus.request import CallTerms
 from handrail.node.bus.versions import VersionReq, version_of, version_text
 from handrail.node.tokens.signatures import as_headers, sign_call
 
@@ -31,56 +30,50 @@ class HttpCall(Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any]
     payload: bytes
     """The body as it is sent."""
-    request_id: str
+    terms: CallTerms
+    """As they leave this process, so with a `call_id`."""
     signing: CallSigner | None = None
-    token: Secret | None = None
-    deadline: float | None = None
-    depth: int = 0
-    within: tuple[tuple[str, ...], ...] = ()
-    trace: str | None = None
-    session_id: str | None = None
-    schema_hash: str | None = None
-    interactive: bool = False
 
     @property
-    def remaining(self) -> float | None:
-        if self.deadline is None:
-            return None
-        return self.deadline - asyncio.get_running_loop().time()
+    def request_id(self) -> str:
+        return self.terms.call_id or ""
 
     def headers(self, attempt: int) -> dict[str, str]:
         """All but what the request accepts."""
+        terms = self.terms
         found: dict[str, str | None] = {
             "content-type": "application/json",
             **as_headers(self._fields(self.payload)),
-            "authorization": None if self.token is None else f"Bearer {self.token}",
-            "x-hearthnet-timeout-ms": _text(timeout_ms(self.deadline)),
-            "x-hearthnet-depth": _text(self.depth or None),
-            "x-hearthnet-within": json.dumps(self.within) if self.within else None,
-            "x-hearthnet-session-id": self.session_id,
-            "x-hearthnet-schema-hash": self.schema_hash,
+            "authorization": self._bearer,
+            "x-hearthnet-timeout-ms": _text(timeout_ms(terms.deadline)),
+            "x-hearthnet-depth": _text(terms.depth or None),
+            "x-hearthnet-within": json.dumps(terms.within) if terms.within else None,
+            "x-hearthnet-session-id": terms.session_id,
+            "x-hearthnet-schema-hash": terms.schema_hash,
             "x-hearthnet-attempt": _text(attempt if attempt > 1 else None),
-            "traceparent": self.trace,
+            "traceparent": terms.trace,
         }
         return {name: value for name, value in found.items() if value is not None}
 
     def message(self, attempt: int, after: int) -> bytes:
         """The first message on a socket: `call`, or `resume` of what was begun."""
-        fields = self._fields(b"" if self.signing is None else canonical_json(self.body))
+        terms, fields = self.terms, self._fields(b"" if self.signing is None else canonical_json(self.body))
         signature = fields.pop("signature", None)
         envelope: dict[str, Any] = {
             **fields,
             "body": self.body,
-            "interactive": self.interactive,
-            **_stated("token", None if self.token is None else str(self.token)),
-            **_stated("timeout_ms", timeout_ms(self.deadline)),
-            **_stated("depth", self.depth or None),
-            **_stated("within", self.within or None),
-            **_stated("session_id", self.session_id),
-            **_stated("schema_hash", self.schema_hash),
-            **_stated("traceparent", self.trace),
+            "interactive": terms.interactive,
+            **_stated(
+                token=None if terms.token is None else str(terms.token),
+                timeout_ms=timeout_ms(terms.deadline),
+                depth=terms.depth or None,
+                within=terms.within or None,
+                session_id=terms.session_id,
+                schema_hash=terms.schema_hash,
+                traceparent=terms.trace,
+            ),
         }
-        first: dict[str, Any] = {"type": "call", "envelope": envelope, **_stated("signature", signature)}
+        first: dict[str, Any] = {"type": "call", "envelope": envelope, **_stated(signature=signature)}
         if attempt > 1:
             first |= {"type": "resume", "request_id": self.request_id, "after": after}
         return encode_body(first)
@@ -93,7 +86,11 @@ class HttpCall(Struct, frozen=True, kw_only=True):
             identity, community, clock, to = self.signing
             looked = {"capability": LOOK, "version": "1.0", "request_id": f"{self.request_id[:100]}-{clock.now()}"}
             signed = as_headers(sign_call(identity, **looked, community=community, body=b"", to=to, clock=clock))
-        return {**signed, **_stated("authorization", None if self.token is None else f"Bearer {self.token}")}
+        return {**signed, **_stated(authorization=self._bearer)}
+
+    @property
+    def _bearer(self) -> str | None:
+        return None if self.terms.token is None else f"Bearer {self.terms.token}"
 
     def _fields(self, body: bytes) -> dict[str, str]:
         """What every envelope has, signed anew for each attempt."""
@@ -108,34 +105,24 @@ def http_call_for(
     capability: str,
     version_req: VersionReq,
     body: Mapping[str, Any],
-    how: CallOptions,
+    terms: CallTerms,
     *,
     token: Secret | None,
     signing: CallSigner | None,
     new_id: NewId,
-    interactive: bool = False,
 ) -> HttpCall:
     """A call as its caller made it.
 
     Raises:
         BusError: The version is none, the name cannot be one, or the body is no JSON (`bad_request`, `not_found`).
     """
-    for_whom = outgoing_rights_of(capability, how, token=token, signing=signing)
     return HttpCall(
         capability=capability,
         version=version_text(version_of(version_req)),
         body=body,
         payload=encode_body(body),
-        request_id=how.get("call_id") or new_id("call"),
-        signing=for_whom.signing,
-        token=for_whom.token,
-        deadline=for_whom.deadline,
-        depth=how.get("depth", 0),
-        within=for_whom.within,
-        trace=how.get("trace"),
-        session_id=how.get("session_id"),
-        schema_hash=how.get("schema_hash"),
-        interactive=interactive,
+        terms=outgoing_terms(capability, terms, token=token, new_id=new_id),
+        signing=signing if is_own(terms) else None,
     )
 
 
@@ -143,5 +130,5 @@ def _text(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _stated(name: str, value: Any) -> dict[str, Any]:
-    return {} if value is None else {name: value}
+def _stated(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -99,6 +99,7 @@ class HttpStream:
         try:
             if self._asked is None:
                 self._asked = await self._make()
+                self._by_socket |= self._asked.terms.interactive  # server-sent events go one way
             frame = await self._in_time(self._asked)
         except BusError as error:
             frame = StreamFrame(ERROR, error.to_dict(), self._seq + 1)
@@ -129,7 +130,7 @@ class HttpStream:
 
     async def _in_time(self, ask: HttpCall) -> StreamFrame:
         try:
-            async with time_limit_at(None if ask.deadline is None else ask.deadline + GRACE) as limit:
+            async with time_limit_at(None if ask.terms.deadline is None else ask.terms.deadline + GRACE) as limit:
                 return await self._next(ask)
         except TimeoutError:
             if not limit.expired():

@@ -187,7 +187,7 @@ async def _connected(at: SocketSettings, ask: HttpCall, size: int) -> ClientConn
         status, body = error.response.status_code, bytes(error.response.body or b"")
         if status in PROXIES:
             raise LinkLost(f"something before the node answered {status}", sent=False) from error
-        if status in _BY_EVENTS and not ask.interactive:
+        if status in _BY_EVENTS and not ask.terms.interactive:
             raise SocketsUnsupported from error
         raise _refused(status, body) from error
     except (OSError, InvalidHandshake, EOFError) as error:

@@ -11,14 +11,15 @@ from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret
-from handrail.node.bus.interfaces import CallOptions, CapabilityOffer
-from handrail.node.bus.outgoing_rights import CallSigner
+from handrail.node.bus.interfaces import CallOptions, CapabilityOffer, StreamOptions
+from handrail.node.bus.outgoing_rights import CallSigner, is_own, outgoing_terms
+from handrail.node.bus.request import CallTerms
 from handrail.node.bus.stream_frame import DONE, ERROR, StreamFrame
-from handrail.node.bus.versions import VersionReq
+from handrail.node.bus.versions import VersionReq, version_of
 from handrail.node.nats.call_exchange import CallExchange
 from handrail.node.nats.link import NatsLink
 from handrail.node.nats.messages import NatsChunk, NatsResult, NatsSubjects, NatsToolAnswer, NatsToolAnswerReceipt
-from handrail.node.nats.nats_call import nats_call_for
+from handrail.node.nats.nats_call import NatsCall
 from handrail.node.nats.pace import NatsPace
 from handrail.node.nats.worker_choice import BegunCalls, WorkerChoice
 from handrail.node.nats.worker_directory import WorkerDirectory
@@ -66,9 +67,9 @@ class NatsBus:
         return "self" if self._identity is None else self._identity.node_id
 
     async def call(
-        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[CallOptions]
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
-        exchange = self._exchange(capability, version_req, body, how, stream=False)
+        exchange = self._exchange(capability, version_req, body, options, stream=False)
         try:
             while not isinstance(message := await exchange.next(), NatsResult):
                 pass  # a worker that was asked for one answer sends no chunks; another would be passed over
@@ -77,16 +78,10 @@ class NatsBus:
             await exchange.close()
 
     def stream(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        *,
-        interactive: bool = False,
-        **how: Unpack[CallOptions],
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[StreamOptions]
     ) -> NatsStream:
         def begin() -> CallExchange:
-            return self._exchange(capability, version_req, body, how, stream=True, interactive=interactive)
+            return self._exchange(capability, version_req, body, options, stream=True)
 
         return NatsStream(begin, self._link, self._subjects)
 
@@ -105,26 +100,17 @@ class NatsBus:
         await self.aclose()
 
     def _exchange(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        how: CallOptions,
-        *,
-        stream: bool,
-        interactive: bool = False,
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], options: CallOptions, *, stream: bool
     ) -> CallExchange:
-        ask = nats_call_for(
-            capability,
-            version_req,
-            body,
-            how,
-            token=self._token,
-            signing=self._signing,
-            call_id=how.get("call_id") or self._new_id("call"),
+        terms = outgoing_terms(capability, CallTerms.of(options).from_now(), token=self._token, new_id=self._new_id)
+        ask = NatsCall(
+            capability=capability,
+            version=version_of(version_req),
+            body=dict(body),
+            terms=terms,
+            signing=self._signing if is_own(terms) else None,
             window=self._window,
             stream=stream,
-            interactive=interactive,
         )
         finding = WorkerChoice(
             self._known(),

@@ -356,8 +356,8 @@ class CallExchange:
         wait = self._lease if self._lost_since is None else self._lease / 3
         if self._cancelled_at is not None:
             wait = min(wait, max(self._cancelled_at + self._lease - self._loop.time(), 0.0))
-        if self._ask.deadline is not None:
-            wait = min(wait, max(self._ask.deadline + _SLACK - self._loop.time(), 0.0))
+        if self._ask.terms.deadline is not None:
+            wait = min(wait, max(self._ask.terms.deadline + _SLACK - self._loop.time(), 0.0))
         return wait
 
     # ── how it ends ──────────────────────────────────────────────────────────────────────
@@ -381,4 +381,4 @@ class CallExchange:
             await self._link.send(self._finding.worker(self._at.taken.worker), message, reply)
 
     def _left(self, otherwise: float) -> float:
-        return otherwise if self._ask.deadline is None else self._ask.deadline - self._loop.time()
+        return otherwise if self._ask.terms.deadline is None else self._ask.terms.deadline - self._loop.time()

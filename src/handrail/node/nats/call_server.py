@@ -19,7 +19,7 @@ from handrail.core.timeouts import time_limit
 from handrail.core.trace_context import traceparent
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, CallStream
-from handrail.node.bus.request import Caller
+from handrail.node.bus.request import Caller, CallTerms
 from handrail.node.bus.stream_frame import DONE, ERROR
 from handrail.node.bus.versions import Version, version_of
 from handrail.node.nats.link import NatsLink
@@ -176,15 +176,12 @@ class NatsCallServer:
             if request.body is not None:
                 await self._word(call)
         call.begun = True
+        terms = _terms(call, request, caller)
         if request.stream:
             await self._accept(call)
-            interactive, how = request.interactive, _how(call, request, caller)
-            return await self._streamed(
-                call, self._bus.stream(request.capability, wanted, body, interactive=interactive, **how)
-            )
+            return await self._streamed(call, self._bus.stream(request.capability, wanted, body, terms=terms))
         try:
-            response = await self._bus.call(request.capability, wanted, body, **_how(call, request, caller))
-            return NatsResult(seq=0, body=response)
+            return NatsResult(seq=0, body=await self._bus.call(request.capability, wanted, body, terms=terms))
         except BusError as error:
             raise _or_elsewhere(call, error) from error
 
@@ -290,18 +287,19 @@ def _check(request: NatsRequest) -> None:
         raise BusError("bad_request", "the call has no usable id, depth or window")
 
 
-def _how(call: ServedCall, request: NatsRequest, caller: Caller) -> dict[str, Any]:
-    return {
-        "caller": caller,
-        "token": Secret(request.token) if request.token else None,
-        "deadline": call.deadline,
-        "depth": request.depth,
-        "within": request.within,
-        "trace": traceparent(request.traceparent),
-        "call_id": request.call_id,
-        "session_id": request.session_id,
-        "schema_hash": request.schema_hash,
-    }
+def _terms(call: ServedCall, request: NatsRequest, caller: Caller) -> CallTerms:
+    return CallTerms(
+        caller=caller,
+        token=Secret(request.token) if request.token else None,
+        deadline=call.deadline,
+        depth=request.depth,
+        within=request.within,
+        trace=traceparent(request.traceparent),
+        call_id=request.call_id,
+        session_id=request.session_id,
+        schema_hash=request.schema_hash,
+        interactive=request.interactive,
+    )
 
 
 def _or_elsewhere(call: ServedCall, error: BusError) -> BusError | AskAnotherWorker:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from handrail.core.canonical import canonical_json
-from handrail.core.redact import Secret
-from handrail.node.bus.interfaces import CallOptions
-from handrail.node.bus.outgoing_rights import CallSigner, outgoing_rights_of, timeout_ms
-from handrail.node.bus.versions import Version, VersionReq, version_of, version_text
+from handrail.node.bus.outgoing_rights import CallSigner, timeout_ms
+from handrail.node.bus.request import CallTerms
+from handrail.node.bus.versions import Version, version_text
 from handrail.node.nats.messages import NatsRequest
 from handrail.node.tokens.signatures import sign_call
 
@@ -20,22 +18,19 @@ class NatsCall(Struct, frozen=True, kw_only=True):
     capability: str
     version: Version
     body: dict[str, Any]
-    call_id: str
+    terms: CallTerms
+    """As they leave this process, so with a `call_id`."""
     signing: CallSigner | None
-    token: Secret | None
-    deadline: float | None
-    depth: int
-    within: tuple[tuple[str, ...], ...]
-    trace: str
-    session_id: str | None
-    schema_hash: str | None
     window: int
     stream: bool
-    interactive: bool
+
+    @property
+    def call_id(self) -> str:
+        return self.terms.call_id or ""
 
     def request(self, ref: str, community: str) -> NatsRequest:
         """One attempt."""
-        version = version_text(self.version)
+        version, terms = version_text(self.version), self.terms
         signed: dict[str, str] = {}
         if self.signing is not None:
             signed = sign_call(
@@ -57,56 +52,18 @@ class NatsCall(Struct, frozen=True, kw_only=True):
             community=community,
             timestamp=signed.get("timestamp", ""),
             signature=signed.get("signature", ""),
-            token=str(self.token or ""),
+            token=str(terms.token or ""),
             timeout_ms=self.timeout_ms,
-            depth=self.depth,
-            within=self.within,
-            traceparent=self.trace,
+            depth=terms.depth,
+            within=terms.within,
+            traceparent=terms.trace or "",
             window=self.window,
             stream=self.stream,
-            interactive=self.interactive,
-            session_id=self.session_id,
-            schema_hash=self.schema_hash,
+            interactive=terms.interactive,
+            session_id=terms.session_id,
+            schema_hash=terms.schema_hash,
         )
 
     @property
     def timeout_ms(self) -> int | None:
-        return timeout_ms(self.deadline)
-
-
-def nats_call_for(
-    capability: str,
-    version_req: VersionReq,
-    body: Mapping[str, Any],
-    how: CallOptions,
-    *,
-    token: Secret | None,
-    signing: CallSigner | None,
-    call_id: str,
-    window: int,
-    stream: bool,
-    interactive: bool = False,
-) -> NatsCall:
-    """A call as its caller made it.
-
-    Raises:
-        BusError: The version is none, or no capability can be called that (`bad_request`, `not_found`).
-    """
-    for_whom = outgoing_rights_of(capability, how, token=token, signing=signing)
-    return NatsCall(
-        capability=capability,
-        version=version_of(version_req),
-        body=dict(body),
-        call_id=call_id,
-        signing=for_whom.signing,
-        token=for_whom.token,
-        deadline=for_whom.deadline,
-        depth=how.get("depth", 0),
-        within=for_whom.within,
-        trace=how.get("trace") or "",
-        session_id=how.get("session_id"),
-        schema_hash=how.get("schema_hash"),
-        window=window,
-        stream=stream,
-        interactive=interactive,
-    )
+        return timeout_ms(self.terms.deadline)

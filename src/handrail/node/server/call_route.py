@@ -17,8 +17,7 @@ from handrail.core.canonical import canonical_json
 from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import new_id
 from handrail.core.redact import Secret
-from handrail.node.bus.interfaces import CallOptions
-from handrail.node.bus.request import Caller
+from handrail.node.bus.request import Caller, CallTerms
 from handrail.node.server.authentication import caller_of
 from handrail.node.server.content_negotiation import ENVELOPE, JSON, SSE, preferred_media_type, require_json
 from handrail.node.server.envelope import (
@@ -51,14 +50,14 @@ async def answer_call(server: NodeServer, request: Request) -> ASGIApp:
     envelope, caller, token = _read(server, request.headers, await request.body(), whole=whole)
     check_community(server, envelope)
     call_id = envelope.request_id or new_id("call")
-    how = envelope.how(caller, token, call_id, server.limits.timeout)
+    terms = envelope.terms(caller, token, call_id, server.limits.timeout)
     key = CallKey.of(caller, token, call_id)
     if form == SSE:
         after = _after(request)
         if after:
-            await check_token_still_valid(server, how)
-        return BusEventStream(_reader(server, envelope, how, key, after), keep_alive=server.limits.keep_alive)
-    return await _whole(server, envelope, how, key, request)
+            await check_token_still_valid(server, caller, token)
+        return BusEventStream(_reader(server, envelope, terms, key, after), keep_alive=server.limits.keep_alive)
+    return await _whole(server, envelope, terms, key, request)
 
 
 def _read(
@@ -74,10 +73,10 @@ def _read(
 
 
 async def _whole(
-    server: NodeServer, envelope: CallEnvelope, how: CallOptions, key: CallKey, request: Request
+    server: NodeServer, envelope: CallEnvelope, terms: CallTerms, key: CallKey, request: Request
 ) -> Response:
     def work() -> Coroutine[Any, Any, dict[str, Any]]:
-        return server.bus.call(envelope.capability, envelope.version, envelope.body, **how)
+        return server.bus.call(envelope.capability, envelope.version, envelope.body, terms=terms)
 
     server.met.check(server.bus, envelope, key)
     harmless = may_run_again(server.bus, envelope)
@@ -97,7 +96,7 @@ async def _whole(
     )
 
 
-def _reader(server: NodeServer, envelope: CallEnvelope, how: CallOptions, key: CallKey, after: int) -> ReplayReader:
+def _reader(server: NodeServer, envelope: CallEnvelope, terms: CallTerms, key: CallKey, after: int) -> ReplayReader:
     if after and server.replay.find(key) is None:
         outcome: Outcome = "failed" if may_run_again(server.bus, envelope) else "in_doubt"
         why = "there is no such stream any more; ask for its answer with the same request id, and the next attempt"
@@ -105,7 +104,7 @@ def _reader(server: NodeServer, envelope: CallEnvelope, how: CallOptions, key: C
     server.met.check(server.bus, envelope, key)
     running = server.replay.start(
         key,
-        lambda: server.bus.stream(envelope.capability, envelope.version, envelope.body, **how),
+        lambda: server.bus.stream(envelope.capability, envelope.version, envelope.body, terms=terms),
         call_digest(envelope),
     )
     return running.reader(after)
@@ -125,15 +124,14 @@ def _after(request: Request) -> int:
     return int(said)
 
 
-async def check_token_still_valid(server: NodeServer, how: CallOptions) -> None:
+async def check_token_still_valid(server: NodeServer, caller: Caller, token: Secret | None) -> None:
     """A token that was good when a stream began may not be good any more.
 
     Raises:
         BusError: It is not (`token_…`).
     """
-    caller, token = how["caller"], how["token"]
-    if server.identify is not None and caller is not None and token is not None:
-        await server.identify(caller, Secret(token))
+    if server.identify is not None and token is not None:
+        await server.identify(caller, token)
 
 
 def check_community(server: NodeServer, envelope: CallEnvelope) -> None:

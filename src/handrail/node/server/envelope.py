@@ -14,8 +14,7 @@ from handrail.core.errors import BusError
 from handrail.core.jsontext import JSONTextError, kind_of, parse
 from handrail.core.redact import Secret
 from handrail.core.trace_context import traceparent
-from handrail.node.bus.interfaces import CallOptions
-from handrail.node.bus.request import Caller
+from handrail.node.bus.request import Caller, CallTerms
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -72,9 +71,9 @@ class CallEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "signature": self.signature,
         }
 
-    def how(self, caller: Caller, token: Secret | None, call_id: str, most: float) -> CallOptions:
-        """The options of `Bus.call`. Nobody is waited for longer than `most` seconds."""
-        return CallOptions(
+    def terms(self, caller: Caller, token: Secret | None, call_id: str, most: float) -> CallTerms:
+        """The terms of the call. Nobody is waited for longer than `most` seconds."""
+        return CallTerms(
             caller=caller,
             token=token,
             call_id=call_id,

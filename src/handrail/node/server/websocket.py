@@ -14,7 +14,6 @@ from handrail.core.errors import BusError
 from handrail.core.ids import new_id
 from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit
-from handrail.node.bus.interfaces import CallOptions
 from handrail.node.bus.request import Caller
 from handrail.node.server.authentication import caller_of
 from handrail.node.server.call_route import call_digest, check_community, check_token_still_valid
@@ -94,7 +93,7 @@ async def _resumed(websocket: WebSocket, server: NodeServer, asked: SocketResume
     caller, token = await _identified(websocket, server, envelope)
     running = server.replay.find(CallKey.of(caller, token, asked.request_id))
     if running is not None:
-        await check_token_still_valid(server, CallOptions(caller=caller, token=token))
+        await check_token_still_valid(server, caller, token)
         return running.reader(asked.after)
     if asked.after or envelope is None:
         raise unknown_call_error("failed" if may_run_again(server.bus, envelope) else "in_doubt")
@@ -106,10 +105,10 @@ def _started(server: NodeServer, envelope: CallEnvelope, caller: Caller, token: 
     call_id = envelope.request_id or new_id("call")
     key = CallKey.of(caller, token, call_id)
     server.met.check(server.bus, envelope, key)
-    how = envelope.how(caller, token, call_id, server.limits.timeout)
+    terms = envelope.terms(caller, token, call_id, server.limits.timeout)
     called = (envelope.capability, envelope.version, envelope.body)
     running = server.replay.start(
-        key, lambda: server.bus.stream(*called, interactive=envelope.interactive, **how), call_digest(envelope)
+        key, lambda: server.bus.stream(*called, interactive=envelope.interactive, terms=terms), call_digest(envelope)
     )
     return running.reader()
 

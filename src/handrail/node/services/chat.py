@@ -14,7 +14,7 @@ from handrail.core.errors import BusError
 from handrail.execute.run_to_completion import run_to_completion
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, Handler, Predicate
-from handrail.node.bus.request import RouteRequest
+from handrail.node.bus.request import CallTerms, RouteRequest
 from handrail.node.services.author_names import author_name
 from handrail.node.services.event_log import EventDraft, EventLog, LoggedEvent, wire_time
 from handrail.node.services.schema_parts import CID, CLIENT_ID, LAMPORT, NODE, closed_object, request_schema_of
@@ -228,11 +228,12 @@ class ChatService:
         sent = {"event_id": event.id, "lamport": event.lamport, **event.content}
         sent |= {} if event.author == self._node_id else {"on_behalf_of": event.author}
         message = {"params": {"recipient": event.recipient}, "input": sent}
-        passed = {} if request is None else request.passed_on()
         # The node itself hands it on: the caller's right is to send, not to act on the other node.
-        how = {key: passed[key] for key in ("deadline", "depth", "trace") if key in passed}
+        passed = {} if request is None else request.passed_on()
+        terms = CallTerms.of(passed)
+        own = CallTerms(deadline=terms.deadline, depth=terms.depth, trace=terms.trace)
         try:
-            await self._bus.call("chat.deliver", (1, 0), message, **how)
+            await self._bus.call("chat.deliver", (1, 0), message, terms=own)
         except BusError as error:
             logger.warning("message %s stays queued: %s", event.id, error.code)
             return None

@@ -12,12 +12,14 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from msgspec.structs import replace
+
 from handrail.core.context import Principal
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import is_trusted_enough
-from handrail.node.bus.interfaces import Bus, CallOptions, CallStream, CapabilityOffer
-from handrail.node.bus.request import OWN, Caller
+from handrail.node.bus.interfaces import Bus, CallOptions, CallStream, CapabilityOffer, StreamOptions
+from handrail.node.bus.request import OWN, Caller, CallTerms
 from handrail.node.bus.versions import VersionReq
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.token import Lent, parse_token, relayed_token
@@ -46,37 +48,28 @@ class RelayBus:
         return [each for each in await self._inside.discover(name) if not each.descriptor.name.startswith(_OURS)]
 
     async def call(
-        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **how: Unpack[CallOptions]
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
-        return await self._inside.call(capability, version_req, body, **self._relayed(how))
+        return await self._inside.call(capability, version_req, body, terms=self._relayed(CallTerms.of(options)))
 
     def stream(
-        self,
-        capability: str,
-        version_req: VersionReq,
-        body: Mapping[str, Any],
-        *,
-        interactive: bool = False,
-        **how: Unpack[CallOptions],
+        self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[StreamOptions]
     ) -> CallStream:
-        return self._inside.stream(capability, version_req, body, interactive=interactive, **self._relayed(how))
+        return self._inside.stream(capability, version_req, body, terms=self._relayed(CallTerms.of(options)))
 
-    def _relayed(self, how: CallOptions) -> CallOptions:
-        caller = how.get("caller") or OWN
-        given = how.get("token") or caller.token
-        said: CallOptions = {**how}
+    def _relayed(self, terms: CallTerms) -> CallTerms:
+        caller, call_id = terms.caller, terms.call_id
+        given = terms.token or caller.token
         if caller.trust == "self" and given is None:
-            return said
-        if (id := how.get("call_id")) is not None:
+            return terms
+        if call_id is not None:
             # Over there all our callers are one node: an id that two of them give must not be one call.
-            said["call_id"] = hashlib.sha256(f"{caller.id} {id}".encode()).hexdigest()[:32]
+            call_id = hashlib.sha256(f"{caller.id} {call_id}".encode()).hexdigest()[:32]
         if given is None:
-            return said
-        said["token"] = token = self._token(
-            given, "trusted" if is_trusted_enough(caller.trust, "trusted") else "member"
-        )
-        said["caller"] = Caller(principal=Principal(OWN.id, caller.principal.scopes), trust=OWN.trust, token=token)
-        return said
+            return replace(terms, call_id=call_id)
+        token = self._token(given, "trusted" if is_trusted_enough(caller.trust, "trusted") else "member")
+        ours = Caller(principal=Principal(OWN.id, caller.principal.scopes), trust=OWN.trust, token=token)
+        return replace(terms, call_id=call_id, token=token, caller=ours)
 
     def _token(self, given: str, trust: Lent) -> Secret:
         """Made once for many calls."""

@@ -279,12 +279,12 @@ def _from_claims(said: Any) -> CapabilityToken:
 def _signed(token: CapabilityToken, identity: Identity) -> Secret:
     # Plain JSON: the canonical form has spellings of its own, which would be read as other values.
     claims = json.dumps(token.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return Secret(PREFIX + _jose().signed(_HEADER, claims.encode(), identity.seed))
+    return Secret(PREFIX + _jose().sign_jws(_HEADER, claims.encode(), identity.seed))
 
 
 def _is_signed(compact: str, issuer: str) -> bool:
     public = public_key(issuer)
-    return public is not None and _jose().is_signed(compact, public)
+    return public is not None and _jose().is_jws_signed_by(compact, public)
 
 
 def _jose() -> Any:
