@@ -25,6 +25,7 @@ from handrail import CapabilityBus
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.model_request import ModelRequest
 from handrail.node.http import HttpBus
+from handrail.node.http.bus import HttpPace
 from handrail.node.server.node import NodeServer, ServerLimits
 from handrail.node.server.serving import serve
 from handrail.node.services.llm import LlmService
@@ -117,7 +118,7 @@ async def _cancel(bus: HttpBus) -> float:
 
 async def bench(chats: int) -> dict[str, Any]:
     waves: list[dict[str, Any]] = []
-    async with _served() as (url, pid), HttpBus(url, transport="websocket", connect=30.0) as bus:
+    async with _served() as (url, pid), HttpBus(url, transport="websocket", pace=HttpPace(connect=30.0)) as bus:
         for _ in range(WAVES):
             open_at_once = asyncio.Barrier(chats)
             begun = time.perf_counter()

@@ -18,11 +18,11 @@ from PIL import Image
 from fuzz.law import Target, outcome
 from fuzz.mutate import cuts, data, pieces_of, texts
 from handrail.core.errors import BusError
+from handrail.library.document_worker import HtmlText
 from handrail.library.documents import HTML, MARKDOWN, PDF, TEXT, ExtractedDocument, ReadLimits, read_document
 from handrail.node.services.img.ocr import open_picture
 from handrail.node.services.rag.chunks import split_into_chunks
 from handrail.node.services.rag.index import match_expression
-from handrail.node.services.rag.worker import HtmlText
 from handrail.node.services.stt.recording import PcmRecording, read_recording
 from tests.node.services.pdf_documents import locked, pdf
 

@@ -25,6 +25,7 @@ from handrail.core.errors import BusError
 from handrail.core.redact import Secret
 from handrail.node.bus.interfaces import Bus
 from handrail.node.http import HttpBus, Transport
+from handrail.node.http.bus import HttpPace
 from handrail.node.nats.bus import NatsBus
 from handrail.node.tokens.scope import Scope
 from handrail.node.tokens.token import CapabilityToken, issue
@@ -240,7 +241,7 @@ async def _opened(stack: AsyncExitStack, town: Town) -> dict[str, Bus]:
     kinds: tuple[Transport, ...] = ("sse", "websocket")
     for which, node in (("stays", town.stays), ("dies", town.dies)):
         for kind in kinds:
-            bus = HttpBus(node.url, transport=kind, community=HOME, patience=3.0, connect=2.0)
+            bus = HttpBus(node.url, transport=kind, community=HOME, pace=HttpPace(patience=3.0, connect=2.0))
             stack.push_async_callback(bus.aclose)
             ways[f"{kind} {which}"] = bus
     ways["nats"] = await stack.enter_async_context(NatsBus(town.server.url, community=HOME, pace=QUICK))

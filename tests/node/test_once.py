@@ -13,7 +13,7 @@ from handrail import CapabilityBus, Invocation, Policy, tool
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import CapabilityDescriptor
-from handrail.node.bus.request import Caller, RouteRequest
+from handrail.node.bus.request import Caller, CallTerms, RouteRequest
 from handrail.node.bus.stream_frame import StreamFrame
 from handrail.node.capability_tools import bus_policy
 from handrail.testing.clock import FixedClock
@@ -328,8 +328,8 @@ class Slow(CapabilityBus):
     deadlines: list[float | None]
 
     async def call(self, capability: str, version_req: Any, body: Mapping[str, Any], **how: Any) -> dict[str, Any]:
-        self.deadlines.append(how["deadline"])
-        assert how.get("timeout_seconds") is None
+        self.deadlines.append(CallTerms.of(how).deadline)
+        assert CallTerms.of(how).timeout_seconds is None
         raise BusError("partition", "no route")
 
 

@@ -18,7 +18,7 @@ from handrail.core.timeouts import time_limit
 TEXT, MARKDOWN, HTML, PDF = "text/plain", "text/markdown", "text/html", "application/pdf"
 MEDIA_TYPES = (TEXT, MARKDOWN, HTML, PDF)
 
-_WORKER = Path(__file__).with_name("worker.py")
+_WORKER = Path(__file__).with_name("document_worker.py")
 
 
 class ReadLimits(NamedTuple):

@@ -15,7 +15,8 @@ from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import RouteRequest
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.http import HttpBus, Transport
-from handrail.node.http.backoff import HttpBackoff
+from handrail.node.http.bus import HttpPace
+from handrail.node.http.link_loss import HttpBackoff
 from tests.node.http.cuttable_wire import wire_to
 from tests.node.http.fast_clock import FastClock, frames_of
 from tests.node.http.loopback_node import ServerLimits, SocketLimits, served
@@ -84,7 +85,7 @@ async def test_a_node_that_is_lost_for_good_ends_the_stream_in_doubt(transport: 
     bus, _counting = counting_bus()
     clock = FastClock()
     async with bus, served(bus) as node, wire_to(node) as (url, wire):
-        caller = HttpBus(url, transport=transport, clock=clock, chance=lambda: 1.0, patience=20)
+        caller = HttpBus(url, transport=transport, clock=clock, chance=lambda: 1.0, pace=HttpPace(patience=20))
         async with asyncio.timeout(30), caller.stream("count.up", (1, 0), {"input": {"to": 3, "wait": 2}}) as stream:
             await anext(stream)
             wire.cut()
@@ -199,7 +200,7 @@ async def test_a_stream_that_waits_for_long_tells_the_node_that_somebody_is_ther
     bus, counting = counting_bus()
     limits = ServerLimits(sockets=SocketLimits(idle_seconds=0.3), linger=0, grace=0.2)
     async with bus, served(bus, limits=limits) as url:
-        caller = HttpBus(url, transport="websocket", alive=0.02)
+        caller = HttpBus(url, transport="websocket", pace=HttpPace(alive=0.02))
         async with asyncio.timeout(30), caller.stream("count.up", (1, 0), {"input": {"to": 2, "wait": 2}}) as stream:
             await anext(stream)
             asyncio.get_running_loop().call_later(0.7, counting.go.set)  # longer than a socket may be idle
@@ -263,7 +264,7 @@ async def test_an_answer_that_was_cut_off_is_asked_for_again_and_paid_once() -> 
 async def test_a_call_whose_wire_is_cut_while_it_runs_is_joined_and_not_made_again() -> None:
     bus, paying = paying_bus()
     async with bus, served(bus, limits=LINGER) as node, wire_to(node) as (url, wire):
-        caller = HttpBus(url, clock=FastClock(), patience=600)
+        caller = HttpBus(url, clock=FastClock(), pace=HttpPace(patience=600))
         async with asyncio.timeout(30):
             asking = asyncio.create_task(caller.call("bank.pay", (1, 0), {}))
             await paying.begun.wait()
@@ -288,7 +289,7 @@ async def test_a_node_that_was_started_anew_does_nothing_twice(side_effects: boo
         served(first, limits=LINGER) as node,
         wire_to(node) as (url, wire),
     ):
-        caller = HttpBus(url, clock=FastClock(), patience=600)
+        caller = HttpBus(url, clock=FastClock(), pace=HttpPace(patience=600))
         asking = asyncio.create_task(caller.call("bank.pay", (1, 0), {}))
         await asyncio.wait_for(paid_first.begun.wait(), 30)
         wire.to = anew
@@ -357,7 +358,7 @@ async def test_what_a_proxy_says_of_a_lost_node_is_no_answer_of_the_node(status:
 
     async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        caller = HttpBus(url, clock=clock, chance=lambda: 1.0, patience=5)
+        caller = HttpBus(url, clock=clock, chance=lambda: 1.0, pace=HttpPace(patience=5))
         with pytest.raises(BusError) as caught:
             await caller.call("bank.pay", (1, 0), {})
         await caller.aclose()

@@ -19,7 +19,7 @@ from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import Caller
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.http import HttpBus
-from handrail.node.http.error_answers import error_of_answer
+from handrail.node.http.link_loss import error_of_answer
 from handrail.node.server.node import NodeFacts
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.signatures import Authenticator

@@ -170,14 +170,14 @@ async def test_posts_are_there_after_a_restart(tmp_path: Path) -> None:
 POSTER = """
 import asyncio, sys
 from pathlib import Path
-from handrail.node.services.event_log import Draft, EventLog
+from handrail.node.services.event_log import EventDraft, EventLog
 
 async def main() -> None:
     log = EventLog(Path(sys.argv[1]))
     print("ready", flush=True)
     sys.stdin.readline()
     for n in range(25):
-        event, _ = await log.add(Draft("k", sys.argv[2], str(n), {"n": n}))
+        event, _ = await log.add(EventDraft("k", sys.argv[2], str(n), {"n": n}))
         print(event.lamport, flush=True)
     log.close()
 

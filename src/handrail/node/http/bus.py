@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 import msgspec
 
@@ -19,26 +19,48 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit_at
-from handrail.http import BadHttpAnswer, HttpAddress, HttpClient, HttpNotConnected, request_head
+from handrail.http import HttpAddress, HttpClient
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import CallOptions, CapabilityOffer, StreamOptions
 from handrail.node.bus.outgoing_rights import CallSigner
 from handrail.node.bus.request import CallTerms
 from handrail.node.bus.versions import VersionReq, satisfies, version_of
-from handrail.node.http.backoff import HttpBackoff
-from handrail.node.http.error_answers import PROXIES, error_of_answer, in_doubt_error, is_momentary_refusal
-from handrail.node.http.frame_link import FrameLink, LinkLost
 from handrail.node.http.http_call import HttpCall, http_call_for
-from handrail.node.http.http_stream import GRACE, HttpStream
+from handrail.node.http.http_stream import FrameLink, HttpStream
+from handrail.node.http.link_loss import (
+    HttpBackoff,
+    LinkLost,
+    ask_node,
+    error_of_answer,
+    in_doubt_error,
+    is_momentary_refusal,
+    read_answer,
+)
 from handrail.node.http.socket_link import ALIVE, SocketLink, SocketSettings
 from handrail.node.http.sse_link import SseLink
 from handrail.node.tokens.identity import Identity
+
+T = TypeVar("T")
 
 Transport = Literal["auto", "sse", "websocket"]
 """How frames come. `auto` takes a socket where the caller answers calls, and server-sent events elsewhere."""
 CALL = "/bus/v1/call"
 _LARGEST = 64 * 1024 * 1024
 """Bytes of an answer."""
+_GRACE = 2.0
+"""Seconds past its deadline in which a node may still say itself that there was no time."""
+
+
+class HttpPace(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a node is waited for, in seconds."""
+
+    connect: float = 5.0
+    silence: float | None = 300.0
+    """How long it may say nothing at all; None is without end."""
+    patience: float = 15.0
+    """How long it is looked for once it is lost."""
+    alive: float = ALIVE
+    """After so much silence it is told, on a socket, that we still listen."""
 
 
 class HttpBus:
@@ -52,10 +74,7 @@ class HttpBus:
         identity: Identity | None = None,
         community: str = "",
         transport: Transport = "auto",
-        connect: float = 5.0,
-        silence: float | None = 300.0,
-        patience: float = 15.0,
-        alive: float = ALIVE,
+        pace: HttpPace = HttpPace(),
         tls: ssl.SSLContext | bool = True,
         clock: Clock = SystemClock(),
         chance: Callable[[], float] = random.random,
@@ -63,9 +82,7 @@ class HttpBus:
     ) -> None:
         """`token` and `identity` speak for this program; whoever it calls for brings their own.
 
-        `silence` is how long a node may say nothing at all, and `patience` how long it is looked for once it is lost,
-        in seconds; after `alive` seconds of silence a socket is told that we still listen. `community` is the node's,
-        which signatures are made for; by default it is asked.
+        `community` is the node's, which signatures are made for; by default it is asked.
         """
         self._url = url.rstrip("/")
         self._to_call = HttpAddress.of(self._url + CALL)
@@ -73,16 +90,14 @@ class HttpBus:
         self._identity = identity
         self._community = community
         self._transport = transport
-        self._connect = connect
-        self._alive = alive
         self._tls = tls
         self._chance = chance
         self._new_id = new_id
-        self._client = HttpClient(tls=tls, connect=connect, silence=silence)
+        self._client = HttpClient(tls=tls, connect=pace.connect, silence=pace.silence)
         self._known: list[CapabilityOffer] = []
         self._node_id = ""
         self.clock = clock
-        self.patience = patience
+        self.pace = pace
 
     @property
     def node_id(self) -> str:
@@ -135,14 +150,7 @@ class HttpBus:
         self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
         ask = await self._ask(capability, version_req, body, options)
-        ends = None if ask.terms.deadline is None else ask.terms.deadline + GRACE
-        try:
-            async with time_limit_at(ends) as limit:
-                return await self._until_answered(ask)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise self.late(ask) from None
+        return await self.in_time(ask, self._until_answered(ask))
 
     async def _until_answered(self, ask: HttpCall) -> dict[str, Any]:
         backoff, attempt, lost_at = self.backoff(), 1, None
@@ -153,8 +161,8 @@ class HttpBus:
                 begun = lost.sent or attempt > 1
                 now = self.clock.monotonic()
                 lost_at = now if lost_at is None else lost_at
-                if not begun or now - lost_at > self.patience:
-                    raise self.lost(ask, str(lost), begun=begun) from lost
+                if not begun or now - lost_at > self.pace.patience:
+                    raise self.lost_error(ask, str(lost), begun=begun) from lost
             await self.clock.sleep(backoff.delay())
             attempt += 1
 
@@ -162,10 +170,10 @@ class HttpBus:
         headers = {**ask.headers(attempt), "accept": "application/json"}
         status, body = await self._exchange("POST", self._to_call, headers, ask.payload)
         if status != 200:
-            raise self.refusal(ask, error_of_answer(status, body), attempt)
+            raise self.refusal_error(ask, error_of_answer(status, body), attempt)
         return _object(body)
 
-    def refusal(self, ask: HttpCall, error: BusError, attempt: int) -> Exception:
+    def refusal_error(self, ask: HttpCall, error: BusError, attempt: int) -> Exception:
         """What a refusal means: of the first attempt, itself; a later one says little about those before."""
         if attempt == 1 or self._retriable(ask):
             return error
@@ -196,13 +204,13 @@ class HttpBus:
         return await SseLink.open(self._client, self._to_call, ask, attempt, after)
 
     async def by_socket(self, ask: HttpCall, attempt: int, after: int) -> FrameLink:
-        at = SocketSettings(self._to_call, self._secured(), self._connect, self._alive)
+        at = SocketSettings(self._to_call, self._secured(), self.pace.connect, self.pace.alive)
         return await SocketLink.open(at, ask, attempt, after)
 
     def backoff(self) -> HttpBackoff:
         return HttpBackoff(self._chance)
 
-    def lost(self, ask: HttpCall, why: str, *, begun: bool) -> BusError:
+    def lost_error(self, ask: HttpCall, why: str, *, begun: bool) -> BusError:
         """Before anything was sent, nothing was done; after it, only what may be done again is no matter of doubt."""
         if not begun:
             return BusError("partition", f"the node cannot be reached: {why}")
@@ -212,20 +220,31 @@ class HttpBus:
         return BusError("partition", why, outcome="in_doubt")
 
     def _retriable(self, ask: HttpCall) -> bool:
-        """As far as the node has said; what it said nothing of is not."""
+        """Whether the node described this capability as safe to retry; False if it described nothing."""
         wanted = version_of(ask.version)
         named = [each.descriptor for each in self._known if each.descriptor.name == ask.capability]
         found = [each for each in named if satisfies(each.version, wanted)]
         return bool(found) and all(each.retriable for each in found)
 
-    def cancelled(self, ask: HttpCall, *, begun: bool) -> BusError:
+    def cancelled_error(self, ask: HttpCall, *, begun: bool) -> BusError:
         """The error of a call that was cancelled by hanging up, so that nobody says how it ended."""
         outcome: Outcome = "in_doubt" if begun and not self._retriable(ask) else "cancelled"
         return BusError("cancelled", "the caller cancelled it", outcome=outcome)
 
-    def late(self, ask: HttpCall) -> BusError:
+    async def in_time(self, ask: HttpCall, work: Awaitable[T]) -> T:
+        """What the work gives, unless the time of the call is over before.
+
+        Raises:
+            BusError: It is, and the node is silent (`timeout`).
+        """
+        try:
+            async with time_limit_at(None if ask.terms.deadline is None else ask.terms.deadline + _GRACE) as limit:
+                return await work
+        except TimeoutError:
+            if not limit.expired():
+                raise
         outcome: Outcome = "timeout" if self._retriable(ask) else "in_doubt"
-        return BusError("timeout", "the node said nothing in time", outcome=outcome)
+        raise BusError("timeout", "the node said nothing in time", outcome=outcome)
 
     def _secured(self) -> ssl.SSLContext | None:
         """Made once: to read the system's certificates takes long enough to hold up an event loop."""
@@ -253,26 +272,11 @@ class HttpBus:
     async def _exchange(
         self, method: str, address: HttpAddress, headers: Mapping[str, str], payload: bytes
     ) -> tuple[int, bytes]:
-        try:
-            answer = await self._client.ask(address, request_head(method, address, headers), payload)
-        except HttpNotConnected as error:
-            raise LinkLost(str(error), sent=False) from error
-        except (OSError, BadHttpAnswer) as error:
-            raise LinkLost(str(error) or type(error).__name__) from error
-        pieces, size = [], 0
-        try:
-            while piece := await answer.read():
-                pieces.append(piece)
-                size += len(piece)
-                if size > _LARGEST:
-                    raise BusError("internal_error", f"the answer has more than {_LARGEST:,} bytes", outcome="in_doubt")
-        except (OSError, BadHttpAnswer) as error:
-            raise LinkLost(str(error) or type(error).__name__) from error
-        finally:
-            answer.close()
-        if answer.status in PROXIES:
-            raise LinkLost(f"something before the node answered {answer.status}")
-        return answer.status, b"".join(pieces)
+        answer = await ask_node(self._client, method, address, headers, payload)
+        body = await read_answer(answer, _LARGEST)
+        if len(body) > _LARGEST:
+            raise BusError("internal_error", f"the answer has more than {_LARGEST:,} bytes", outcome="in_doubt")
+        return answer.status, body
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -9,63 +9,56 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from handrail.core.errors import BusError
-from handrail.core.ports import Clock
-from handrail.core.timeouts import time_limit_at
 from handrail.node.bus.outgoing_rights import encode_body
 from handrail.node.bus.stream_frame import ERROR, StreamFrame
-from handrail.node.http.backoff import HttpBackoff
-from handrail.node.http.frame_link import FrameLink, LinkLost, SocketsUnsupported
 from handrail.node.http.http_call import HttpCall
+from handrail.node.http.link_loss import LinkLost, SocketsUnsupported
 
-GRACE = 2.0
-"""Seconds past its deadline in which a node may still say itself that there was no time."""
+if TYPE_CHECKING:
+    from handrail.node.http.bus import HttpBus
+
 UNKNOWN = frozenset({"not_found", "expired"})
 """What a node says of a stream that it does not have."""
 
 
-class LinkSource(Protocol):
-    """How a stream gets its connections."""
+class FrameLink(Protocol):
+    """One connection that brings the frames of a call: by server-sent events, or by a socket."""
 
-    clock: Clock
-    patience: float
+    async def next(self) -> StreamFrame:
+        """The next frame.
 
-    async def by_events(self, ask: HttpCall, attempt: int, after: int) -> FrameLink: ...
-
-    async def by_socket(self, ask: HttpCall, attempt: int, after: int) -> FrameLink: ...
-
-    def backoff(self) -> HttpBackoff: ...
-
-    def lost(self, ask: HttpCall, why: str, *, begun: bool) -> BusError:
-        """The error of a call of which nobody heard the end."""
+        Raises:
+            LinkLost: There will be no more.
+            SocketsUnsupported: It has to be asked in another way, and nothing was begun.
+            BusError: The node refused.
+        """
         ...
 
-    def refusal(self, ask: HttpCall, error: BusError, attempt: int) -> Exception:
-        """What is to be raised when an attempt is refused: `LinkLost` where another may be made."""
+    async def tool_result(self, tool_call_id: str, body: Any, is_error: bool) -> None:
+        """Send an answer; if it does not get there, whoever takes up the stream sends it again."""
         ...
 
-    def cancelled(self, ask: HttpCall, *, begun: bool) -> BusError:
-        """The error of a call that was cancelled, and nobody said how it ended."""
+    async def cancel(self) -> bool:
+        """Ask for the end of the call: whether its last frame is still to come."""
         ...
 
-    def late(self, ask: HttpCall) -> BusError:
-        """The error of a call whose time is over, and its node silent."""
-        ...
+    async def close(self) -> None: ...
 
 
 class HttpStream:
     """Read it from one task; answers and `cancel` may come from another."""
 
-    def __init__(self, ways: LinkSource, ask: Callable[[], Awaitable[HttpCall]], *, socket: bool) -> None:
-        self._ways = ways
+    def __init__(self, bus: HttpBus, ask: Callable[[], Awaitable[HttpCall]], *, socket: bool) -> None:
+        self._bus = bus
         self._make = ask
         self._asked: HttpCall | None = None
         self._by_socket = socket
         self._link: FrameLink | None = None
         self._opening: asyncio.Task[FrameLink] | None = None
-        self._backoff = ways.backoff()
+        self._backoff = bus.backoff()
         self._attempts = 0
         """That the node may have got."""
         self._lost_at: float | None = None
@@ -100,7 +93,7 @@ class HttpStream:
             if self._asked is None:
                 self._asked = await self._make()
                 self._by_socket |= self._asked.terms.interactive  # server-sent events go one way
-            frame = await self._in_time(self._asked)
+            frame = await self._bus.in_time(self._asked, self._next(self._asked))
         except BusError as error:
             frame = StreamFrame(ERROR, error.to_dict(), self._seq + 1)
         self._seq = frame.seq
@@ -128,15 +121,6 @@ class HttpStream:
 
     # ── one frame ────────────────────────────────────────────────────────────────────
 
-    async def _in_time(self, ask: HttpCall) -> StreamFrame:
-        try:
-            async with time_limit_at(None if ask.terms.deadline is None else ask.terms.deadline + GRACE) as limit:
-                return await self._next(ask)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise self._ways.late(ask) from None
-
     async def _next(self, ask: HttpCall) -> StreamFrame:
         while True:
             link = None
@@ -163,7 +147,7 @@ class HttpStream:
 
     async def _connect(self, ask: HttpCall) -> FrameLink:
         if self._cancelled.is_set():
-            raise self._ways.cancelled(ask, begun=self._begun)
+            raise self._bus.cancelled_error(ask, begun=self._begun)
         attempt = self._attempts + 1
         self._opening = asyncio.ensure_future(self._open(ask, attempt))
         try:
@@ -173,15 +157,15 @@ class HttpStream:
             raise
         except BusError as error:
             if attempt > 1 and error.code in UNKNOWN:
-                raise self._ways.lost(ask, "the node no longer knows the call", begun=True) from error
-            refusal = self._ways.refusal(ask, error, attempt)
+                raise self._bus.lost_error(ask, "the node no longer knows the call", begun=True) from error
+            refusal = self._bus.refusal_error(ask, error, attempt)
             if refusal is error:
                 raise
             raise refusal from error
         except asyncio.CancelledError:
             self._attempts += 1  # it may have got there
             if self._cancelled.is_set() and not _is_cancelled():
-                raise self._ways.cancelled(ask, begun=True) from None
+                raise self._bus.cancelled_error(ask, begun=True) from None
             raise
         finally:
             self._opening = None
@@ -191,7 +175,7 @@ class HttpStream:
         return link
 
     async def _open(self, ask: HttpCall, attempt: int) -> FrameLink:
-        opened = self._ways.by_socket if self._by_socket else self._ways.by_events
+        opened = self._bus.by_socket if self._by_socket else self._bus.by_events
         self._link = await opened(ask, attempt, self._seq)  # also where nobody waits for it any more: it is closed
         return self._link
 
@@ -202,17 +186,17 @@ class HttpStream:
             BusError: There will be none.
         """
         if self._cancelled.is_set():
-            raise self._ways.cancelled(ask, begun=self._begun) from lost
-        now = self._ways.clock.monotonic()
+            raise self._bus.cancelled_error(ask, begun=self._begun) from lost
+        now = self._bus.clock.monotonic()
         self._lost_at = now if self._lost_at is None else self._lost_at
-        if not self._begun or now - self._lost_at > self._ways.patience:
-            raise self._ways.lost(ask, str(lost), begun=self._begun) from lost
+        if not self._begun or now - self._lost_at > self._bus.pace.patience:
+            raise self._bus.lost_error(ask, str(lost), begun=self._begun) from lost
         await self._pause(self._backoff.delay())
 
     async def _pause(self, seconds: float) -> None:
         """Sleep, unless somebody cancels."""
         sleeps = (
-            asyncio.ensure_future(self._ways.clock.sleep(seconds)),
+            asyncio.ensure_future(self._bus.clock.sleep(seconds)),
             asyncio.ensure_future(self._cancelled.wait()),
         )
         try:

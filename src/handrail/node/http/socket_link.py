@@ -20,9 +20,8 @@ from handrail.core.timeouts import time_limit
 from handrail.http import HttpAddress
 from handrail.node.bus.stream_frame import ERROR, StreamFrame
 from handrail.node.bus.wire_codes import WIRE
-from handrail.node.http.error_answers import PROXIES, error_of_answer
-from handrail.node.http.frame_link import LinkLost, SocketsUnsupported
 from handrail.node.http.http_call import HttpCall
+from handrail.node.http.link_loss import PROXIES, LinkLost, SocketsUnsupported, error_of_answer
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -73,8 +72,10 @@ class SocketLink:
 
     @classmethod
     async def open(cls, at: SocketSettings, ask: HttpCall, attempt: int, after: int) -> SocketLink:
-        """Raises:
-        Lost, Elsewhere, BusError: As `Link.next`.
+        """Connect, and send the call, or take it up after a frame.
+
+        Raises:
+            LinkLost, SocketsUnsupported, BusError: As `FrameLink.next`.
         """
         from websockets.exceptions import ConnectionClosed
 

@@ -6,11 +6,10 @@ from collections import deque
 from typing import Any
 
 from handrail.core.errors import BusError
-from handrail.http import BadHttpAnswer, HttpAddress, HttpAnswer, HttpClient, HttpNotConnected, request_head
+from handrail.http import BadHttpAnswer, HttpAddress, HttpAnswer, HttpClient
 from handrail.node.bus.stream_frame import StreamFrame
-from handrail.node.http.error_answers import PROXIES, error_of_answer
-from handrail.node.http.frame_link import LinkLost
 from handrail.node.http.http_call import HttpCall
+from handrail.node.http.link_loss import LinkLost, ask_node, error_of_answer, read_answer, read_piece
 from handrail.node.http.sse_frames import SseFrameDecoder
 
 _ERROR_READ = 256 * 1024
@@ -29,31 +28,23 @@ class SseLink:
         """Ask, or take up what was asked before, after a frame.
 
         Raises:
-            Lost, BusError: As `Link.next`.
+            LinkLost, BusError: As `FrameLink.next`.
         """
         headers = {**ask.headers(attempt), "accept": "text/event-stream"}
         if attempt > 1:
             headers["last-event-id"] = str(after)
-        try:
-            answer = await client.ask(address, request_head("POST", address, headers), ask.payload)
-        except HttpNotConnected as error:
-            raise LinkLost(str(error), sent=False) from error
-        except (OSError, BadHttpAnswer) as error:
-            raise LinkLost(str(error) or type(error).__name__) from error
+        answer = await ask_node(client, "POST", address, headers, ask.payload)
         if answer.status == 200 and answer.media_type == "text/event-stream":
             return cls(answer)
-        try:
-            raise await refusal_error(answer)
-        finally:
-            answer.close()
+        raise error_of_answer(answer.status, await read_answer(answer, _ERROR_READ))
 
     async def next(self) -> StreamFrame:
         while not self._ready:
+            chunk = await read_piece(self._answer)
             try:
-                chunk = await self._answer.read()
                 self._ready.extend(self._events.feed(chunk))
-            except (OSError, BadHttpAnswer) as error:
-                raise LinkLost(str(error) or type(error).__name__) from error
+            except BadHttpAnswer as error:
+                raise LinkLost(str(error)) from error
             if not chunk and not self._ready:
                 raise LinkLost("the stream broke off before its last frame")
         return self._ready.popleft()
@@ -68,16 +59,3 @@ class SseLink:
 
     async def close(self) -> None:
         self._answer.close()
-
-
-async def refusal_error(answer: HttpAnswer) -> Exception:
-    """What is to be raised for an answer that is no success."""
-    body = b""
-    try:
-        while len(body) < _ERROR_READ and (piece := await answer.read()):
-            body += piece
-    except (OSError, BadHttpAnswer) as error:
-        return LinkLost(str(error) or type(error).__name__)
-    if answer.status in PROXIES:
-        return LinkLost(f"something before the node answered {answer.status}")
-    return error_of_answer(answer.status, body)
