@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
 from handrail.core.errors import LeaseHeld, UsageError
 from handrail.core.events import CallSettled, Event, Notice, ReasoningDelta, ServiceCallMade, TextDelta
@@ -36,7 +37,7 @@ _ONCE = 64
 class DeskConversation(ConversationState):
     def __init__(self, around: DeskContext, about: ConversationMetadata, conversation: Conversation) -> None:
         super().__init__(around, about, conversation)
-        self._once: dict[str, int] = {}
+        self._once = BoundedMemory[str, int](_ONCE)
         self._one_at_a_time = asyncio.Lock()
         self._work: asyncio.Task[None] | None = None
         """Ends with the turn, or is cancelled."""
@@ -76,7 +77,7 @@ class DeskConversation(ConversationState):
             self.become(self.conversation.add(*said))
             index = len(self.conversation) - 1
             if once is not None:
-                self._remember(once, index)
+                self._once[once] = index
             self._start(once or "")
         await self.save()
         return index
@@ -155,11 +156,6 @@ class DeskConversation(ConversationState):
             raise UsageError("the desk is closed; start the program again")
         if self.working:
             raise UsageError("a turn is under way in this conversation; wait for its end, or stop it")
-
-    def _remember(self, once: str, index: int) -> None:
-        self._once[once] = index
-        if len(self._once) > _ONCE:
-            del self._once[next(iter(self._once))]
 
     async def _wind_up(self) -> None:
         """Calls that were left without a result get one before anybody speaks: what became of them, or that they

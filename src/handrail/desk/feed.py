@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from itertools import islice
 from typing import Any
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.desk.values import ConversationEvent, ConversationSnapshot
 
 _REMEMBERED = 2048
@@ -121,14 +122,10 @@ class DeskNews:
 class _NewsWatcher:
     def __init__(self, most: int = 1024) -> None:
         self.news = asyncio.Event()
-        self._most = most
-        self._waiting: dict[tuple[str, str], Any] = {}
+        self._waiting = BoundedMemory[tuple[str, str], Any](most)
 
     def put(self, key: tuple[str, str], data: Any) -> None:
-        self._waiting.pop(key, None)
         self._waiting[key] = data
-        if len(self._waiting) > self._most:
-            del self._waiting[next(iter(self._waiting))]
         self.news.set()
 
     def take(self) -> list[tuple[str, Any]]:

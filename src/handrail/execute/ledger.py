@@ -24,6 +24,7 @@ from handrail.core.events import (
 )
 from handrail.core.messages import ResultMessage
 from handrail.core.ports import Lease
+from handrail.core.single_flight import SingleFlight
 from handrail.tools.registry import RegisteredTools
 
 
@@ -41,7 +42,7 @@ class CallLedger:
         self._on_the_way: dict[str, ToolResult] = {}
         """Answers that are being written. Who was cancelled may not wait for the end of that, and it is the answer."""
         self._asked: dict[str, ToolCall] = {}
-        self._under_way: dict[str, asyncio.Future[ToolResult]] = {}
+        self._flights: SingleFlight[str, ToolResult] = SingleFlight()
         self.open: dict[str, CallIntended] = {}
         """Begun by a process that died before it could say how they ended."""
         self.requests: dict[str, ConfirmationRequested] = {}
@@ -196,30 +197,14 @@ class CallLedger:
         known = self._asked.setdefault(call.id, call)
         if known is not call and (known.name, known.arguments) != (call.name, call.arguments):
             raise ToolError("duplicate_id", f"call id {call.id!r} already names another call; give each its own id")
-        while (under_way := self._under_way.get(call.id)) is not None:
-            await asyncio.wait({under_way})
-            if not under_way.cancelled():
-                return under_way.result()
-        if (settled := self._settled.get(call.id) or self._on_the_way.get(call.id)) is not None:
-            return settled
-        return await self._settle(call, settle)
+        result, _ = await self._flights.share(call.id, lambda: self._known_or_settled(call.id, settle))
+        return result
 
-    async def _settle(self, call: ToolCall, settle: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-        future: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
-        self._under_way[call.id] = future
-        try:
+    async def _known_or_settled(self, call_id: str, settle: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        result = self._settled.get(call_id) or self._on_the_way.get(call_id)
+        if result is None:
             result = await settle()
-        except BaseException as error:
-            self._under_way.pop(call.id)
-            if isinstance(error, asyncio.CancelledError):
-                future.cancel()
-            else:
-                future.set_exception(error)
-                future.exception()  # if nobody else asked, it is not lost: it is raised here
-            raise
-        self._under_way.pop(call.id)
-        self.settle(result)
-        future.set_result(result)
+            self.settle(result)
         return result
 
     def settle(self, result: ToolResult) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Annotated
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import ToolError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Spill
@@ -20,17 +20,12 @@ class MemorySpill:
     """Keeps the newest outputs up to so many characters in all; the oldest go first."""
 
     def __init__(self, most: int = 64_000_000, new_id: NewId = new_id) -> None:
-        self._most = most
         self._new_id = new_id
-        self._texts: OrderedDict[str, str] = OrderedDict()
-        self._size = 0
+        self._texts = BoundedMemory[str, str](weight=len, most_weight=most, keep_newest=True)
 
     async def put(self, text: str) -> str:
         id = self._new_id("out")
         self._texts[id] = text
-        self._size += len(text)
-        while self._size > self._most and len(self._texts) > 1:
-            self._size -= len(self._texts.popitem(last=False)[1])
         return id
 
     async def read(self, id: str, start: int, length: int) -> tuple[str, int]:

@@ -256,8 +256,8 @@ class CapabilityBus:
             routes = [self._had(key, routes, alone)]
         if not self._peers.any or asked.terms.call_id is None or may_run_again(routes):
             return await self._first_of(routes, asked)
-        async with self._placed.turn(key, asked.terms.depth, asked.terms.deadline):
-            if (before := self._placed.at(key)) is not None:
+        with await self._placed.turn(key, asked.terms.depth, asked.terms.deadline):
+            if (before := self._placed.providers.get(key)) is not None:
                 routes = [pinned_provider(before, known, asked)]
             return await self._first_of(routes, asked, key)
 
@@ -273,7 +273,7 @@ class CapabilityBus:
             return alone.providers, alone
 
     def _had(self, key: Key, providers: list[CapabilityProvider], alone: ProvidersSuspended) -> CapabilityProvider:
-        before = self._placed.at(key)
+        before = self._placed.providers.get(key)
         for each in providers:
             if each is before or (each.is_local and self._place(each.descriptor).knows(key)):
                 return each
@@ -289,14 +289,14 @@ class CapabilityBus:
                 continue
             asked.provider = provider
             if key is not None:
-                self._placed.note(key, provider)
+                self._placed.providers[key] = provider
             try:
                 response = await self._at(provider, asked)
             except BusError as error:
                 if not is_elsewhere(error, provider.descriptor):
                     raise
                 if key is not None:
-                    self._placed.forget(key)
+                    self._placed.providers.pop(key, None)
                 if asked.channel is not None and asked.channel.has_sent:
                     raise
                 failed = failed if failed is not None and error.details.get("came_back") else error

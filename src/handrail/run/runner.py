@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.events import Emit, ignore_event
@@ -71,8 +72,8 @@ class Runner:
         self._programs = programs
         offering.equip(executor, programs)
         self._offers = OfferableTools(offering, executor.tools, model, self._terms.valid, programs)
-        self._known: dict[str, Conversation] = {}
-        """What is on record of the latest runs."""
+        self._known = BoundedMemory[str, Conversation](_REMEMBERED)
+        """What is on record of the latest runs; that of an older one is read again if it is taken up."""
         self._scratch = ModelScratch()
         """What was made of the conversation that it ran last, for the next run of the same one."""
 
@@ -144,15 +145,8 @@ class Runner:
             error.conversation = run.conversation
             raise
         finally:
-            self._remember(id, run.transcript.recorded)
+            self._known[id] = run.transcript.recorded
         return run.conversation
-
-    def _remember(self, run: str, recorded: Conversation) -> None:
-        """That of an older run is read again if it is taken up."""
-        self._known.pop(run, None)
-        self._known[run] = recorded
-        if len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
 
     def _equip(self) -> None:
         """The tools that a new run gets may have become too many to show at once."""

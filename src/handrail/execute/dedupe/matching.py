@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import ToolResult
 from handrail.core.canonical import canonical_json
 from handrail.core.errors import UsageError
@@ -50,10 +50,9 @@ class _RememberedCall(Generic[K]):
     resource: Hashable | None
     result: ToolResult | None
     """None for a call that was recorded without its result: it is known, and answers nothing."""
-    at: float
 
 
-_Entries = OrderedDict[bytes, _RememberedCall[K]]
+_Entries = BoundedMemory[bytes, _RememberedCall[K]]
 
 
 class MatchingDeduplicator(Generic[K]):
@@ -79,8 +78,7 @@ class MatchingDeduplicator(Generic[K]):
         self._seconds = seconds
         self._clock = clock or SystemClock()
         self._max_entries = max_entries
-        self._max_scopes = max_scopes
-        self._scopes: OrderedDict[str, _Entries[K]] = OrderedDict()
+        self._scopes = BoundedMemory[str, _Entries[K]](max_scopes, lru=True)
         self._lock = threading.Lock()
 
     def find(self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None) -> ToolResult | None:
@@ -102,8 +100,9 @@ class MatchingDeduplicator(Generic[K]):
                 if resource is None:
                     self._scopes.pop(each, None)
                 elif (entries := self._scopes.get(each)) is not None:
-                    for digest in [d for d, entry in entries.items() if entry.resource in (None, resource)]:
-                        del entries[digest]
+                    for digest, entry in entries.items():
+                        if entry.resource in (None, resource):
+                            entries.pop(digest, None)
 
     def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:
         return self._lookup("", name, arguments) is not None
@@ -120,20 +119,10 @@ class MatchingDeduplicator(Generic[K]):
             entries = self._scopes.get(scope)
             if entries is None:
                 return None
-            self._scopes.move_to_end(scope)
-            entry = self._match(key, entries)
-            if entry is not None:
-                entries.move_to_end(entry.key.digest)
-            return entry
-
-    def _match(self, key: K, entries: _Entries[K]) -> _RememberedCall[K] | None:
-        same = entries.get(key.digest)
-        if same is not None:
-            if self._fresh(same):
+            if (same := entries.get(key.digest)) is not None:
                 return same
-            del entries[key.digest]
-        near = self._matcher.nearest(key, (entry.key for entry in entries.values() if self._fresh(entry)))
-        return None if near is None else entries[near.digest]
+            near = self._matcher.nearest(key, (entry.key for entry in entries.values()))
+            return None if near is None else entries.get(near.digest)
 
     def _keep(
         self,
@@ -145,17 +134,12 @@ class MatchingDeduplicator(Generic[K]):
     ) -> None:
         key = self._matcher.key(name, arguments)
         with self._lock:
-            entries = self._scopes.setdefault(scope, OrderedDict())
-            entries[key.digest] = _RememberedCall(key, resource, result, self._clock.monotonic())
-            entries.move_to_end(key.digest)
-            self._scopes.move_to_end(scope)
-            if len(entries) > self._max_entries:
-                entries.popitem(last=False)
-            if len(self._scopes) > self._max_scopes:
-                self._scopes.popitem(last=False)
-
-    def _fresh(self, entry: _RememberedCall[K]) -> bool:
-        return self._seconds is None or self._clock.monotonic() - entry.at < self._seconds
+            entries = self._scopes.get(scope)
+            if entries is None:
+                entries = self._scopes[scope] = BoundedMemory(
+                    self._max_entries, seconds=self._seconds, now=self._clock.monotonic, lru=True
+                )
+            entries[key.digest] = _RememberedCall(key, resource, result)
 
 
 def call_digest(name: str, arguments: dict[str, Any]) -> bytes:

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from handrail.core.calls import ToolResult
+from handrail.core.single_flight import SingleFlight
 from handrail.execute.dedupe.deduplicator import Deduplicator, detached_result
 from handrail.execute.dedupe.matching import call_identity
 from handrail.execute.dedupe.overlapping_writes import OverlappingWrites
-from handrail.execute.dedupe.single_flight import SingleFlight
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class CallReuse:
     """One for each executor, in one event loop."""
 
     def __init__(self) -> None:
-        self._once: SingleFlight[ToolResult] = SingleFlight()
+        self._once: SingleFlight[Hashable, ToolResult] = SingleFlight(leaders_wait=False)
         self._traffic = OverlappingWrites()
         # By identity, because a deduplicator need not be hashable. There is one for each tool at most.
         self._known: dict[int, Deduplicator] = {}

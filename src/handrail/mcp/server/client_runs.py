@@ -7,10 +7,10 @@ tools that it began with, so with other tools another run begins.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.canonical import digest
 from handrail.core.ids import NewId
 from handrail.mcp.server.definition import McpCaller
@@ -21,20 +21,9 @@ OPEN = 1_000
 """Runs that are kept open for callers who may come again."""
 _REMEMBERED = 10_000
 
-V = TypeVar("V")
 Finish = Callable[[str], Awaitable[None]]
 Place = tuple[str, str]
 """A run and the id of a call in it."""
-
-
-class _NewestEntries(OrderedDict[str, V]):
-    """Forgets the oldest beyond so many."""
-
-    def keep(self, key: str, value: V) -> None:
-        self[key] = value
-        self.move_to_end(key)
-        while len(self) > _REMEMBERED:
-            self.popitem(last=False)
 
 
 class _ClientRun:
@@ -50,13 +39,15 @@ class ClientRuns:
     def __init__(self, new_id: NewId, finish: Finish | None) -> None:
         self._new_id = new_id
         self._finish = finish
-        self._open: OrderedDict[tuple[str, str], _ClientRun] = OrderedDict()
+        self._open = BoundedMemory[tuple[str, str], _ClientRun](
+            OPEN, on_forget=lambda where, run: self._left.add(run.id)
+        )
         self._left: set[str] = set()
         """Runs that get no new calls, and are not yet ended."""
         self._under_way: Counter[str] = Counter()
-        self._keyed: _NewestEntries[str] = _NewestEntries()
+        self._keyed = BoundedMemory[str, str](_REMEMBERED)
         """The run of each call that came with a key, also when its caller has a newer one."""
-        self._waiting: _NewestEntries[Place] = _NewestEntries()
+        self._waiting = BoundedMemory[str, Place](_REMEMBERED)
         """Calls that wait for a word which their client cannot be asked for."""
 
     def place(self, caller: McpCaller, owner: str, key: str | None, same: str, tools: str) -> Place:
@@ -64,18 +55,18 @@ class ClientRuns:
         if key is not None:
             id = f"call_{digest([owner, key]).rpartition(':')[2][:32]}"
             run = self._keyed.get(id) or self._current(caller, owner, tools)
-            self._keyed.keep(id, run)
+            self._keyed[id] = run
             return run, id
         return self._waiting.get(same) or (self._current(caller, owner, tools), self._new_id("call"))
 
     def waits(self, same: str, place: Place) -> None:
         """Nobody can be asked about this call now: who sends it again means this one."""
-        self._waiting.keep(same, place)
+        self._waiting[same] = place
 
     def settled(self, same: str, place: Place) -> None:
         """It waits no more."""
         if self._waiting.get(same) == place:
-            del self._waiting[same]
+            self._waiting.pop(same, None)
 
     def begin(self, run: str) -> None:
         self._under_way[run] += 1
@@ -89,8 +80,10 @@ class ClientRuns:
 
     async def leave(self, session: str) -> None:
         """A session is over."""
-        for where in [where for where in self._open if where[0] == session]:
-            self._left.add(self._open.pop(where).id)
+        for where, run in self._open.items():
+            if where[0] == session:
+                self._open.pop(where, None)
+                self._left.add(run.id)
         await self._sweep()
 
     async def aclose(self) -> None:
@@ -113,12 +106,10 @@ class ClientRuns:
         run = self._open.get(where)
         endless = caller.session is not None or caller.local
         if run is not None and (run.tools != tools or (run.calls >= CALLS and not endless)):
-            self._left.add(self._open.pop(where).id)
+            self._left.add(run.id)
             run = None
         if run is None:
-            run = self._open[where] = _ClientRun(self._new_id("run"), tools)
-            while len(self._open) > OPEN:
-                self._left.add(self._open.popitem(last=False)[1].id)
+            run = _ClientRun(self._new_id("run"), tools)
+        self._open[where] = run
         run.calls += 1
-        self._open.move_to_end(where)
         return run.id

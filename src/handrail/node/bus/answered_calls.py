@@ -6,13 +6,15 @@ An id is good for the one who gave it: the same id of another principal is anoth
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
 from handrail.core.ports import Clock
+from handrail.core.single_flight import Flight, SingleFlight
 from handrail.node.bus.streams import CapabilityResponse
 
 MOST = 10_000
@@ -24,6 +26,7 @@ SECONDS = 600.0
 
 Key = tuple[str, str]
 """A principal, and the id that it gave."""
+N = TypeVar("N")
 
 
 class NoRoomForCall(BusError):
@@ -31,7 +34,7 @@ class NoRoomForCall(BusError):
 
 
 class _KnownCall:
-    __slots__ = ("answer", "over", "same", "tries", "until")
+    __slots__ = ("answer", "same", "tries")
 
     def __init__(self, same: bytes) -> None:
         self.same = same
@@ -39,21 +42,21 @@ class _KnownCall:
         self.answer: bytes | BusError | None = None
         self.tries = 0
         """How often it was begun and came to nothing, and may be again: then it is another call to the executor."""
-        self.until = 0.0
-        self.over: asyncio.Future[None] | None = None
-        """While it is under way: where whoever asks again waits."""
 
-    @property
-    def size(self) -> int:
-        return len(self.answer) if isinstance(self.answer, bytes) else 0
+    def check(self, same: bytes) -> None:
+        if self.same != same:
+            why = "this call id already names another call; give each its own"
+            raise BusError("bad_request", why, outcome="failed")
 
 
 class AnsweredCalls:
+    """The calls of callers that gave them ids: under way, or answered of late."""
+
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._under_way: dict[Key, _KnownCall] = {}
-        self._settled: OrderedDict[Key, _KnownCall] = OrderedDict()
-        self._bytes = 0
+        self._flights: SingleFlight[Key, None] = SingleFlight()
+        self._settled = BoundedMemory[Key, _KnownCall](
+            MOST, weight=_size, most_weight=BYTES, seconds=SECONDS, now=clock.monotonic
+        )
 
     async def once(
         self,
@@ -73,36 +76,32 @@ class AnsweredCalls:
         Raises:
             BusError: That is its answer; or the id names another call, or that call takes too long (`timeout`).
         """
-        while (flight := self._under_way.get(key)) is not None:
-            _check(flight, same)
-            flight.over = flight.over or asyncio.get_running_loop().create_future()
-            await wait_for_flight(flight.over, until)
-        if key in self._settled:
-            self._forget()  # it may be too old by now
-        known = self._settled.get(key)
-        if known is None:
-            known = _KnownCall(same)
-        _check(known, same)
-        match known.answer:
-            case bytes() as response:
-                return msgspec.json.decode(response, type=CapabilityResponse)
-            case BusError() as error:
-                raise BusError.from_dict(error.to_dict())
-        return await self._settle(key, known, settle, again, ended)
+        known = self._settled.get(key) or _KnownCall(same)
+        with await lead(self._flights, key, known, until=until, may_wait=lambda flown: flown.check(same)):
+            known = self._settled.get(key) or known
+            known.check(same)
+            match known.answer:
+                case bytes() as response:
+                    return msgspec.json.decode(response, type=CapabilityResponse)
+                case BusError() as error:
+                    raise BusError.from_dict(error.to_dict())
+            try:
+                return await self._run(key[1], known, settle, again, ended)
+            finally:
+                if known.answer is not None or known.tries:
+                    self._settled[key] = known
 
-    async def _settle(
+    async def _run(
         self,
-        key: Key,
+        id: str,
         known: _KnownCall,
         settle: Callable[[str], Awaitable[CapabilityResponse]],
         again: bool,
         ended: Callable[[], CapabilityResponse | BusError | None],
     ) -> CapabilityResponse:
-        self._settled.pop(key, None)  # one without an answer, which has no size
-        self._under_way[key] = known
         try:
-            response = await settle(key[1] if not known.tries else f"{key[1]}~{known.tries}")
-            known.answer = _answer(response)
+            response = await settle(id if not known.tries else f"{id}~{known.tries}")
+            known.answer = _stored_form(response)
             return response
         except NoRoomForCall:
             raise
@@ -116,33 +115,12 @@ class AnsweredCalls:
             if again:
                 known.tries += 1
             else:
-                known.answer = _answer(ended() or _CANCELLED)
+                known.answer = _stored_form(ended() or _CANCELLED)
             raise
-        finally:
-            del self._under_way[key]
-            if known.answer is not None or known.tries:
-                self._keep(key, known)
-            if known.over is not None:
-                known.over.set_result(None)
-                known.over = None
-
-    def _keep(self, key: Key, known: _KnownCall) -> None:
-        known.until = self._clock.monotonic() + SECONDS
-        self._settled[key] = known
-        self._bytes += known.size
-        self._forget()
-
-    def _forget(self) -> None:
-        now = self._clock.monotonic()
-        while self._settled:
-            key = next(iter(self._settled))
-            if len(self._settled) <= MOST and self._bytes <= BYTES and self._settled[key].until > now:
-                return
-            self._bytes -= self._settled.pop(key).size
 
     def __contains__(self, key: Key) -> bool:
         """Whether it is under way, or has its answer."""
-        return key in self._under_way or key in self._settled
+        return key in self._flights or key in self._settled
 
     def __len__(self) -> int:
         return len(self._settled)
@@ -155,23 +133,24 @@ _CANCELLED = BusError(
 )
 
 
-def _answer(found: CapabilityResponse | BusError) -> bytes | BusError:
-    """As JSON, so that it stays what it was, whatever is done with the one that is given out."""
+def _stored_form(found: CapabilityResponse | BusError) -> bytes | BusError:
+    """Returns the answer as JSON, so that later changes to the response do not change it."""
     return found if isinstance(found, BusError) else msgspec.json.encode(found)
 
 
-async def wait_for_flight(flight: asyncio.Future[None], until: float | None) -> None:
+def _size(known: _KnownCall) -> int:
+    return len(known.answer) if isinstance(known.answer, bytes) else 0
+
+
+async def lead(
+    flights: SingleFlight[Key, None], key: Key, note: N, *, until: float | None, may_wait: Callable[[N], None]
+) -> Flight[Key, None]:
     """Wait for a call under way, as long as whoever asks for it again does.
 
     Raises:
-        BusError: That was too short (`timeout`).
+        BusError: That was too short (`timeout`), or `may_wait` refused.
     """
-    left = None if until is None else until - asyncio.get_running_loop().time()
-    await asyncio.wait({flight}, timeout=left)
-    if not flight.done():
-        raise BusError("timeout", "it is still under way; ask again by its id", outcome="timeout")
-
-
-def _check(known: _KnownCall, same: bytes) -> None:
-    if known.same != same:
-        raise BusError("bad_request", "this call id already names another call; give each its own", outcome="failed")
+    try:
+        return await flights.lead(key, note, until=until, may_wait=may_wait)
+    except TimeoutError:
+        raise BusError("timeout", "it is still under way; ask again by its id", outcome="timeout") from None

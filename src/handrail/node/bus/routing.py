@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
 from handrail.core.ports import Clock
 from handrail.node.bus.capability_providers import CapabilityProvider
@@ -37,7 +37,7 @@ class CapabilityRouter:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._sticky: OrderedDict[Who, tuple[str, float]] = OrderedDict()
+        self._sticky = BoundedMemory[Who, str](_SESSIONS, seconds=STICKY, now=clock.monotonic)
 
     def order(
         self,
@@ -68,26 +68,13 @@ class CapabilityRouter:
             raise ProvidersSuspended(f"{name}@{version_text(wanted)}", able, left)
         if len(up) == 1:
             return up
-        held = self._held(who, now)
+        held = None if who is None else self._sticky.get(who)
         return sorted(_one_each(up, wanted), key=lambda each: _rank(each, held))
 
     def went(self, who: Who | None, provider: CapabilityProvider) -> None:
         """A call of a session was answered there."""
-        if who is None:
-            return
-        self._sticky[who] = (provider.node_id, self._clock.monotonic())
-        self._sticky.move_to_end(who)
-        if len(self._sticky) > _SESSIONS:
-            self._sticky.popitem(last=False)
-
-    def _held(self, who: Who | None, now: float) -> str | None:
-        if who is None or (known := self._sticky.get(who)) is None:
-            return None
-        node, last = known
-        if now - last <= STICKY:
-            return node
-        del self._sticky[who]
-        return None
+        if who is not None:
+            self._sticky[who] = provider.node_id
 
 
 def _one_each(providers: Iterable[CapabilityProvider], wanted: Version) -> Iterable[CapabilityProvider]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
 from handrail.core.redact import redact_text
 from handrail.node.bus.descriptor import CapabilityDescriptor
@@ -20,7 +21,7 @@ class CapabilitySchemas:
     """What `bus.schema` is: checks without a call."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str], tuple[CapabilityDescriptor, Validator]] = {}
+        self._known = BoundedMemory[tuple[int, str], tuple[CapabilityDescriptor, Validator]](1_000)
 
     def validate_request(self, descriptor: CapabilityDescriptor, body: Any) -> None:
         """Raises:
@@ -49,8 +50,6 @@ class CapabilitySchemas:
         key = (id(descriptor), what)
         known = self._known.get(key)
         if known is None or known[0] is not descriptor:
-            while len(self._known) >= 1_000:
-                self._known.pop(next(iter(self._known)))
             made = Validator(schema(), f"the {what} of {descriptor.full_name}", root=f"({what})")
             known = self._known[key] = (descriptor, made)
         return known[1]

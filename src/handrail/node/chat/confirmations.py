@@ -8,12 +8,12 @@ of a chat nobody is waited for, unless there is an approver.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny
 from handrail.core.ports import Approver
@@ -55,7 +55,7 @@ class Confirmations:
     def __init__(self, approver: Approver | None, patience: float | None) -> None:
         self._approver = approver
         self._patience = patience
-        self._questions: OrderedDict[tuple[str, str], ChatConfirmation] = OrderedDict()
+        self._questions = BoundedMemory[tuple[str, str], ChatConfirmation](MOST)
         """By run and call, the oldest first."""
         self._chats: dict[str, _ChatListener] = {}
 
@@ -90,8 +90,6 @@ class Confirmations:
 
     def _remember(self, question: ChatConfirmation) -> None:
         self._questions[question.asked.run, question.asked.call_id] = question
-        while len(self._questions) > MOST:
-            self._questions.popitem(last=False)
 
     async def decide(self, question: Confirmation) -> Decision:
         asked = ChatConfirmation(question)

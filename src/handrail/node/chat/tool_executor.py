@@ -6,12 +6,13 @@ serves `llm.chat` on the bus. Everything it asks of the bus it asks for its call
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import msgspec
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import BusError, JournalError, ModelError, ToolError, UnknownTool
@@ -103,7 +104,7 @@ class ToolExecutor:
         self._interactive = interactive
         self._new_id = new_id
         self._confirmations = Confirmations(approver, confirmation_seconds)
-        self._calls: OrderedDict[tuple[str, str], ToolCall] = OrderedDict()
+        self._calls = BoundedMemory[tuple[str, str], ToolCall](MOST)
         """As they were first written, by run and id: a word is for exactly these."""
         self._confirmed: Counter[str] = Counter()
         """By run, how many calls are under way on a person's word."""
@@ -290,8 +291,6 @@ class ToolExecutor:
     def _note(self, call: ToolCall, run: str) -> None:
         if self._asks(call):
             self._calls.setdefault((run, call.id), call)
-            while len(self._calls) > MOST:
-                self._calls.popitem(last=False)
 
     def _asks(self, call: ToolCall) -> bool:
         """Whether a person's word is needed for it."""

@@ -9,12 +9,12 @@ the conversation goes on with what the client has.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import assert_never
 
 from msgspec import Struct
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import ToolCall
 from handrail.core.messages import (
     AssistantMessage,
@@ -36,36 +36,23 @@ Key = tuple[str, frozenset[str]]
 class _RememberedAnswer(Struct, frozen=True):
     messages: tuple[Message, ...]
     handed: dict[str, ToolCall]
-    weight: int
 
 
 class AnswerMemory:
     """The last so many answers, of so many characters together."""
 
     def __init__(self, most: int, characters: int) -> None:
-        self._most = most
-        self._characters = characters
-        self._kept: OrderedDict[Key, _RememberedAnswer] = OrderedDict()
-        self._weight = 0
+        self._kept = BoundedMemory[Key, _RememberedAnswer](
+            most, weight=lambda answer: weight_of(answer.messages), most_weight=characters, lru=True
+        )
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def keep(self, principal: str, messages: Sequence[Message], handed: Sequence[ToolCall]) -> None:
         """Remember what was said and done for somebody until they were handed these calls."""
-        weight = weight_of(messages)
-        if weight > self._characters:
-            return
         key = principal, frozenset(call.id for call in handed)
-        self._forget(key)
-        self._kept[key] = _RememberedAnswer(tuple(messages), {call.id: call for call in handed}, weight)
-        self._weight += weight
-        while len(self._kept) > self._most or self._weight > self._characters:
-            self._forget(next(iter(self._kept)))
-
-    def _forget(self, key: Key) -> None:
-        if (kept := self._kept.pop(key, None)) is not None:
-            self._weight -= kept.weight
+        self._kept[key] = _RememberedAnswer(tuple(messages), {call.id: call for call in handed})
 
     def restored(self, principal: str, messages: Sequence[Message]) -> tuple[Message, ...]:
         """The messages of a client, with what it was not shown put in again wherever it is known."""
@@ -89,7 +76,6 @@ class AnswerMemory:
         kept = self._kept.get(key)
         if kept is None or not all(_same(call, kept.handed[call.id]) for call in calls):
             return None
-        self._kept.move_to_end(key)
         return kept
 
 

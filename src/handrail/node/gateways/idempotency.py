@@ -8,7 +8,7 @@ that the same client gave up: the same bytes by the same principal, one attempt 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from starlette.responses import Response
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
 from handrail.node.gateways.answer_plan import AnswerPlan
 from handrail.node.gateways.answer_run import AnswerRun
@@ -71,15 +72,10 @@ class StoredAnswer:
     """An answer that was given, as bytes."""
 
     same: bytes
-    until: float
     status: int
     headers: dict[str, str]
     body: bytes
     deleted: bool = False
-
-    @property
-    def weight(self) -> int:
-        return len(self.body) + 1_000
 
     def response(self) -> Response:
         """
@@ -94,10 +90,14 @@ class StoredAnswer:
 class IdempotentAnswers:
     def __init__(self, bounds: GatewayLimits, now: Callable[[], float]) -> None:
         self._bounds = bounds
-        self._now = now
         self._live: dict[Name, list[SharedAnswer]] = {}
-        self._kept: OrderedDict[Name, StoredAnswer] = OrderedDict()
-        self._weight = 0
+        self._kept = BoundedMemory[Name, StoredAnswer](
+            bounds.kept,
+            weight=lambda answer: len(answer.body) + 1_000,
+            most_weight=bounds.kept_characters,
+            seconds=bounds.kept_seconds,
+            now=now,
+        )
         self._alone: dict[SharedAnswer, None] = {}
         """Answers that nobody waits for, those that were left first at the beginning."""
         self._finding: WeakValueDictionary[Name, asyncio.Lock] = WeakValueDictionary()
@@ -123,7 +123,6 @@ class IdempotentAnswers:
         return found
 
     def _of_key(self, name: Name, same: bytes) -> SharedAnswer | StoredAnswer | None:
-        self._forget()
         live = self._live.get(name)
         found = live[0] if live else self._kept.get(name)
         if found is not None and same != (found.sent.same if isinstance(found, SharedAnswer) else found.same):
@@ -213,29 +212,13 @@ class IdempotentAnswers:
         if given is None:
             return
         headers = {name: value for name, value in given.headers.items() if name not in _NOT_OURS}
-        until = self._now() + self._bounds.kept_seconds
-        kept = StoredAnswer(answer.sent.same, until, given.status_code, headers, bytes(given.body))
-        if kept.weight > self._bounds.kept_characters:
-            return  # it would push out all others, and then itself
-        self._kept[name] = kept
-        self._weight += kept.weight
-        self._forget()
+        self._kept[name] = StoredAnswer(answer.sent.same, given.status_code, headers, bytes(given.body))
 
     def delete(self, run: str) -> None:
         """The answer of a run is not given again. Its key stays known, so that nothing is done a second time."""
-        for name, kept in list(self._kept.items()):
+        for name, kept in self._kept.items():
             if kept.headers.get("x-handrail-run") == run:
-                self._weight -= len(kept.body)
-                self._kept[name] = replace(kept, body=b"", deleted=True)
-
-    def _forget(self) -> None:
-        bounds = self._bounds
-        while self._kept:
-            name, first = next(iter(self._kept.items()))
-            if len(self._kept) <= bounds.kept and self._weight <= bounds.kept_characters and first.until > self._now():
-                return
-            del self._kept[name]
-            self._weight -= first.weight
+                self._kept.amend(name, replace(kept, body=b"", deleted=True))
 
     def _take_out(self, name: Name, answer: SharedAnswer) -> None:
         answers = self._live.get(name, [])

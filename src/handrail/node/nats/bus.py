@@ -59,7 +59,7 @@ class NatsBus:
         self._window = window
         self._chance = chance
         self._new_id = new_id
-        self._begun = BegunCalls()
+        self._begun = BegunCalls(100_000)
         self._directory: WorkerDirectory | None = None
 
     @property
@@ -118,7 +118,7 @@ class NatsBus:
             ask.capability,
             ask.version,
             begun=self._begun,
-            pinned=self._begun.at(ask.call_id),
+            pinned=self._begun.get(ask.call_id),
             chance=self._chance,
         )
         return CallExchange(self._link, finding, ask)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError, Outcome
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import CallStream
@@ -234,8 +235,9 @@ class ServedCallTable:
         self._by_ref: dict[str, ServedCall] = {}
         self._by_key: dict[Key, ServedCall] = {}
         self.running: dict[str, ServedCall] = {}
-        self._reads: OrderedDict[str, ServedCall] = OrderedDict()
-        self._done: OrderedDict[str, ServedCall] = OrderedDict()
+        self._reads = BoundedMemory[str, ServedCall](recent, on_forget=lambda ref, call: self.drop(call))
+        self._done: dict[str, ServedCall] = {}
+        """Side effects, in the order of their ends. None goes early: one that was forgotten could run again."""
         self._with_answer: deque[tuple[ServedCall, int]] = deque()
         self._bytes = 0
 
@@ -273,7 +275,10 @@ class ServedCallTable:
     def settle(self, call: ServedCall) -> None:
         call.ended(self._clock())
         self.running.pop(call.ref, None)
-        (self._reads if call.retriable else self._done)[call.ref] = call
+        if call.retriable:
+            self._reads[call.ref] = call
+        else:
+            self._done[call.ref] = call
         self._with_answer.append((call, call.size))
         self._bytes += call.size
         self._make_room()
@@ -285,8 +290,6 @@ class ServedCallTable:
         return len(self._done) >= self._effects
 
     def _make_room(self) -> None:
-        while len(self._reads) > self._recent:
-            self.drop(next(iter(self._reads.values())))
         since = self._clock() - self._keep
         while self._done and (next(iter(self._done.values())).settled_at or 0.0) < since:
             self.drop(next(iter(self._done.values())))

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
 from collections.abc import Callable
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
 from handrail.node.bus.versions import Version, satisfies, version_text
 from handrail.node.nats.messages import NatsAccepted, NatsSubjects
 from handrail.node.nats.worker_directory import KnownWorker, WorkerDirectory, available_versions
 
-
-class BegunCalls:
-    """Which worker was told to begin what may not run twice: asked for once more, only that one can answer."""
-
-    def __init__(self, most: int = 100_000) -> None:
-        self._most = most
-        self._workers: OrderedDict[str, str] = OrderedDict()
-
-    def note(self, call_id: str, worker: str) -> None:
-        self._workers[call_id] = worker
-        if len(self._workers) > self._most:
-            self._workers.popitem(last=False)
-
-    def forget(self, call_id: str) -> None:
-        self._workers.pop(call_id, None)
-
-    def at(self, call_id: str) -> str | None:
-        return self._workers.get(call_id)
+BegunCalls = BoundedMemory[str, str]
+"""Which worker was told to begin what may not run twice, by call: asked for once more, only that one can answer."""
 
 
 class WorkerChoice:
@@ -118,12 +102,12 @@ class WorkerChoice:
         self._avoided.clear()
 
     def begins(self, call_id: str, worker: str) -> None:
-        self._begun.note(call_id, worker)
+        self._begun[call_id] = worker
 
     def not_begun(self, call_id: str) -> None:
         """This attempt surely was not; of an earlier call by this id, that says nothing."""
         if self.pinned is None:
-            self._begun.forget(call_id)
+            self._begun.pop(call_id, None)
 
     @property
     def may_begin_at_once(self) -> bool:

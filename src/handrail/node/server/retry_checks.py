@@ -6,9 +6,9 @@ forgotten the first time; what must not be done twice it does not do, and says t
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError, Outcome
 from handrail.core.ports import Clock, SystemClock
 from handrail.node.server.stream_replay import CallKey
@@ -26,8 +26,7 @@ class RecentCallIds:
     """Which calls this process was asked for, of late."""
 
     def __init__(self, clock: Clock = SystemClock()) -> None:
-        self._clock = clock
-        self._at: OrderedDict[CallKey, float] = OrderedDict()
+        self._met = BoundedMemory[CallKey, None](MOST, seconds=SECONDS, now=clock.monotonic)
 
     def check(self, bus: CapabilityBus, envelope: CallEnvelope, key: CallKey) -> None:
         """Note a call that may begin here.
@@ -35,13 +34,10 @@ class RecentCallIds:
         Raises:
             BusError: It was put before, not to this process, and may have been done (`partition`, `in_doubt`).
         """
-        now = self._clock.monotonic()
-        while self._at and (len(self._at) >= MOST or next(iter(self._at.values())) < now - SECONDS):
-            self._at.popitem(last=False)
-        if envelope.attempt > 1 and key not in self._at and not may_run_again(bus, envelope):
+        if envelope.attempt > 1 and key not in self._met and not may_run_again(bus, envelope):
             found = bus.registry.find(envelope.capability, envelope.version)
             raise absent_capability_error(envelope.capability) if found is None else unknown_call_error()
-        self._at.setdefault(key, now)
+        self._met.setdefault(key, None)
 
 
 def may_run_again(bus: CapabilityBus, envelope: CallEnvelope | None) -> bool:

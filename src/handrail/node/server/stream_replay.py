@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit
@@ -270,8 +271,14 @@ class ReplayStore:
         self._linger = linger
         self._kept_seconds = kept_seconds
         self._running: dict[CallKey, ReplayableStream] = {}
-        self._ended: deque[ReplayableStream] = deque()
-        self._ended_bytes = 0
+        """Those that have ended are among them for as long as `_ended` has them."""
+        self._ended = BoundedMemory[CallKey, ReplayableStream](
+            ENDED,
+            weight=lambda stream: stream.size,
+            most_weight=ENDED_BYTES,
+            keep_newest=True,
+            on_forget=lambda key, stream: self._forget(stream),
+        )
 
     def find(self, key: CallKey) -> ReplayableStream | None:
         return self._running.get(key)
@@ -296,13 +303,9 @@ class ReplayStore:
 
     def _forget_later(self, running: ReplayableStream) -> None:
         asyncio.get_running_loop().call_later(self._kept_seconds, self._forget, running)
-        self._ended.append(running)
-        self._ended_bytes += running.size
-        while len(self._ended) > ENDED or (self._ended_bytes > ENDED_BYTES and len(self._ended) > 1):
-            self._forget(self._ended[0])
+        self._ended[running.key] = running
 
     def _forget(self, running: ReplayableStream) -> None:
         if self._running.get(running.key) is running:
             del self._running[running.key]
-            self._ended.remove(running)
-            self._ended_bytes -= running.size
+            self._ended.pop(running.key, None)

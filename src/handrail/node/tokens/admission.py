@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.ports import Clock, SystemClock
@@ -57,7 +57,7 @@ class TokenAdmission:
         self._anonymous = anonymous
         self._clock = clock
         self._rates = MinuteRates(clock)
-        self._parsed: OrderedDict[bytes, CapabilityToken] = OrderedDict()
+        self._parsed = BoundedMemory[bytes, CapabilityToken](_PARSED, lru=True)
 
     async def admit(
         self, caller: Caller, token: Secret | None, descriptor: CapabilityDescriptor, body: Mapping[str, Any]
@@ -127,9 +127,6 @@ class TokenAdmission:
         found = self._parsed.get(key)
         if found is None:
             found = self._parsed[key] = parse_token(text)
-            if len(self._parsed) > _PARSED:
-                self._parsed.popitem(last=False)
-        self._parsed.move_to_end(key)
         return found
 
     def _check_now_and_here(self, token: CapabilityToken) -> None:

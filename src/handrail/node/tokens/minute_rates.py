@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.ports import Clock
 
 _MINUTE = 60.0
@@ -16,7 +17,7 @@ _MOST = 10_000
 class MinuteRates:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._calls: OrderedDict[str, deque[float]] = OrderedDict()
+        self._calls = BoundedMemory[str, deque[float]](_MOST, lru=True)
 
     def wait(self, limits: Mapping[str, int]) -> int:
         """Milliseconds until each of these ids may call again; 0 is now."""
@@ -34,6 +35,3 @@ class MinuteRates:
         """One more call, now."""
         for id in limits:
             self._calls.setdefault(id, deque()).append(self._clock.monotonic())
-            self._calls.move_to_end(id)
-        while len(self._calls) > _MOST:
-            self._calls.popitem(last=False)

@@ -8,12 +8,12 @@ with it. What this node does for itself goes out as it is.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from msgspec.structs import replace
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Principal
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret
@@ -38,7 +38,7 @@ class RelayBus:
         self._inside = inside
         self._identity = identity
         self._clock = clock
-        self._made: OrderedDict[tuple[bytes, Lent], tuple[int, Secret]] = OrderedDict()
+        self._made = BoundedMemory[tuple[bytes, Lent], tuple[int, Secret]](_KEPT)
 
     @property
     def node_id(self) -> str:
@@ -78,6 +78,4 @@ class RelayBus:
         if text is None or until - self._clock.now() // 1000 < TTL // 2:
             token, text = relayed_token(self._identity, parse_token(given), trust=trust, ttl=TTL, clock=self._clock)
             self._made[key] = (token.expires_at, text)
-            if len(self._made) > _KEPT:
-                self._made.popitem(last=False)
         return text

@@ -12,6 +12,7 @@ import re
 import threading
 from pathlib import Path
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 
@@ -29,9 +30,8 @@ class DirectorySpill:
         self._most = most_bytes
         self._new_id = new_id
         self._lock = threading.Lock()
-        self._sizes: dict[str, int] | None = None
+        self._sizes: BoundedMemory[str, int] | None = None
         """Of the files there are, the oldest first; None until the folder was looked at."""
-        self._total = 0
 
     async def put(self, text: str) -> str:
         id = self._new_id("out")
@@ -54,21 +54,20 @@ class DirectorySpill:
             sizes = self._known()
             _write(self._folder / f"{id}{_SUFFIX}", data)
             sizes[f"{id}{_SUFFIX}"] = len(data)
-            self._total += len(data)
-            while self._total > self._most and len(sizes) > 1:
-                oldest = next(iter(sizes))
-                (self._folder / oldest).unlink(missing_ok=True)
-                self._total -= sizes.pop(oldest)
 
-    def _known(self) -> dict[str, int]:
+    def _known(self) -> BoundedMemory[str, int]:
         """What lies in the folder. What a killed process left half written is among it, and goes in its turn."""
         if self._sizes is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = [entry for entry in os.scandir(self._folder) if entry.name.endswith((_SUFFIX, _UNFINISHED))]
             found.sort(key=lambda entry: (entry.stat().st_mtime_ns, entry.name))
-            self._sizes = {entry.name: entry.stat().st_size for entry in found}
-            self._total = sum(self._sizes.values())
+            self._sizes = BoundedMemory(weight=int, most_weight=self._most, keep_newest=True, on_forget=self._unlink)
+            for entry in found:
+                self._sizes[entry.name] = entry.stat().st_size
         return self._sizes
+
+    def _unlink(self, name: str, size: int) -> None:
+        (self._folder / name).unlink(missing_ok=True)
 
 
 def _write(path: Path, data: bytes) -> None:

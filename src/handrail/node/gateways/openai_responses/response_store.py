@@ -7,7 +7,6 @@ was deleted has a last entry that says so; what it did stays on record.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
 from handrail.core.errors import BusError, UsageError
 from handrail.core.events import Recorded, ReplyGiven, RunFinished, RunStarted
@@ -61,9 +61,9 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
         found = EarlierAnswer(self.messages[self.instructions :], shown)
         return replace(found, client_calls=self.client_calls | found.handed)
 
-    @property
-    def weight(self) -> int:
-        return 2_000 + weight_of(self.messages)
+
+def _weight_of(response: StoredResponse) -> int:
+    return 2_000 + weight_of(response.messages)
 
 
 class ResponseStore:
@@ -73,8 +73,9 @@ class ResponseStore:
         self._executor = gateway.executor
         self._bounds = gateway.bounds
         self._live: dict[str, SharedAnswer] = {}
-        self._stored: OrderedDict[str, StoredResponse] = OrderedDict()
-        self._weight = 0
+        self._stored = BoundedMemory[str, StoredResponse](
+            self._bounds.kept, weight=_weight_of, most_weight=self._bounds.kept_characters, lru=True
+        )
 
     # ── as they come and end ─────────────────────────────────────────────────────────
 
@@ -89,31 +90,16 @@ class ResponseStore:
         document = _document_of(answer) if plan.asked.store else None
         if document is None:
             return
-        self._keep(
-            StoredResponse(
-                id=plan.id,
-                whose=plan.context.principal.id,
-                messages=talk.conversation.messages,
-                asked=plan.taken.asked,
-                instructions=plan.asked.instructions,
-                document=document,
-                called=_called(answer),
-                client_calls=plan.asked.client_calls,
-            )
+        self._stored[plan.id] = StoredResponse(
+            id=plan.id,
+            whose=plan.context.principal.id,
+            messages=talk.conversation.messages,
+            asked=plan.taken.asked,
+            instructions=plan.asked.instructions,
+            document=document,
+            called=_called(answer),
+            client_calls=plan.asked.client_calls,
         )
-
-    def _keep(self, response: StoredResponse) -> None:
-        self._forget(response.id)
-        if response.weight > self._bounds.kept_characters:
-            return
-        self._stored[response.id] = response
-        self._weight += response.weight
-        while len(self._stored) > self._bounds.kept or self._weight > self._bounds.kept_characters:
-            self._forget(next(iter(self._stored)))
-
-    def _forget(self, id: str) -> None:
-        if (response := self._stored.pop(id, None)) is not None:
-            self._weight -= response.weight
 
     # ── as they are asked for ────────────────────────────────────────────────────────
 
@@ -146,11 +132,7 @@ class ResponseStore:
 
     async def find(self, id: str, caller: Caller) -> StoredResponse | None:
         """A response of this caller, with rights to every tool that it called; None if there is none."""
-        found = self._stored.get(id)
-        if found is not None:
-            self._stored.move_to_end(id)
-        else:
-            found = await self._recorded(id)
+        found = self._stored.get(id) or await self._recorded(id)
         if found is None or found.whose != caller.id:
             return None
         conversation, client_calls = Conversation(found.messages), found.earlier.client_calls
@@ -163,7 +145,7 @@ class ResponseStore:
         return seen and covers_tools(caller, self._executor, called)
 
     async def delete(self, response: StoredResponse, caller: Caller) -> None:
-        self._forget(response.id)
+        self._stored.pop(response.id, None)
         run, _ = run_of_response(response.id) or ("", 0)
         if not run:
             return
@@ -194,7 +176,7 @@ class ResponseStore:
             instructions=named[1],
             document=_rebuilt(id, begun, history, conversation, asked, reason),
         )
-        self._keep(found)
+        self._stored[found.id] = found
         return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import MissingExtra
 
 _KEPT = 8
@@ -22,16 +23,14 @@ class VectorMatrices:
             raise MissingExtra("searching by meaning", "rag") from error
         self._numpy = numpy
         self._floor = floor
-        self._kept: dict[str, tuple[tuple[int, str], Any]] = {}
+        self._kept = BoundedMemory[str, tuple[tuple[int, str], Any]](_KEPT)
 
     def of(self, connection: sqlite3.Connection, corpus: str, generation: int, embedder: str) -> Any:
         state = (generation, embedder)
-        known = self._kept.pop(corpus, None)
+        known = self._kept.get(corpus)
         if known is None or known[0] != state:
             known = (state, self._load(connection, corpus, embedder))
         self._kept[corpus] = known
-        while len(self._kept) > _KEPT:
-            del self._kept[next(iter(self._kept))]
         return known[1]
 
     def nearest(self, matrix: Any, meaning: Sequence[float], allowed: set[int] | None, most: int) -> list[int]:
