@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from handrail.core.single_flight import SingleFlight
 from tests.execute.dedupe.reuse_fixtures import until_all_tasks_wait

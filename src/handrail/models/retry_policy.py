@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from handrail.core.backoff import longest_wait
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, UsageError
 
 OF_THE_SERVICE = (RateLimited, ModelUnavailable, ProtocolError)
@@ -34,7 +35,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         if attempt >= self.attempts or not isinstance(error, OF_THE_SERVICE):
             return None
         # 2**64 is beyond any longest delay; without the bound the power overflows.
-        jitter = chance * min(self.longest_delay, self.first_delay * 2.0 ** min(attempt - 1, 64))
+        jitter = chance * longest_wait(attempt, self.first_delay, self.longest_delay)
         if error.retry_after is None:
             return jitter
         return None if error.retry_after > self.longest_wait else error.retry_after + min(jitter, self.first_delay)

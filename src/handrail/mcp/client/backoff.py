@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from handrail.core.backoff import longest_wait
 from handrail.core.ports import Clock
 
 FIRST_DELAY = 0.5
@@ -44,7 +45,7 @@ class ReconnectBackoff:
     def delay(self) -> float:
         """Seconds to wait now: any number up to a bound that doubles, so that many who fail together part."""
         tries = min(self._breaks, _MOST_BREAKS) + self.failures
-        wait = self._chance() * min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(tries - 1, 64))
+        wait = self._chance() * longest_wait(tries, FIRST_DELAY, LONGEST_DELAY)
         self._next = self._clock.monotonic() + wait
         return wait
 

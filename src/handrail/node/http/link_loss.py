@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from handrail.core.backoff import longest_wait
 from handrail.core.errors import BusError, Outcome
 from handrail.http import BadHttpAnswer, HttpAddress, HttpAnswer, HttpClient, HttpNotConnected, request_head
 from handrail.node.bus.wire_codes import WIRE
@@ -121,9 +122,9 @@ class HttpBackoff:
         self._tries = 0
 
     def delay(self) -> float:
-        most = 2.0 ** (self._tries - 1) if self._tries else _FIRST
-        self._tries = min(self._tries + 1, 7)
-        return self._chance() * min(LONGEST, most)
+        most = longest_wait(self._tries, 1.0, LONGEST) if self._tries else _FIRST
+        self._tries += 1
+        return self._chance() * most
 
     def reset(self) -> None:
         """Something came: whatever breaks next breaks for the first time."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from handrail.core.backoff import longest_wait
 from handrail.core.errors import BusError, MissingExtra
 from handrail.core.timeouts import time_limit
 from handrail.node.nats.client_helpers import (
@@ -319,7 +320,7 @@ class NatsLink:
     def _next_server(self, servers: list[Server], _: dict[str, Any]) -> tuple[Server, float]:
         """The one that was tried least, after a while that grows, and with some chance in it."""
         chosen = min(servers, key=lambda each: (each.reconnects, self._chance()))
-        wait = min(_FIRST * 2 ** min(chosen.reconnects, 8), _LONGEST)
+        wait = longest_wait(chosen.reconnects + 1, _FIRST, _LONGEST)
         return chosen, wait * (0.5 + self._chance() / 2)
 
     async def _disconnected(self) -> None:
