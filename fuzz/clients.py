@@ -32,8 +32,8 @@ from handrail.http.request_guard import (
     refuse_with_text,
 )
 from handrail.mcp.server.call_rounds import CallAwaitingInput
+from handrail.mcp.server.deciders import CallAwaitingConfirmation
 from handrail.mcp.server.definition import PromptArgument, PromptMessage, ServedPrompt
-from handrail.mcp.server.round_state import CallAwaitingConfirmation
 from handrail.mcp.server.stdio import serve_pipes
 from handrail.mcp.values import RemoteResource, ResourceBody
 from handrail.tools.tool import Tool, tool

@@ -31,9 +31,8 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation
 from handrail.execute.run_to_completion import run_to_completion
-from handrail.mcp.server.client_approver import ClientApprover
+from handrail.mcp.server.client_approver import FORM, ClientApprover, decision_from_form, question_text
 from handrail.mcp.server.client_questions import KEY, ClientAsk
-from handrail.mcp.server.confirmation_text import FORM, decision_from_form, question_text
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import RegisteredTools

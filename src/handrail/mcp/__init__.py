@@ -11,7 +11,6 @@ from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
     from handrail.mcp.client.ensemble import McpEnsemble as McpEnsemble, mcp_ensemble as mcp_ensemble
-    from handrail.mcp.client.pins import Pins as Pins
     from handrail.mcp.client.server_questions import (
         ApproverQuestionHandler as ApproverQuestionHandler,
         ElicitationReply as ElicitationReply,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         HttpEndpoint as HttpEndpoint,
         McpBounds as McpBounds,
         OAuth as OAuth,
+        Pins as Pins,
         RemotePrompt as RemotePrompt,
         RemoteResource as RemoteResource,
         RemoteTool as RemoteTool,
@@ -50,7 +50,6 @@ export_lazily(
     __name__,
     {
         "handrail.mcp.client.ensemble": "McpEnsemble mcp_ensemble",
-        "handrail.mcp.client.pins": "Pins",
         "handrail.mcp.client.server_questions": (
             "ApproverQuestionHandler ElicitationReply SamplingReply ServerQuestionHandler"
         ),
@@ -61,7 +60,8 @@ export_lazily(
         "handrail.mcp.server.http": "serve_http",
         "handrail.mcp.server.stdio": "serve_stdio",
         "handrail.mcp.values": (
-            "HttpEndpoint McpBounds OAuth RemotePrompt RemoteResource RemoteTool ResourceBody ServerFacts StdioEndpoint"
+            "HttpEndpoint McpBounds OAuth Pins RemotePrompt RemoteResource RemoteTool ResourceBody ServerFacts "
+            "StdioEndpoint"
         ),
     },
 )

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.core.errors import McpError, ServerLost, ServerRefused, UsageError
-from handrail.mcp.client.backoff import FIRST_DELAY, LONGEST_DELAY, STEADY, ReconnectBackoff
-from handrail.mcp.client.connection import McpConnection
-from handrail.mcp.client.notice_throttle import NoticeThrottle
+from handrail.mcp.client.connection import FIRST_DELAY, LONGEST_DELAY, STEADY, McpConnection, ReconnectBackoff
+from handrail.mcp.client.inbox import NoticeThrottle
 from handrail.mcp.values import HttpEndpoint, McpBounds, ServerFacts, StdioEndpoint
 from handrail.testing.clock import FixedClock
 from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, ConnectionNotices, call, connected, gone, raw, until

@@ -23,8 +23,8 @@ from handrail.core.invocation import Invocation
 from handrail.http.listener import listening_socket
 from handrail.http.request_guard import BodyLimitMiddleware, Message, Receive, Scope, Send
 from handrail.mcp.server.client_questions import ClientAsk
-from handrail.mcp.server.event_store import SessionEventStore
 from handrail.mcp.server.http import HttpLimits, serve_http
+from handrail.mcp.server.http_app import SessionEventStore
 from handrail.tools.tool import tool
 from tests.mcp.server.http_clients import HandshakeHttpClient, ModernHttpClient, read, serving, words
 from tests.mcp.server.server_setup import ERAS, scene, text

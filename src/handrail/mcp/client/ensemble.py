@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from handrail.core.errors import McpError, UsageError
 from handrail.core.timeouts import time_limit
 from handrail.core.usage_checks import check_keyword_names, keyword_names
-from handrail.mcp.client.pins import Pins
 from handrail.mcp.client.question_pause import PausingQuestionHandler, RemoteCallsInProgress
 from handrail.mcp.client.tool_listing import EMPTY, McpToolCatalogue, McpToolTerms, build_catalogue, read_tools
 from handrail.mcp.import_errors import import_failure
@@ -24,6 +23,7 @@ from handrail.mcp.values import (
     Era,
     HttpEndpoint,
     McpBounds,
+    Pins,
     RemotePrompt,
     RemoteResource,
     RemoteTool,

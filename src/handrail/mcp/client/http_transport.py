@@ -28,7 +28,6 @@ from handrail.core.redact import redact_text
 from handrail.core.timeouts import time_limit
 from handrail.mcp.client.failures import ATTEMPT, TransportFault, clean_server_text, failure_reason
 from handrail.mcp.client.inbox import InboxWatchedStream, McpInbox
-from handrail.mcp.client.log_redaction import redact_library_logs
 from handrail.mcp.client.sse import BoundedEventStream
 from handrail.mcp.client.wire import UnreadableLine, mend_message, too_long, too_many_values
 from handrail.mcp.values import HttpEndpoint, McpBounds
@@ -358,3 +357,22 @@ def _fault_of(error: Exception) -> TransportFault:
                 "lost", f"the connection broke: {clean_server_text(str(error) or type(error).__name__)}"
             )
     return TransportFault("unusable", failure_reason(error))
+
+
+_LIBRARIES = ("httpx2", "mcp.client.streamable_http")
+
+
+def redact_library_logs() -> None:
+    for name in _LIBRARIES:
+        logging.getLogger(name).addFilter(_without_secrets)  # the same one is added once
+
+
+def _without_secrets(record: logging.LogRecord) -> bool:
+    if isinstance(record.args, tuple):
+        record.args = tuple(map(_bare, record.args))
+    return not str(record.msg).startswith("Received session ID")
+
+
+def _bare(value: Any) -> Any:
+    """An address without a name, a password and a query."""
+    return value.copy_with(userinfo=b"", query=None) if isinstance(value, httpx2.URL) else value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -26,9 +27,9 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
+from handrail.core.ports import Clock
 from handrail.mcp.client.failures import TransportFault
-from handrail.mcp.client.malformed_tools import remove_malformed_tools
-from handrail.mcp.client.wire import substitute_answer, too_many_items
+from handrail.mcp.client.wire import remove_malformed_tools, substitute_answer, too_many_items
 
 Item = SessionMessage | Exception
 
@@ -199,3 +200,51 @@ def _told(message: JSONRPCMessage) -> JSONRPCMessage:
         case JSONRPCError(error=error) if error.code == PARSE_ERROR and error.message.startswith("Failed to parse "):
             error.data = TransportFault("unusable", "it answered with something that is no message")
     return message
+
+
+logger = logging.getLogger(__name__)
+
+_LONGEST = 30.0
+"""Seconds to which the wait may grow."""
+_MOST = 1000
+"""Different changes that are kept apart. Beyond that a server only makes names of resources up."""
+
+
+class NoticeThrottle:
+    def __init__(self, settle: float, on_change: Callable[[str], None], clock: Clock) -> None:
+        self._settle = settle
+        self._on_change = on_change
+        self._clock = clock
+        self._waiting: dict[str, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, what: str) -> None:
+        """Tell of it soon, once, however often it is added meanwhile."""
+        if len(self._waiting) < _MOST or not what.startswith("resource:"):
+            self._waiting[what] = None
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._tell(), name="handrail-mcp-notices")
+
+    def tell(self, what: str) -> None:
+        """Tell of it now."""
+        try:
+            self._on_change(what)
+        except Exception:  # who listens must not take the connection down
+            logger.exception("what listens to an MCP connection failed at %r", what)
+
+    async def aclose(self) -> None:
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _tell(self) -> None:
+        wait = self._settle
+        await self._clock.sleep(wait)
+        # In a storm there is always something new after the wait: each is twice as long as the last.
+        while self._waiting:
+            told, self._waiting = self._waiting, {}
+            for what in told:
+                self.tell(what)
+            wait = min(wait * 2, _LONGEST)
+            await self._clock.sleep(wait)

@@ -35,10 +35,9 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from handrail.core.errors import McpError, SignInFailed
 from handrail.core.redact import redact_text
 from handrail.core.timeouts import time_limit
-from handrail.mcp.client.sign_in import SignIn
+from handrail.mcp.client.sign_in import SignIn, StoredSignIn, TokenFile
 from handrail.mcp.client.sign_in_addresses import SignInAddresses, on_this_machine
 from handrail.mcp.client.sign_in_redirect import free_port, listen_for_redirect, redirect_address
-from handrail.mcp.client.token_file import StoredSignIn, TokenFile
 from handrail.mcp.values import HttpEndpoint, OAuth
 
 __all__ = ["SignIn", "oauth_for"]

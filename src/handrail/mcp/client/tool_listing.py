@@ -77,7 +77,7 @@ async def read_tools(client: Client, server: str, bounds: McpBounds) -> list[Rem
     """Every tool that a server lists, as it lists them."""
     if client.server_capabilities.tools is None:
         return []
-    from handrail.mcp.client.malformed_tools import missing_tools  # it needs the official package
+    from handrail.mcp.client.wire import missing_tools  # it needs the official package
 
     return await read_all_pages(
         "tools",

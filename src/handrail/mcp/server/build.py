@@ -23,11 +23,11 @@ from handrail.mcp.server.announcer import ChangeAnnouncer
 from handrail.mcp.server.call_rounds import BUG
 from handrail.mcp.server.caller import Request, connection_of, is_modern
 from handrail.mcp.server.calls_in_progress import CallsInProgress
+from handrail.mcp.server.deciders import LIFE, state_sealing
 from handrail.mcp.server.definition import ChangingSource, McpServerDefinition
 from handrail.mcp.server.prompts import McpPromptMethods
 from handrail.mcp.server.question_wire import set_log_level
 from handrail.mcp.server.resources import McpResourceMethods
-from handrail.mcp.server.round_state import LIFE, state_sealing
 from handrail.mcp.server.sendable import sendable_json
 from handrail.mcp.server.tasks.extension import install_tasks
 from handrail.mcp.server.tasks.store import TaskStore

@@ -21,7 +21,7 @@ from handrail.core.errors import HandrailError, ToolError, UsageError
 from handrail.core.events import Emit
 from handrail.mcp.server.caller import Request
 from handrail.mcp.server.calls_in_progress import CallInProgress, CallsInProgress
-from handrail.mcp.server.client_approver import ClientDecider
+from handrail.mcp.server.client_approver import FORM, ClientDecider, decision_from_form, question_text
 from handrail.mcp.server.client_questions import (
     KEY,
     REFUSED,
@@ -31,7 +31,6 @@ from handrail.mcp.server.client_questions import (
     ElicitQuestion,
 )
 from handrail.mcp.server.client_runs import ClientRuns
-from handrail.mcp.server.confirmation_text import FORM, decision_from_form, question_text
 from handrail.mcp.server.definition import McpServerDefinition
 from handrail.mcp.server.question_wire import (
     client_for_call,

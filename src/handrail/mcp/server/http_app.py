@@ -8,8 +8,11 @@ before the door is shut.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, cast
 
 import uvicorn
@@ -17,11 +20,13 @@ from mcp.server import Server
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
 from mcp.server.auth.provider import AccessToken
-from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import JSONRPCMessage
 from starlette.middleware.cors import CORSMiddleware
 
+from handrail.core.timeouts import time_limit
 from handrail.http.request_guard import (
     AccessKeys,
     AccessMiddleware,
@@ -32,15 +37,14 @@ from handrail.http.request_guard import (
     Scope,
     Send,
     header,
+    receive_until_shutdown,
     refuse_unread_request,
 )
 from handrail.http.uvicorn_server import UvicornServer, sigterm_watch, stop_uvicorn, uvicorn_config
 from handrail.mcp.server.build import build_mcp_server
 from handrail.mcp.server.calls_in_progress import CallsInProgress
 from handrail.mcp.server.definition import McpServerDefinition
-from handrail.mcp.server.event_store import SessionEventStore
 from handrail.mcp.server.http import HttpLimits
-from handrail.mcp.server.shutdown import McpServerShutdown
 from handrail.mcp.server.tasks.store import TaskStore
 
 _RETRY_MS = 500
@@ -147,3 +151,72 @@ class _TokenMiddleware:
             return await refuse_unread_request(receive, send, 401, why, (b"www-authenticate", b"Bearer"))
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=holder, scopes=[], subject=holder))
         return await self._app(scope, receive, send)
+
+
+class McpServerShutdown:
+    """Lets the server end: requests are answered first, and streams that stay open are told their client is gone."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._over = asyncio.Event()
+        self._answering = 0
+        self._answered = asyncio.Event()
+        self._answered.set()
+
+    async def end(self, grace: float) -> None:
+        """Give answers so many seconds to be written, and end the rest."""
+        with contextlib.suppress(TimeoutError):
+            async with time_limit(grace):
+                await self._answered.wait()
+        self._over.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_stream(scope):
+            return await self._app(scope, receive_until_shutdown(receive, self._over), send)
+        self._answering += 1
+        self._answered.clear()
+        try:
+            return await self._app(scope, receive_until_shutdown(receive, self._over), send)
+        finally:
+            self._answering -= 1
+            if not self._answering:
+                self._answered.set()
+
+
+def is_stream(scope: Scope) -> bool:
+    """Whether a request stays open for as long as somebody listens, and is not waiting for an answer."""
+    return scope["method"] == "GET" or header(scope, b"mcp-method") == "subscriptions/listen"
+
+
+EVENTS = 1_000
+BYTES = 4 * 1024 * 1024
+
+
+class SessionEventStore(EventStore):
+    """One per session: streams are named by request ids, and those of another session have the same names."""
+
+    def __init__(self, *, events: int = EVENTS, size: int = BYTES) -> None:
+        self._kept: deque[tuple[int, str, JSONRPCMessage | None, int]] = deque()
+        self._numbers = count(1)
+        self._events = events
+        self._size = size
+        self._held = 0
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        number = next(self._numbers)
+        size = 0 if message is None else len(message.model_dump_json())
+        self._kept.append((number, stream_id, message, size))
+        self._held += size
+        while self._kept and (len(self._kept) > self._events or self._held > self._size):
+            self._held -= self._kept.popleft()[3]
+        return str(number)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        after = int(last_event_id) if last_event_id.isdecimal() and len(last_event_id) < 20 else 0
+        stream = next((stream for number, stream, _, _ in self._kept if number == after), None)
+        if stream is None:
+            return None
+        for number, other, message, _ in tuple(self._kept):
+            if number > after and other == stream and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream

@@ -11,8 +11,7 @@ from mcp.shared.exceptions import MCPError
 from handrail.core.errors import HandrailError, describe_exception
 from handrail.mcp.server.caller import Request, connection_of, is_modern, may_use, principal_of
 from handrail.mcp.server.definition import CompletingSource, McpServerDefinition, ResourceSource
-from handrail.mcp.server.pagination import page_of
-from handrail.mcp.server.results import resource_contents
+from handrail.mcp.server.results import page_of, resource_contents
 from handrail.mcp.server.sendable import sendable_text
 from handrail.mcp.values import RemoteResource, ResourceBody
 

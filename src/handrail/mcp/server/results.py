@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import mcp_types as types
 import msgspec
+from mcp.shared.exceptions import MCPError
 
 from handrail.core.calls import Attachment, ToolResult, encode_data
 from handrail.core.ports import Spill
@@ -119,3 +121,24 @@ def _as_body(uri: str, attachment: Attachment) -> ResourceBody:
         text = None
     data = attachment.data if text is None else None
     return ResourceBody(uri=uri, media_type=attachment.media_type, text=text, data=data)
+
+
+SIZE = 200
+T = TypeVar("T")
+
+
+def page_of(items: Sequence[T], params: types.PaginatedRequestParams | None) -> tuple[Sequence[T], str | None]:
+    """The page that a cursor names, and the cursor of the next."""
+    cursor = None if params is None else params.cursor
+    start = _number(cursor)
+    if start is None or (start and start >= len(items)):
+        raise MCPError(types.INVALID_PARAMS, "Unknown cursor; begin again without one")
+    end = start + SIZE
+    return items[start:end], str(end) if end < len(items) else None
+
+
+def _number(cursor: str | None) -> int | None:
+    """Where a cursor points; None if it is none of ours."""
+    if cursor is None:
+        return 0
+    return int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 10 else None

@@ -31,6 +31,7 @@ from handrail.mcp.server.client_approver import ClientDecider
 from handrail.mcp.server.client_runs import ClientRuns, Place
 from handrail.mcp.server.deciders import (
     KEY,
+    CallAwaitingConfirmation,
     MidCallDecider,
     NextRoundDecider,
     confirmation_form,
@@ -38,10 +39,8 @@ from handrail.mcp.server.deciders import (
     decider_for,
 )
 from handrail.mcp.server.definition import McpCaller, McpServerDefinition
-from handrail.mcp.server.pagination import page_of
 from handrail.mcp.server.question_wire import input_responses_of
-from handrail.mcp.server.results import call_result, output_schema
-from handrail.mcp.server.round_state import CallAwaitingConfirmation
+from handrail.mcp.server.results import call_result, output_schema, page_of
 from handrail.mcp.server.sendable import sendable_text
 from handrail.mcp.server.tasks.store import TaskStore
 from handrail.tools.tool import Tool
