@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import httpx2
 import msgspec
-from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
@@ -30,6 +29,7 @@ from handrail.mcp.client.failures import ATTEMPT, TransportFault, clean_server_t
 from handrail.mcp.client.inbox import InboxWatchedStream, McpInbox
 from handrail.mcp.client.sse import BoundedEventStream
 from handrail.mcp.client.wire import UnreadableLine, mend_message, too_long, too_many_values
+from handrail.mcp.private_sdk import TransportStreams, names_a_session
 from handrail.mcp.values import HttpEndpoint, McpBounds
 
 logger = logging.getLogger(__name__)
@@ -370,7 +370,7 @@ def redact_library_logs() -> None:
 def _without_secrets(record: logging.LogRecord) -> bool:
     if isinstance(record.args, tuple):
         record.args = tuple(map(_bare, record.args))
-    return not str(record.msg).startswith("Received session ID")
+    return not names_a_session(str(record.msg))
 
 
 def _bare(value: Any) -> Any:

@@ -16,11 +16,8 @@ from types import TracebackType
 from typing import Self
 
 import anyio
-from mcp.client._transport import ReadStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
-    CONNECTION_CLOSED,
-    PARSE_ERROR,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -30,6 +27,7 @@ from mcp_types import (
 from handrail.core.ports import Clock
 from handrail.mcp.client.failures import TransportFault
 from handrail.mcp.client.wire import remove_malformed_tools, substitute_answer, too_many_items
+from handrail.mcp.private_sdk import ReadStream, is_broken_stream, is_unreadable_answer
 
 Item = SessionMessage | Exception
 
@@ -195,9 +193,9 @@ def _told(message: JSONRPCMessage) -> JSONRPCMessage:
     As an error of the server's it would say that the request was refused, and nobody knows that.
     """
     match message:
-        case JSONRPCError(error=error) if error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream"):
+        case JSONRPCError(error=error) if is_broken_stream(error):
             error.data = TransportFault("lost", "the stream of the answer broke off")
-        case JSONRPCError(error=error) if error.code == PARSE_ERROR and error.message.startswith("Failed to parse "):
+        case JSONRPCError(error=error) if is_unreadable_answer(error):
             error.data = TransportFault("unusable", "it answered with something that is no message")
     return message
 

@@ -38,6 +38,7 @@ from handrail.core.timeouts import time_limit
 from handrail.mcp.client.sign_in import SignIn, StoredSignIn, TokenFile
 from handrail.mcp.client.sign_in_addresses import SignInAddresses, on_this_machine
 from handrail.mcp.client.sign_in_redirect import free_port, listen_for_redirect, redirect_address
+from handrail.mcp.private_sdk import OpenOAuthProvider
 from handrail.mcp.values import HttpEndpoint, OAuth
 
 __all__ = ["SignIn", "oauth_for"]
@@ -109,7 +110,7 @@ class _TokenStorage:
         await self.file.write(kept)
 
 
-class _SignInProvider(OAuthClientProvider):
+class _SignInProvider(OpenOAuthProvider):
     def __init__(self, url: str, oauth: OAuth, sign_in: SignIn, *, by_proxy: bool) -> None:
         self._by_proxy = by_proxy
         self._keeper = _TokenStorage(sign_in.file(url))
@@ -157,7 +158,7 @@ class _SignInProvider(OAuthClientProvider):
         outgoing.extensions = {**outgoing.extensions, "sni_hostname": host}  # whose certificate it has to be
         outgoing.url = outgoing.url.copy_with(host=f"[{at}]" if ":" in at else at)  # the header Host keeps the name
 
-    async def _initialize(self) -> None:
+    async def restore(self) -> None:
         """Take up what an earlier run left: with when the token ends, and where it can be renewed."""
         kept = await self._keeper.file.read()
         client = self._registered() or _shaped(OAuthClientInformationFull, kept.client)
@@ -179,14 +180,13 @@ class _SignInProvider(OAuthClientProvider):
             wanted = self._oauth.redirect_port or kept.port
             self._keeper.port = free_port(wanted) or self._oauth.redirect_port or free_port(0) or wanted
             context.client_metadata.redirect_uris = [AnyUrl(redirect_address(self._keeper.port))]
-        self._initialized = True
 
     def _registered(self) -> OAuthClientInformationFull | None:
         if self._oauth.client_id is None:
             return None
         return OAuthClientInformationFull(client_id=self._oauth.client_id, client_secret=self._oauth.client_secret)
 
-    def _select_authorization_server(self, advertised: list[str]) -> str:
+    def choose_service(self, advertised: list[str]) -> str:
         if self._issuer is None:
             return advertised[0]
         for service in advertised:
@@ -194,7 +194,7 @@ class _SignInProvider(OAuthClientProvider):
                 return service
         raise OAuthFlowError(f"it now names {advertised[0]}, but the client id belongs to {self._issuer}")
 
-    async def _perform_authorization(self) -> httpx2.Request:
+    async def authorize(self) -> httpx2.Request:
         context, service = self.context, self.context.oauth_metadata
         _check_service(service, self._url, code=self._oauth.grant == "authorization_code")
         if self._issuer is not None and (service is None or not issuers_match(str(service.issuer), self._issuer)):
@@ -202,14 +202,14 @@ class _SignInProvider(OAuthClientProvider):
         context.client_metadata.scope = union_scopes(context.client_metadata.scope, " ".join(self._oauth.scopes))
         self._choose_method()
         if self._oauth.grant == "authorization_code":
-            return await super()._perform_authorization()
+            return await super().authorize()
         form: dict[str, str] = {"grant_type": "client_credentials"}
         if context.should_include_resource_param(context.protocol_version):
             form["resource"] = context.get_resource_url()
         if context.client_metadata.scope:
             form["scope"] = context.client_metadata.scope
         form, headers = context.prepare_token_auth(form, {"Content-Type": "application/x-www-form-urlencoded"})
-        return httpx2.Request("POST", self._get_token_endpoint(), data=form, headers=headers)
+        return httpx2.Request("POST", self.token_endpoint(), data=form, headers=headers)
 
     def _choose_method(self) -> None:
         """How a client that was registered beforehand proves itself: as the service likes it."""
@@ -220,18 +220,18 @@ class _SignInProvider(OAuthClientProvider):
         secret = "client_secret_post" if "client_secret_basic" not in liked else "client_secret_basic"
         client.token_endpoint_auth_method = secret if self._oauth.client_secret else "none"
 
-    async def _refresh_token(self) -> httpx2.Request:
+    async def refresh(self) -> httpx2.Request:
         # Another process may have renewed it, and a refresh token is often good for one use.
         newer = await self._keeper.get_tokens()
         if newer is not None and newer.refresh_token:
             self.context.current_tokens = newer
         self._choose_method()
-        return await super()._refresh_token()
+        return await super().refresh()
 
-    async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
+    async def take_refreshed(self, response: httpx2.Response) -> bool:
         if response.status_code == 429 or response.status_code >= 500:
             raise McpError(self._url, f"its authorization server is out of order (HTTP {response.status_code})")
-        return await super()._handle_refresh_response(response)
+        return await super().take_refreshed(response)
 
     async def _ask(self, url: str) -> None:
         """Show the address and wait until the browser is back."""

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp import Client
-from mcp.client._transport import Transport
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -39,6 +37,7 @@ from handrail.mcp.client.sign_in import SignIn
 from handrail.mcp.client.stdio_transport import StdioTransport
 from handrail.mcp.client.tasks import TaskPollingPace, TasksClientExtension
 from handrail.mcp.client.tool_listing import MOST_WORDS
+from handrail.mcp.private_sdk import Transport, leave_results_to_us
 from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, ServerFacts, StdioEndpoint
 
 logger = logging.getLogger(__name__)
@@ -188,11 +187,7 @@ class ServerLink:
         self.inbox.modern = self.facts.protocol in MODERN_PROTOCOL_VERSIONS
         if self._era == "modern" and not self.inbox.modern:
             raise McpError(self.name, f"it speaks {self.facts.protocol}, and only 2026-07-28 or later was asked for")
-        # The SDK's check of outputs runs the server's regular expressions in our loop, without any bound, and
-        # lists the tools again when one is unknown. The executor checks outputs, in linear time.
-        client.session.validate_tool_result = _not_here  # type: ignore[method-assign]
-        # After a `HeaderMismatch` it would list the tools and send the call again, past our comparison of both.
-        client._relist_tool = _not_again  # type: ignore[method-assign]
+        leave_results_to_us(client)
         self.client = client
 
     # ── while it lasts ───────────────────────────────────────────────────────────────
@@ -281,14 +276,6 @@ async def _ask_for_little(client: Client) -> None:
         await client.session.send_discover(client.protocol_version)
     else:
         await client.session.send_request(PingRequest(), EmptyResult)
-
-
-async def _not_here(name: str, result: Any) -> None:
-    """Outputs are checked by the executor."""
-
-
-async def _not_again(name: str) -> None:
-    raise MCPError(HEADER_MISMATCH, "the tools are listed again by who called")
 
 
 def _reason(name: str, error: BaseException, why: str) -> McpError:

@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCRequest
 from pydantic_core import PydanticSerializationError
@@ -28,6 +27,7 @@ from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, clean_serve
 from handrail.mcp.client.inbox import InboxQueue, McpInbox
 from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter
 from handrail.mcp.client.wire import UnreadableLine, read_message, refusal_of
+from handrail.mcp.private_sdk import TransportStreams
 from handrail.mcp.values import McpBounds, StdioEndpoint
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,8 @@ from mcp.server.subscriptions import (
 )
 
 from handrail.core.timeouts import time_limit
-from handrail.mcp.server.caller import Request, connection_of, is_modern
+from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.definition import Listed
 
 _PATIENCE = 10.0

@@ -19,9 +19,10 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from pydantic import ValidationError
 
 from handrail.core.ids import NewId, new_id
+from handrail.mcp.private_sdk import connection_of
 from handrail.mcp.server.announcer import ChangeAnnouncer
 from handrail.mcp.server.call_rounds import BUG
-from handrail.mcp.server.caller import Request, connection_of, is_modern
+from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.calls_in_progress import CallsInProgress
 from handrail.mcp.server.deciders import LIFE, state_sealing
 from handrail.mcp.server.definition import ChangingSource, McpServerDefinition

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handrail.core.context import Context, Principal
+from handrail.mcp.private_sdk import connection_of
 from handrail.mcp.server.definition import McpCaller, McpServerDefinition
 
 Request = ServerRequestContext[Any, Any]
@@ -22,11 +22,6 @@ _LONGEST_NAME = 200
 
 def is_modern(request: Request) -> bool:
     return request.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def connection_of(request: Request) -> Connection:
-    """The connection behind a request. The library shows it to no handler, but it alone knows session and life."""
-    return request.session._connection
 
 
 def caller_of(request: Request) -> McpCaller:

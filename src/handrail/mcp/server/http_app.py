@@ -18,9 +18,9 @@ from typing import Any, cast
 import uvicorn
 from mcp.server import Server
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.streamable_http import EventCallback, EventMessage, EventStore, StreamableHTTPServerTransport
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import JSONRPCMessage
@@ -41,6 +41,7 @@ from handrail.http.request_guard import (
     refuse_unread_request,
 )
 from handrail.http.uvicorn_server import UvicornServer, sigterm_watch, stop_uvicorn, uvicorn_config
+from handrail.mcp.private_sdk import before_each_session
 from handrail.mcp.server.build import build_mcp_server
 from handrail.mcp.server.calls_in_progress import CallsInProgress
 from handrail.mcp.server.definition import McpServerDefinition
@@ -66,7 +67,7 @@ async def serve_web(
 ) -> None:
     """Serve on a socket that is bound, until cancelled or told to end."""
     under_way = CallsInProgress()
-    sessions = _SessionManager(build_mcp_server(served, under_way=under_way, tasks=tasks), limits)
+    sessions = _sessions(build_mcp_server(served, under_way=under_way, tasks=tasks), limits)
     ending = McpServerShutdown(_guarded(_at(path, sessions.asgi_app), doors, keys, origins, limits))
     web = UvicornServer(_config(ending, limits), lambda: ready(address))
     async with sessions.run():
@@ -93,23 +94,19 @@ def _config(app: App, limits: HttpLimits) -> uvicorn.Config:
     return uvicorn_config(app, head_seconds=limits.head_seconds, connections=limits.connections, grace=limits.grace)
 
 
-class _SessionManager(StreamableHTTPSessionManager):
-    """The SDK's, with a store of events for each session; its own would hold all sessions' in one."""
-
-    def __init__(self, server: Server[Any], limits: HttpLimits) -> None:
-        super().__init__(
-            server,
-            retry_interval=_RETRY_MS,
-            session_idle_timeout=limits.idle_seconds,
-            max_request_body_size=limits.body,
-            max_sessions=limits.sessions,
-            # Who may come in was checked before, by `handrail.http.request_guard`.
-            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        )
-
-    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        self.event_store = SessionEventStore()  # what is made next takes it over
-        return super()._admit_session(requestor)
+def _sessions(server: Server[Any], limits: HttpLimits) -> StreamableHTTPSessionManager:
+    """The SDK's, with a store of events for each session; one store would hold the events of all."""
+    sessions = StreamableHTTPSessionManager(
+        server,
+        retry_interval=_RETRY_MS,
+        session_idle_timeout=limits.idle_seconds,
+        max_request_body_size=limits.body,
+        max_sessions=limits.sessions,
+        # Who may come in was checked before, by `handrail.http.request_guard`.
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    before_each_session(sessions, lambda: setattr(sessions, "event_store", SessionEventStore()))
+    return sessions
 
 
 def _at(path: str, app: App) -> App:

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from handrail.core.errors import ToolError
 from handrail.core.exception_groups import unwrap_exception_group
-from handrail.mcp.server.caller import Request, asks_by_form, connection_of, is_modern
+from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.server.caller import Request, asks_by_form, is_modern
 from handrail.mcp.server.calls_in_progress import CallInProgress
 from handrail.mcp.server.client_questions import (
     PATIENCE,
