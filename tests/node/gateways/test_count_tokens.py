@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from handrail.core.messages import Text as Words, UserMessage
 from handrail.core.model_request import ModelRequest
 from handrail.models.failover import FailoverModel, WithSettings
-from handrail.node.gateways.token_estimate import estimated_tokens
+from handrail.node.gateways.token_count import estimated_tokens
 from handrail.sessions.create import create_llm
 from handrail.testing.model import ScriptedModel
 from tests.node.gateways.gateway_server import KEY, add, post, scene

@@ -29,11 +29,13 @@ from handrail.core.errors import BusError
 from handrail.core.events import ModelEvent
 from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Model
-from handrail.node.gateways.anthropic.fields import COUNT, HEADERS, MESSAGES, OUTPUT_CONFIG
+from handrail.node.gateways.anthropic.body import COUNT, HEADERS, MESSAGES, OUTPUT_CONFIG
 from handrail.node.gateways.field_rules import EXTENSION, FieldTable, check_fields
 from handrail.node.gateways.gateway import GatewayEmbedder
-from handrail.node.gateways.openai.fields import CHAT, COMPLETIONS, EMBEDDINGS, STREAM_OPTIONS
-from handrail.node.gateways.openai_responses.fields import RESPONSE, TEXT
+from handrail.node.gateways.openai.body import CHAT, STREAM_OPTIONS
+from handrail.node.gateways.openai.completions import COMPLETIONS
+from handrail.node.gateways.openai.embeddings import EMBEDDINGS
+from handrail.node.gateways.openai_responses.body import RESPONSE, TEXT
 from handrail.testing.embedding import WordEmbedder
 from handrail.testing.model import text
 from tests.node.gateways.gateway_server import ServedGateway, finished, scene

@@ -41,6 +41,13 @@ FieldTable = Mapping[str, FieldRule]
 HONOURED = FieldRule("honoured")
 EXTENSION: FieldTable = {"handrail": HONOURED}
 """What every table has beside the fields of its API."""
+NOT_PASSED_ON = "is not passed on to the models of this node; leave it out"
+CACHING = "caching is decided by the model's service"
+
+
+def honoured_fields(body: type[Struct]) -> FieldTable:
+    """Every field that is read of a body. A table that overrides one says what becomes of it in the end."""
+    return dict.fromkeys(body.__struct_encode_fields__, HONOURED)
 
 
 def ignored_field(reason: str) -> FieldRule:

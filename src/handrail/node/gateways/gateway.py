@@ -1,4 +1,4 @@
-"""The gateway as it is given: models, tools and limits, of which it makes routes. `desk.py` does the work."""
+"""The gateway as it is given: models, tools and limits, of which it makes routes; `request_handler.py` answers them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ Identify = Callable[[Caller, Secret | None], Awaitable[Caller]]
 
 Raises:
     BusError: The token is not good.
+"""
+Admit = Callable[[str], Awaitable[Caller]]
+"""The caller, if it may ask the model of this name.
+
+Raises:
+    BusError: It may not.
 """
 
 

@@ -1,11 +1,16 @@
-"""What a client is sent at once: an answer that is whole, a refusal, and what is kept of either."""
+"""What a client is sent at once: an answer that is whole, the list of models, a refusal, and what is kept of either."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
 from msgspec.structs import replace
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from handrail.node.gateways.event_stream import STREAM_HEADERS
+from handrail.core.errors import BusError
+from handrail.node.gateways.event_stream import STREAM_HEADERS, GatewayClientGone
 from handrail.node.gateways.failures import OVERLOADED, GatewayFailure, failure_of
 from handrail.node.gateways.frame_pipe import FrameTape
 from handrail.node.gateways.idempotency import SharedAnswer, interrupted_request_error
@@ -29,6 +34,52 @@ def refusal_response(wire: GatewayWire, failure: GatewayFailure, id: str, *, aga
         media_type="application/json",
         headers={**answer_headers(id), **failure.headers(again=again)},
     )
+
+
+def endpoint(
+    wire: GatewayWire, new_id: Callable[[], str], answer: Callable[[Request, str], Awaitable[Response]]
+) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint whose errors have the form of this API. `answer` is given the id of its answer."""
+
+    async def answered(request: Request) -> Response:
+        id = new_id()
+        try:
+            return await answer(request, id)
+        except (GatewayClientGone, ClientDisconnect):
+            return Response(status_code=499)  # for the log; nobody reads it
+        except Exception as error:
+            return refusal_response(wire, failure_of(error), id)
+
+    return answered
+
+
+def model_list_body(wire: GatewayWire, names: Sequence[str], name: str | None = None) -> dict[str, Any]:
+    """All models that can be asked for, or the one of that name, in the form of either API.
+
+    Raises:
+        BusError: There is none of that name.
+    """
+    one = _MODEL_FORMS[wire.name]
+    if name is not None:
+        if name not in names:
+            raise BusError("not_found", f"there is no model {name[:60]!r} here", param="model")
+        return one(name)
+    models = [one(each) for each in names]
+    if wire.name == "openai":
+        return {"object": "list", "data": models}
+    ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
+    return {"data": models, "has_more": False, **ends}
+
+
+_MODEL_FORMS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "openai": lambda name: {"id": name, "object": "model", "created": 0, "owned_by": "handrail"},
+    "anthropic": lambda name: {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": "1970-01-01T00:00:00Z",
+    },
+}
 
 
 def response_to_store(answer: SharedAnswer) -> Response | None:

@@ -6,17 +6,13 @@ from typing import Any
 
 import msgspec
 
-from handrail.node.gateways.anthropic.body import MessagesBody as Messages
-from handrail.node.gateways.anthropic.count import PATH as COUNT_TOKENS
-from handrail.node.gateways.anthropic.fields import COUNT, MESSAGES
+from handrail.node.gateways.anthropic.body import COUNT, MESSAGES, MessagesBody
 from handrail.node.gateways.field_rules import FieldTable
-from handrail.node.gateways.openai.body import ChatBody as Chat
-from handrail.node.gateways.openai.completions import CompletionsBody as Text
-from handrail.node.gateways.openai.embeddings import PATH as EMBEDDINGS_PATH, EmbeddingsBody as Embedded
-from handrail.node.gateways.openai.fields import CHAT, COMPLETIONS as TEXT, EMBEDDINGS
-from handrail.node.gateways.openai_responses.body import ResponsesBody as Creation
-from handrail.node.gateways.openai_responses.fields import RESPONSE
+from handrail.node.gateways.openai import completions, embeddings
+from handrail.node.gateways.openai.body import CHAT, ChatBody
+from handrail.node.gateways.openai_responses.body import RESPONSE, ResponsesBody
 from handrail.node.gateways.request import HandrailExtension
+from handrail.node.gateways.token_count import COUNT_PATH
 from handrail.node.gateways.wire_table import ANTHROPIC, COMPLETIONS, OPENAI, RESPONSES
 
 Schema = dict[str, Any]
@@ -115,27 +111,27 @@ _PAGE: tuple[Schema, ...] = (
     {"name": "after", "in": "query", "schema": {"type": "string"}},
 )
 
+_ANSWER = "An answer by a model with the node's tools, as"
+_RESPONSE = _in_path("id")
 PATHS: Schema = {
-    OPENAI.path: {
-        "post": _post("An answer by a model with the node's tools, as OpenAI's Chat Completions", Chat, CHAT)
+    OPENAI.path: {"post": _post(f"{_ANSWER} OpenAI's Chat Completions", ChatBody, CHAT)},
+    ANTHROPIC.path: {"post": _post(f"{_ANSWER} Anthropic's Messages", MessagesBody, MESSAGES)},
+    COUNT_PATH: {"post": _at_once("How many tokens a request to Messages has", MessagesBody, COUNT)},
+    COMPLETIONS.path: {
+        "post": _post(
+            "A text, continued, as OpenAI's older Completions", completions.CompletionsBody, completions.COMPLETIONS
+        )
     },
-    ANTHROPIC.path: {
-        "post": _post("An answer by a model with the node's tools, as Anthropic's Messages", Messages, MESSAGES)
+    embeddings.PATH: {
+        "post": _at_once("Texts as vectors, as OpenAI's Embeddings", embeddings.EmbeddingsBody, embeddings.EMBEDDINGS)
     },
-    COUNT_TOKENS: {"post": _at_once("How many tokens a request to Messages has", Messages, COUNT)},
-    COMPLETIONS.path: {"post": _post("A text, continued, as OpenAI's older Completions", Text, TEXT)},
-    EMBEDDINGS_PATH: {"post": _at_once("Texts as vectors, as OpenAI's Embeddings", Embedded, EMBEDDINGS)},
-    RESPONSES.path: {
-        "post": _post("An answer by a model with the node's tools, as OpenAI's Responses", Creation, RESPONSE)
-    },
+    RESPONSES.path: {"post": _post(f"{_ANSWER} OpenAI's Responses", ResponsesBody, RESPONSE)},
     f"{RESPONSES.path}/{{id}}": {
-        "get": _operation("A response that was created before", _in_path("id")),
-        "delete": _operation("Delete a response", _in_path("id")),
+        "get": _operation("A response that was created before", _RESPONSE),
+        "delete": _operation("Delete a response", _RESPONSE),
     },
-    f"{RESPONSES.path}/{{id}}/cancel": {"post": _operation("Cancel a response that is not complete", _in_path("id"))},
-    f"{RESPONSES.path}/{{id}}/input_items": {
-        "get": _operation("The input of a response", _in_path("id"), *_PAGE),
-    },
+    f"{RESPONSES.path}/{{id}}/cancel": {"post": _operation("Cancel a response that is not complete", _RESPONSE)},
+    f"{RESPONSES.path}/{{id}}/input_items": {"get": _operation("The input of a response", _RESPONSE, *_PAGE)},
     "/v1/models": {"get": _operation("The models there are")},
     "/v1/models/{name}": {"get": _operation("One of them", _in_path("name"))},
 }

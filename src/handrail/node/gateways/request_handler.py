@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -23,13 +23,19 @@ from handrail.node.bus.request import Caller
 from handrail.node.gateways.answer_memory import AnswerMemory
 from handrail.node.gateways.answer_plan import AnswerPlan, covers_calls, model_for, runner_for, with_tool_scopes
 from handrail.node.gateways.answer_run import AnswerRun
-from handrail.node.gateways.anthropic import count
 from handrail.node.gateways.anthropic.read import read_count_request
 from handrail.node.gateways.event_stream import GatewayClientGone, GatewayEventStream, run_while_connected
 from handrail.node.gateways.failures import failure_of
 from handrail.node.gateways.frame_pipe import FramePipe, FrameTape
-from handrail.node.gateways.gateway import Gateway, GatewayModel
-from handrail.node.gateways.http_responses import answer_headers, refusal_response, response_to_store, whole_answer
+from handrail.node.gateways.gateway import Admit, Gateway, GatewayModel
+from handrail.node.gateways.http_responses import (
+    answer_headers,
+    endpoint,
+    model_list_body,
+    refusal_response,
+    response_to_store,
+    whole_answer,
+)
 from handrail.node.gateways.idempotency import (
     IdempotentAnswers,
     SharedAnswer,
@@ -38,8 +44,6 @@ from handrail.node.gateways.idempotency import (
     interrupted_request_error,
     key_reused_error,
 )
-from handrail.node.gateways.immediate_answers import Admit, AnswerAtOnce
-from handrail.node.gateways.model_list import model_list_body
 from handrail.node.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS, EmbeddingsEndpoint
 from handrail.node.gateways.openai_responses.ids import possible_run_ids, run_id_for_request
 from handrail.node.gateways.openai_responses.response_routes import ResponseRoutes, response_snapshot
@@ -53,10 +57,18 @@ from handrail.node.gateways.request_body import (
 )
 from handrail.node.gateways.request_identity import RequestIdentity
 from handrail.node.gateways.resumed_runs import ResumedRun, resume_run, was_deleted
+from handrail.node.gateways.token_count import COUNT_PATH, token_count_answer
 from handrail.node.gateways.unserved_paths import UnservedPaths, wire_of_request
 from handrail.node.gateways.wire import GatewayWire
 from handrail.node.gateways.wire_table import ANTHROPIC, OPENAI, RESPONSES, WIRES
 
+AnswerAtOnce = Callable[[bytes, Mapping[str, str], Admit], Coroutine[Any, Any, dict[str, Any]]]
+"""The answer to a body with these headers, which is given without a run.
+
+Raises:
+    BusError: The request is wrong, or its caller may not ask that.
+    ModelError: The model's service did not answer.
+"""
 CHAT = CapabilityDescriptor(name="llm.chat", version=(2, 0))
 """The right to use the gateway at all."""
 
@@ -67,7 +79,7 @@ def gateway_routes(gateway: Gateway) -> list[Route]:
     served = [
         *(Route(wire.path, desk.door(wire), methods=["POST"], name=wire.name) for wire in WIRES),
         *desk.responses.routes(),
-        Route(count.PATH, desk.at_once(ANTHROPIC, desk.count_tokens), methods=["POST"]),
+        Route(COUNT_PATH, desk.at_once(ANTHROPIC, desk.count_tokens), methods=["POST"]),
         Route(PATH_OF_EMBEDDINGS, desk.at_once(OPENAI, embeddings.answer), methods=["POST"]),
         Route("/v1/models", desk.models, methods=["GET"]),
         Route("/v1/models/{name:path}", desk.models, methods=["GET"]),
@@ -89,16 +101,7 @@ class _GatewayRequestHandler:
         """Runs that were taken up and are worked on."""
 
     def door(self, wire: GatewayWire) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            run = self._gateway.new_id("run")
-            try:
-                return await self._answer(wire, request, run)
-            except (GatewayClientGone, ClientDisconnect):
-                return Response(status_code=499)  # for the log; nobody reads it
-            except Exception as error:
-                return refusal_response(wire, failure_of(error), run)
-
-        return answer
+        return endpoint(wire, partial(self._gateway.new_id, "run"), partial(self._answer, wire))
 
     async def _answer(self, wire: GatewayWire, request: Request, run: str) -> Response:
         bounds = self._gateway.bounds
@@ -126,7 +129,8 @@ class _GatewayRequestHandler:
         return await self._told(request, found, pipe)
 
     async def _known_caller(self, request: Request) -> tuple[Caller, Secret | None]:
-        """
+        """Who asks.
+
         Raises:
             BusError: The body is not JSON, the token is not good, or too many are being answered.
         """
@@ -308,22 +312,16 @@ class _GatewayRequestHandler:
     # ── what no run answers ──────────────────────────────────────────────────────────
 
     def at_once(self, wire: GatewayWire, answer: AnswerAtOnce) -> Callable[[Request], Awaitable[Response]]:
-        """An endpoint whose answers and errors have the form of this API."""
+        """An endpoint of this API that no run answers."""
 
-        async def answered(request: Request) -> Response:
-            id = self._gateway.new_id("request")
-            try:
-                caller, token = await self._known_caller(request)
-                with self._one_more():
-                    body = await read_bounded_body(request, self._gateway.bounds.body)
-                    work = answer(body, request.headers, partial(self._admitted, caller, token))
-                    return whole_answer(await run_while_connected(request.receive, work), id)
-            except (GatewayClientGone, ClientDisconnect):
-                return Response(status_code=499)  # for the log; nobody reads it
-            except Exception as error:
-                return refusal_response(wire, failure_of(error), id)
+        async def answered(request: Request, id: str) -> Response:
+            caller, token = await self._known_caller(request)
+            with self._one_more():
+                body = await read_bounded_body(request, self._gateway.bounds.body)
+                work = answer(body, request.headers, partial(self._admitted, caller, token))
+                return whole_answer(await run_while_connected(request.receive, work), id)
 
-        return answered
+        return endpoint(wire, partial(self._gateway.new_id, "request"), answered)
 
     async def count_tokens(self, data: bytes, headers: Mapping[str, str], admit: Admit) -> dict[str, Any]:
         gateway = self._gateway
@@ -333,7 +331,7 @@ class _GatewayRequestHandler:
         runner = runner_for(gateway, asked, model, caller)
         conversation = Conversation(self._memory.restored(caller.id, asked.messages))
         request = runner.first_request(conversation, tool_choice=asked.choice, external=asked.tools)
-        return await count.token_count_answer(model.model, request, asked.ignored)
+        return await token_count_answer(model.model, request, asked.ignored)
 
     async def _identified(self, request: Request) -> Caller:
         """Who asks for something that is not a call, with the rights of their token."""
@@ -353,24 +351,19 @@ class _GatewayRequestHandler:
         return caller
 
     async def models(self, request: Request) -> Response:
-        gateway = self._gateway
-        wire = wire_of_request(request.headers)
-        id = gateway.new_id("request")
-        try:
+        gateway, wire = self._gateway, wire_of_request(request.headers)
+
+        async def listed(request: Request, id: str) -> Response:
             await self._identified(request)
             names = list(gateway.names())
             if wire is OPENAI and gateway.embedder is not None:
                 names.append(gateway.embedder.name)
             return whole_answer(model_list_body(wire, names, request.path_params.get("name")), id)
-        except Exception as error:
-            return refusal_response(wire, failure_of(error), id)
+
+        return await endpoint(wire, partial(gateway.new_id, "request"), listed)(request)
 
 
 def _check_right(caller: Caller) -> None:
-    """
-    Raises:
-        BusError: The caller may not use the gateway.
-    """
     if not Context(principal=caller.principal).allows(CHAT.full_name, CHAT.name):
         raise BusError("token_scope_insufficient", f"that takes the right to {CHAT.full_name}", outcome="forbidden")
 

@@ -6,15 +6,15 @@ import base64
 import binascii
 import mimetypes
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from handrail.core.calls import Attachment
-from handrail.core.errors import BusError
+from handrail.core.calls import Attachment, ToolResult
+from handrail.core.errors import BusError, Outcome
 from handrail.core.jsontext import JSONTextError, parse
-from handrail.core.messages import InvocationMessage, Media, Message, ResultMessage
+from handrail.core.messages import Content, InvocationMessage, Media, Message, ResultMessage, Text
 from handrail.core.model_request import NamedTool, ToolChoice, ToolOffer
 from handrail.node.gateways.request import HandrailExtension
 
@@ -164,12 +164,23 @@ def bytes_of(text: str, param: str) -> bytes:
         refuse_field(param, "is not base64")
 
 
-def attachment_of(media: Media, param: str) -> Attachment:
-    """Something that a result shows beside its text.
+def sound_of(data: str, form: str, param: str) -> Media:
+    return Media(media_type="audio/wav" if form == "wav" else "audio/mpeg", data=bytes_of(data, param))
+
+
+def result_of(id: str, name: str, parts: Iterable[Content], param: str, outcome: Outcome = "ok") -> ToolResult:
+    """The result of a client's own tool, made of what it shows.
 
     Raises:
-        BusError: It is an address: what a result shows is sent itself.
+        BusError: Something is an address: what a result shows is sent itself.
     """
-    if media.data is None:
-        refuse_field(param, "an image or a document of a result is sent itself, not as an address")
-    return Attachment(media.name or "attachment", media.media_type, media.data)
+    texts: list[str] = []
+    attached: list[Attachment] = []
+    for part in parts:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif part.data is None:
+            refuse_field(param, "an image or a document of a result is sent itself, not as an address")
+        else:
+            attached.append(Attachment(part.name or "attachment", part.media_type, part.data))
+    return ToolResult(id, name, "\n".join(texts), outcome=outcome, attachments=tuple(attached))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -17,59 +18,27 @@ from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
 encode = msgspec.json.Encoder().encode
 
 
-class AnswerWriter(Protocol):
-    """Writes one answer: as frames of a stream while it comes, or whole when it is there."""
+class AnswerWriter(ABC):
+    """Writes one answer: as frames of a stream while it comes, or whole when it is there.
 
-    collects: ClassVar[bool]
+    An API that shows only the text of an answer and its calls for the client has nothing to write in between.
+    """
+
+    collects: ClassVar[bool] = False
     """Whether it is told of everything also when nothing is streamed."""
-    between: ClassVar[str]
+    between: ClassVar[str] = "\n\n"
     """What stands between the texts of two replies."""
 
     def resume(self, messages: Sequence[Message]) -> None:
-        """What the answer of a run that is taken up consists of already."""
-        ...
+        """Takes in what the answer of a run that is resumed consists of already."""
+        return
 
+    @abstractmethod
     def begin(self) -> bytes:
         """What comes before anything is said."""
-        ...
 
+    @abstractmethod
     def text(self, piece: str) -> bytes: ...
-
-    def reasoning(self, piece: str) -> bytes: ...
-
-    def citation(self, citation: Citation) -> bytes: ...
-
-    def media(self, media: Media) -> bytes:
-        """A picture or a file that the model made."""
-        ...
-
-    def end_reply(self, calls: Sequence[ToolCall], stop: StopReason) -> bytes:
-        """A reply of the model is complete and on record, with these calls, of the node or of the client."""
-        ...
-
-    def end_call(self, result: ToolResult) -> bytes:
-        """A call has its result; also one that another tool made, which no reply has."""
-        ...
-
-    def finish(self, ended: GatewayOutcome) -> bytes:
-        """The calls for the client, why it ended, and the end."""
-        ...
-
-    def whole(self, ended: GatewayOutcome) -> dict[str, Any]: ...
-
-    def broken(self, failure: GatewayFailure, run: str) -> bytes:
-        """The frames of an error that ends a stream."""
-        ...
-
-
-class TextAnswerWriter:
-    """For APIs that show the text of an answer and its calls for the client, and nothing in between."""
-
-    collects: ClassVar[bool] = False
-    between: ClassVar[str] = "\n\n"
-
-    def resume(self, messages: Sequence[Message]) -> None:
-        return
 
     def reasoning(self, piece: str) -> bytes:
         return b""
@@ -78,13 +47,27 @@ class TextAnswerWriter:
         return b""
 
     def media(self, media: Media) -> bytes:
+        """A picture or a file that the model made."""
         return b""
 
     def end_reply(self, calls: Sequence[ToolCall], stop: StopReason) -> bytes:
+        """A reply of the model is complete and on record, with these calls, of the node or of the client."""
         return b""
 
     def end_call(self, result: ToolResult) -> bytes:
+        """A call has its result; also one that another tool made, which no reply has."""
         return b""
+
+    @abstractmethod
+    def finish(self, ended: GatewayOutcome) -> bytes:
+        """The calls for the client, why it ended, and the end."""
+
+    @abstractmethod
+    def whole(self, ended: GatewayOutcome) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def broken(self, failure: GatewayFailure, run: str) -> bytes:
+        """The frames of an error that ends a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +93,13 @@ class GatewayWire:
 def random_id_maker(kind: str) -> Callable[[NewId, str, GatewayRequest], str]:
     """Ids that begin so and tell nothing else."""
     return lambda new_id, run, asked: new_id(kind)
+
+
+def text_frame(frame: bytes, field: bytes) -> Callable[[str], bytes]:
+    """Writes frames that differ in one text only, as almost all of a stream do: from one that has 0 in its place."""
+    before, after = frame.split(b'"%b":0' % field)
+    before += b'"%b":' % field
+    return lambda piece: before + encode(piece) + after
 
 
 def stream_comment(said: Mapping[str, Any]) -> bytes:

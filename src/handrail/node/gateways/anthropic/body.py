@@ -1,10 +1,23 @@
-"""What is read of a Messages body. `fields.py` says what becomes of the other fields."""
+"""What is read of a Messages body, and what becomes of the other fields that Anthropic's client sends."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+
+from handrail.node.gateways.field_rules import (
+    CACHING,
+    EXTENSION,
+    HONOURED,
+    NOT_PASSED_ON,
+    FieldRule,
+    FieldTable,
+    hint_field,
+    honoured_fields,
+    ignored_field,
+    refused_field,
+)
 
 
 class MessagesInlineSource(Struct, tag_field="type", tag="base64"):
@@ -32,8 +45,11 @@ class MessagesContentSource(Struct, tag_field="type", tag="content"):
     content: str | list[MessagesTextBlock | MessagesImageBlock]
 
 
+DocumentSource = MessagesInlineSource | MessagesLinkedSource | MessagesPlainTextSource | MessagesContentSource
+
+
 class MessagesDocumentBlock(Struct, tag_field="type", tag="document"):
-    source: MessagesInlineSource | MessagesLinkedSource | MessagesPlainTextSource | MessagesContentSource
+    source: DocumentSource
     title: str | None = None
 
 
@@ -57,18 +73,16 @@ class MessagesToolUseBlock(Struct, tag_field="type", tag="tool_use"):
     input: dict[str, Any]
 
 
+Shown = MessagesTextBlock | MessagesImageBlock | MessagesDocumentBlock | MessagesSearchResultBlock
+
+
 class MessagesToolResultBlock(Struct, tag_field="type", tag="tool_result"):
     tool_use_id: str
-    content: (
-        str | list[MessagesTextBlock | MessagesImageBlock | MessagesDocumentBlock | MessagesSearchResultBlock] | None
-    ) = None
+    content: str | list[Shown] | None = None
     is_error: bool | None = None
 
 
-Shown = MessagesTextBlock | MessagesImageBlock | MessagesDocumentBlock | MessagesSearchResultBlock
-UserBlock = (
-    MessagesTextBlock | MessagesImageBlock | MessagesDocumentBlock | MessagesSearchResultBlock | MessagesToolResultBlock
-)
+UserBlock = Shown | MessagesToolResultBlock
 AssistantBlock = MessagesTextBlock | MessagesToolUseBlock | MessagesThinkingBlock | MessagesRedactedThinkingBlock
 
 
@@ -132,3 +146,60 @@ class MessagesBody(Struct):
     stop_sequences: list[str] | None = None
     output_config: MessagesOutputConfig | None = None
     stream: bool | None = None
+
+
+_NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+"""The official client goes on without threads when it reads this."""
+_BOOKKEEPING = "bookkeeping of Anthropic's"
+
+_THINKING = "the node's configuration decides how much a model thinks"
+_PRICE = "price and speed of Anthropic's service"
+_BOTH: FieldTable = {
+    **EXTENSION,
+    **dict.fromkeys(("mcp_servers", "messages", "model", "output_config", "system", "tool_choice", "tools"), HONOURED),
+    "cache_control": ignored_field(CACHING),
+    "context_management": hint_field("the conversation is taken as it is sent"),
+    "speed": ignored_field(_PRICE),
+    "thinking": hint_field(_THINKING, {"type": "disabled"}),
+}
+
+HEADERS: FieldTable = {
+    "betas": ignored_field("a field of a beta is honoured or refused by its own name"),
+    "user_profile_id": ignored_field(_BOOKKEEPING),
+    "workspace_id": ignored_field(_BOOKKEEPING),
+}
+"""What the official client takes as fields and sends as headers."""
+
+MESSAGES: FieldTable = {
+    **honoured_fields(MessagesBody),
+    **_BOTH,
+    "compaction": refused_field("the node does not summarise conversations; send a message that asks for a summary"),
+    "container": refused_field("there are no containers of Anthropic's here; the node's own tools may run code"),
+    "diagnostics": ignored_field("it explains Anthropic's cache"),
+    "fallback_credit_token": ignored_field(_BOOKKEEPING),
+    "fallbacks": refused_field("the node's configuration says which model takes the place of another; leave it out"),
+    "inference_geo": refused_field("where a model runs is up to the node's configuration; leave it out"),
+    "metadata": ignored_field(_BOOKKEEPING),
+    "service_tier": ignored_field(_PRICE),
+    "thread": FieldRule("refused", "no conversation is held here; send all of its messages", api_details=_NO_THREADS),
+    "top_k": refused_field(NOT_PASSED_ON),
+}
+
+OUTPUT_CONFIG: FieldTable = {
+    **honoured_fields(MessagesOutputConfig),
+    "effort": hint_field(_THINKING),
+    "task_budget": refused_field("use max_tokens; the node has limits of its own for a run"),
+}
+
+TOOL: FieldTable = {
+    **honoured_fields(MessagesTool),
+    "allowed_callers": refused_field("calls come from the model itself here; leave it out", ["direct"]),
+    "cache_control": ignored_field(CACHING),
+    "defer_loading": hint_field("the node decides which tools a model is shown at once", False),
+    "eager_input_streaming": ignored_field("a call is sent when it is complete"),
+    "input_examples": hint_field("write them into the description", []),
+    "strict": ignored_field("calls are held to the schema as far as the model's service can"),
+}
+"""Of one of the client's tools."""
+
+COUNT: FieldTable = {**_BOTH, "compaction": ignored_field("the service ignores it here too")}

@@ -9,36 +9,17 @@ from msgspec import Struct
 
 from handrail.node.gateways.anthropic.body import MessagesMcpServer, MessagesMcpToolConfiguration
 from handrail.node.gateways.field_rules import (
+    CACHING,
     HONOURED,
     FieldTable,
     check_fields,
     hint_field,
+    honoured_fields,
     ignored_field,
     refused_field,
 )
 from handrail.node.gateways.request import NamedMcpServer
 from handrail.node.gateways.request_parsing import convert_field, refuse_field
-
-MCP_SERVER: FieldTable = {
-    "authorization_token": refused_field("the node signs in to its MCP servers by itself; leave it out"),
-    "name": HONOURED,
-    "tool_configuration": HONOURED,
-    "type": HONOURED,
-    "url": HONOURED,
-}
-TOOL_CONFIGURATION: FieldTable = {"allowed_tools": HONOURED, "enabled": HONOURED}
-TOOLSET: FieldTable = {
-    "cache_control": ignored_field("caching is decided by the model's service"),
-    "configs": HONOURED,
-    "default_config": HONOURED,
-    "mcp_server_name": HONOURED,
-    "tools": refused_field("the node lists the tools of its servers by itself; leave it out"),
-    "type": HONOURED,
-}
-TOOLSET_CONFIG: FieldTable = {
-    "defer_loading": hint_field("the node decides which tools a model is shown at once", False),
-    "enabled": HONOURED,
-}
 
 
 class _ToolsetConfig(Struct):
@@ -49,6 +30,23 @@ class _Toolset(Struct):
     mcp_server_name: str
     configs: dict[str, _ToolsetConfig] | None = None
     default_config: _ToolsetConfig | None = None
+
+
+MCP_SERVER: FieldTable = {
+    **honoured_fields(MessagesMcpServer),
+    "authorization_token": refused_field("the node signs in to its MCP servers by itself; leave it out"),
+}
+TOOL_CONFIGURATION: FieldTable = honoured_fields(MessagesMcpToolConfiguration)
+TOOLSET: FieldTable = {
+    **honoured_fields(_Toolset),
+    "cache_control": ignored_field(CACHING),
+    "tools": refused_field("the node lists the tools of its servers by itself; leave it out"),
+    "type": HONOURED,
+}
+TOOLSET_CONFIG: FieldTable = {
+    **honoured_fields(_ToolsetConfig),
+    "defer_loading": hint_field("the node decides which tools a model is shown at once", False),
+}
 
 
 def is_toolset(tool: Any) -> bool:

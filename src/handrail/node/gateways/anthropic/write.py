@@ -10,7 +10,7 @@ from handrail.models.history import arguments_of
 from handrail.node.gateways.citations import cited_text_blocks, source_location
 from handrail.node.gateways.failures import GatewayFailure
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
-from handrail.node.gateways.wire import TextAnswerWriter, encode
+from handrail.node.gateways.wire import AnswerWriter, encode, text_frame
 
 _REASONS: dict[StopReason, str] = {
     "end": "end_turn",
@@ -31,35 +31,33 @@ _TYPES = {
 }
 
 
-def encode_messages_event(name: str, **fields: Any) -> bytes:
+def _event(name: str, **fields: Any) -> bytes:
     """One event of the stream; its name stands in the data too."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), encode({"type": name, **fields}))
 
 
-PING = encode_messages_event("ping")
+PING = _event("ping")
 
 
-class MessagesWriter(TextAnswerWriter):
+class MessagesWriter(AnswerWriter):
     def __init__(self, id: str, created: int, model: str, asked: GatewayRequest) -> None:
         self._head: dict[str, Any] = {"id": id, "type": "message", "role": "assistant", "model": model}
         self._stops = asked.settings.stop
         self._open = False
         """Whether the block of text has begun."""
-        # Almost every frame is a piece of text and differs in that only.
-        frame = encode_messages_event("content_block_delta", index=0, delta={"type": "text_delta", "text": 0})
-        before, after = frame.split(b'"text":0')
-        self._before, self._after = before + b'"text":', after
+        delta = {"type": "text_delta", "text": 0}
+        self._delta = text_frame(_event("content_block_delta", index=0, delta=delta), b"text")
 
     def begin(self) -> bytes:
         message = {**self._head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(Usage())}
-        return encode_messages_event("message_start", message=message) + PING
+        return _event("message_start", message=message) + PING
 
     def text(self, piece: str) -> bytes:
-        delta = self._before + encode(piece) + self._after
+        delta = self._delta(piece)
         if self._open:
             return delta
         self._open = True
-        return encode_messages_event("content_block_start", index=0, content_block={"type": "text", "text": ""}) + delta
+        return _event("content_block_start", index=0, content_block={"type": "text", "text": ""}) + delta
 
     def finish(self, ended: GatewayOutcome) -> bytes:
         frames: list[bytes] = []
@@ -67,24 +65,18 @@ class MessagesWriter(TextAnswerWriter):
             # The text has gone out as one block, so its sources are those of all of it.
             for each in ended.citations:
                 delta = {"type": "citations_delta", "citation": source_location(each)}
-                frames.append(encode_messages_event("content_block_delta", index=0, delta=delta))
-            frames.append(encode_messages_event("content_block_stop", index=0))
+                frames.append(_event("content_block_delta", index=0, delta=delta))
+            frames.append(_event("content_block_stop", index=0))
         for index, call in enumerate(ended.calls, start=int(self._open)):
             block = _use(call)
             written = encode(block.pop("input")).decode()
             frames += [
-                encode_messages_event("content_block_start", index=index, content_block={**block, "input": {}}),
-                encode_messages_event(
-                    "content_block_delta", index=index, delta={"type": "input_json_delta", "partial_json": written}
-                ),
-                encode_messages_event("content_block_stop", index=index),
+                _event("content_block_start", index=index, content_block={**block, "input": {}}),
+                _event("content_block_delta", index=index, delta={"type": "input_json_delta", "partial_json": written}),
+                _event("content_block_stop", index=index),
             ]
-        frames.append(
-            encode_messages_event(
-                "message_delta", delta=self._stop(ended), usage=_usage(ended.usage), **ended.extension
-            )
-        )
-        frames.append(encode_messages_event("message_stop"))
+        frames.append(_event("message_delta", delta=self._stop(ended), usage=_usage(ended.usage), **ended.extension))
+        frames.append(_event("message_stop"))
         return b"".join(frames)
 
     def whole(self, ended: GatewayOutcome) -> dict[str, Any]:

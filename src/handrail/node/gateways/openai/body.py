@@ -1,10 +1,21 @@
-"""What is read of a Chat Completions body. `fields.py` says what becomes of the other fields."""
+"""What is read of a Chat Completions body, and what becomes of the other fields that OpenAI's client sends."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+
+from handrail.node.gateways.field_rules import (
+    CACHING,
+    EXTENSION,
+    NOT_PASSED_ON,
+    FieldTable,
+    hint_field,
+    honoured_fields,
+    ignored_field,
+    refused_field,
+)
 
 
 class ChatImageAddress(Struct):
@@ -132,6 +143,9 @@ class ChatJsonSchemaFormat(Struct, tag_field="type", tag="json_schema"):
     json_schema: ChatJsonSchema
 
 
+ChatFormat = ChatTextFormat | ChatJsonObjectFormat | ChatJsonSchemaFormat
+
+
 class ChatStreamOptions(Struct):
     include_usage: bool | None = None
 
@@ -148,6 +162,59 @@ class ChatBody(Struct):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     stop: str | list[str] | None = None
     seed: int | None = None
-    response_format: ChatTextFormat | ChatJsonObjectFormat | ChatJsonSchemaFormat | None = None
+    response_format: ChatFormat | None = None
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
+
+
+_BOOKKEEPING = "bookkeeping of OpenAI's"
+OPENAI_REFUSED: FieldTable = {
+    "frequency_penalty": refused_field(NOT_PASSED_ON, 0),
+    "presence_penalty": refused_field(NOT_PASSED_ON, 0),
+    "user": ignored_field(_BOOKKEEPING),
+}
+"""Fields of Chat Completions, Completions and Responses that are not honoured in any of them."""
+CHAT_OR_RESPONSES: FieldTable = {
+    **OPENAI_REFUSED,
+    "moderation": refused_field("this node runs no moderation; leave it out"),
+    "prompt_cache_key": ignored_field(CACHING),
+    "prompt_cache_options": ignored_field(CACHING),
+    "prompt_cache_retention": ignored_field(CACHING),
+    "safety_identifier": ignored_field(_BOOKKEEPING),
+    "service_tier": ignored_field("price and speed of OpenAI's service"),
+    "top_logprobs": refused_field("log probabilities are not given here; leave it out", 0),
+}
+CHAT: FieldTable = {
+    **EXTENSION,
+    **honoured_fields(ChatBody),
+    **CHAT_OR_RESPONSES,
+    "audio": refused_field("answers are text"),
+    "function_call": refused_field("write it as tool_choice"),
+    "functions": refused_field("write them as tools, and the choice as tool_choice"),
+    "logit_bias": refused_field(NOT_PASSED_ON, {}),
+    "logprobs": refused_field("log probabilities are not given here; leave it out", False),
+    "metadata": ignored_field(_BOOKKEEPING),
+    "modalities": refused_field("answers are text", ["text"], []),
+    "n": refused_field("one answer to a request is given here; leave it out, or ask again", 1),
+    "prediction": ignored_field("it makes the same answer faster"),
+    "reasoning_effort": hint_field("the node's configuration decides how much a model thinks"),
+    "store": hint_field("answers are recorded in the node's journal, and not to be fetched by their ids", False),
+    "verbosity": hint_field("say it in the messages", "medium"),
+    "web_search_options": refused_field("there is no search of OpenAI's here; the node's own tools may have one"),
+}
+STREAM_OPTIONS: FieldTable = {
+    **honoured_fields(ChatStreamOptions),
+    "include_obfuscation": refused_field("nothing is padded here; leave it out", False),
+}
+FUNCTION: FieldTable = {
+    **honoured_fields(ChatFunctionDeclaration),
+    "strict": ignored_field("calls are held to the schema as far as the model's service can"),
+}
+"""Of one of the client's tools, inside of its `function`."""
+JSON_SCHEMA: FieldTable = {
+    **honoured_fields(ChatJsonSchema),
+    "description": hint_field("write it into the messages"),
+    "name": ignored_field("nothing here goes by it"),
+    "strict": ignored_field("the answer is held to the schema as far as the model's service can"),
+}
+"""Of `response_format.json_schema`."""

@@ -11,9 +11,15 @@ from msgspec.structs import replace
 from handrail.core.messages import Text, UserMessage
 from handrail.core.model_request import ModelRequest
 from handrail.node.gateways.failures import GatewayFailure
-from handrail.node.gateways.field_rules import check_fields
-from handrail.node.gateways.openai.body import ChatStreamOptions
-from handrail.node.gateways.openai.fields import COMPLETIONS, STREAM_OPTIONS
+from handrail.node.gateways.field_rules import (
+    EXTENSION,
+    NOT_PASSED_ON,
+    FieldTable,
+    check_fields,
+    honoured_fields,
+    refused_field,
+)
+from handrail.node.gateways.openai.body import OPENAI_REFUSED, STREAM_OPTIONS, ChatStreamOptions
 from handrail.node.gateways.openai.write import DONE, REASONS, chat_usage_of, openai_error_body
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest, TextContinuation
 from handrail.node.gateways.request_parsing import (
@@ -23,7 +29,7 @@ from handrail.node.gateways.request_parsing import (
     refuse_field,
     stop_sequences_of,
 )
-from handrail.node.gateways.wire import TextAnswerWriter, encode
+from handrail.node.gateways.wire import AnswerWriter, encode, text_frame
 
 PATH = "/v1/completions"
 
@@ -43,8 +49,21 @@ class CompletionsBody(Struct):
     stream_options: ChatStreamOptions | None = None
 
 
+COMPLETIONS: FieldTable = {
+    **EXTENSION,
+    **honoured_fields(CompletionsBody),
+    **OPENAI_REFUSED,
+    "best_of": refused_field("one answer to a request is given here; leave it out", 1),
+    "logit_bias": refused_field(NOT_PASSED_ON, {}),
+    "logprobs": refused_field("log probabilities are not given here; leave it out"),
+    "n": refused_field("one answer to a request is given here; leave it out, or ask again", 1),
+    "suffix": refused_field("text is only continued here, not filled in; leave it out", ""),
+}
+
+
 def read_completions_request(data: bytes, headers: Mapping[str, str], most: int) -> GatewayRequest:
-    """
+    """Reads a request to Completions.
+
     Raises:
         BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
     """
@@ -79,21 +98,19 @@ def _prompt(said: str | list[str | int | list[int]]) -> str:
     return str(items[0])
 
 
-class CompletionsWriter(TextAnswerWriter):
+class CompletionsWriter(AnswerWriter):
     def __init__(self, id: str, created: int, model: str, asked: GatewayRequest) -> None:
         self._head: dict[str, Any] = {"id": id, "object": "text_completion", "created": created, "model": model}
         self._usage = asked.usage
         echoes = asked.continues is not None and asked.continues.echo
         self._echo = "".join(each.text for each in asked.messages if isinstance(each, UserMessage)) if echoes else ""
-        # Almost every frame is a piece of text and differs in that only.
-        before, after = self._chunk(0).split(b'"text":0')
-        self._before, self._after = before + b'"text":', after
+        self._text = text_frame(self._chunk(0), b"text")
 
     def begin(self) -> bytes:
         return self.text(self._echo) if self._echo else b""
 
     def text(self, piece: str) -> bytes:
-        return self._before + encode(piece) + self._after
+        return self._text(piece)
 
     def finish(self, ended: GatewayOutcome) -> bytes:
         frames = [self._chunk("", REASONS[ended.stop], ended.extension)]

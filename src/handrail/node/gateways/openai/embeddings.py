@@ -14,12 +14,11 @@ from msgspec import Meta, Struct
 
 from handrail.core.errors import BusError
 from handrail.core.ports import Embedder
-from handrail.node.gateways.field_rules import check_fields
-from handrail.node.gateways.gateway import GatewayEmbedder
-from handrail.node.gateways.immediate_answers import Admit
-from handrail.node.gateways.openai.fields import EMBEDDINGS
+from handrail.node.gateways.field_rules import FieldTable, check_fields, honoured_fields
+from handrail.node.gateways.gateway import Admit, GatewayEmbedder
+from handrail.node.gateways.openai.body import OPENAI_REFUSED
 from handrail.node.gateways.request_parsing import convert_field, read_json_object, refuse_field
-from handrail.node.gateways.token_estimate import estimated_tokens_of_text
+from handrail.node.gateways.token_count import estimated_tokens_of_text
 
 PATH = "/v1/embeddings"
 MOST = 2048
@@ -33,6 +32,9 @@ class EmbeddingsBody(Struct):
     model: str | None = None
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Meta(ge=1)] | None = None
+
+
+EMBEDDINGS: FieldTable = {**honoured_fields(EmbeddingsBody), "user": OPENAI_REFUSED["user"]}
 
 
 class EmbeddingsEndpoint:

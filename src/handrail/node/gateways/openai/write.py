@@ -10,7 +10,7 @@ from handrail.models.history import arguments_text
 from handrail.node.gateways.citations import page_annotations
 from handrail.node.gateways.failures import GatewayFailure
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
-from handrail.node.gateways.wire import TextAnswerWriter, encode
+from handrail.node.gateways.wire import AnswerWriter, encode, text_frame
 
 REASONS: dict[StopReason, str] = {
     "end": "stop",
@@ -24,19 +24,17 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 DONE = b"data: [DONE]\n\n"
 
 
-class ChatWriter(TextAnswerWriter):
+class ChatWriter(AnswerWriter):
     def __init__(self, id: str, created: int, model: str, asked: GatewayRequest) -> None:
         self._head: dict[str, Any] = {"id": id, "created": created, "model": model}
         self._usage = asked.usage
-        # Almost every frame is a piece of text and differs in that only.
-        before, after = self._chunk({"content": 0}).split(b'"content":0')
-        self._before, self._after = before + b'"content":', after
+        self._text = text_frame(self._chunk({"content": 0}), b"content")
 
     def begin(self) -> bytes:
         return self._chunk({"role": "assistant", "content": "", "refusal": None})
 
     def text(self, piece: str) -> bytes:
-        return self._before + encode(piece) + self._after
+        return self._text(piece)
 
     def finish(self, ended: GatewayOutcome) -> bytes:
         frames: list[bytes] = []
@@ -55,23 +53,15 @@ class ChatWriter(TextAnswerWriter):
         return b"".join((*frames, DONE))
 
     def whole(self, ended: GatewayOutcome) -> dict[str, Any]:
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": ended.text if ended.text or not ended.calls else None,
-            "refusal": None,
-        }
+        text = ended.text if ended.text or not ended.calls else None
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if sources := page_annotations(ended.citations):
             message["annotations"] = sources
         if ended.calls:
             message["tool_calls"] = list(map(_call, ended.calls))
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": REASONS[ended.stop]}
-        return {
-            **self._head,
-            "object": "chat.completion",
-            "choices": [choice],
-            "usage": chat_usage_of(ended.usage),
-            **ended.extension,
-        }
+        usage = chat_usage_of(ended.usage)
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage, **ended.extension}
 
     def broken(self, failure: GatewayFailure, run: str) -> bytes:
         return b"data: " + encode(openai_error_body(failure, run)) + b"\n\n" + DONE

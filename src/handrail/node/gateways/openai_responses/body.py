@@ -1,10 +1,27 @@
-"""What is read of a request to create a response. A field that is not here is refused."""
+"""What is read of a request to create a response, and what becomes of the other fields that OpenAI's client sends."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+
+from handrail.node.gateways.field_rules import (
+    EXTENSION,
+    FieldTable,
+    hint_field,
+    honoured_fields,
+    ignored_field,
+    refused_field,
+)
+from handrail.node.gateways.openai.body import (
+    CHAT_OR_RESPONSES,
+    ChatFunctionDeclaration,
+    ChatJsonObjectFormat,
+    ChatRefusalPart,
+    ChatSoundPart,
+    ChatTextFormat,
+)
 
 # ── content ──────────────────────────────────────────────────────────────────────
 
@@ -15,10 +32,6 @@ class ResponsesInputText(Struct, tag_field="type", tag="input_text"):
 
 class ResponsesOutputText(Struct, tag_field="type", tag="output_text"):
     text: str
-
-
-class ResponsesRefusal(Struct, tag_field="type", tag="refusal"):
-    refusal: str
 
 
 class ResponsesInputImage(Struct, tag_field="type", tag="input_image"):
@@ -33,22 +46,13 @@ class ResponsesInputFile(Struct, tag_field="type", tag="input_file"):
     file_id: str | None = None
 
 
-class ResponsesSoundData(Struct):
-    data: str
-    format: Literal["wav", "mp3"]
-
-
-class ResponsesInputAudio(Struct, tag_field="type", tag="input_audio"):
-    input_audio: ResponsesSoundData
-
-
 Part = (
     ResponsesInputText
     | ResponsesOutputText
-    | ResponsesRefusal
+    | ChatRefusalPart
     | ResponsesInputImage
     | ResponsesInputFile
-    | ResponsesInputAudio
+    | ChatSoundPart
 )
 
 # ── items ────────────────────────────────────────────────────────────────────────
@@ -124,10 +128,7 @@ ITEMS: dict[str, type[Item]] = {
 # ── tools and settings ───────────────────────────────────────────────────────────
 
 
-class ResponsesFunctionTool(Struct):
-    name: str
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
+class ResponsesFunctionTool(ChatFunctionDeclaration):
     strict: bool | None = None
     type: Literal["function"] = "function"
 
@@ -146,14 +147,6 @@ class ResponsesAllowedToolsChoice(Struct, tag_field="type", tag="allowed_tools")
     mode: Literal["none", "auto", "required"] = "auto"
 
 
-class ResponsesTextFormat(Struct, tag_field="type", tag="text"):
-    pass
-
-
-class ResponsesJsonObjectFormat(Struct, tag_field="type", tag="json_object"):
-    pass
-
-
 class ResponsesJsonSchemaFormat(Struct, tag_field="type", tag="json_schema"):
     name: str = "response"
     schema: dict[str, Any] | None = None
@@ -162,7 +155,7 @@ class ResponsesJsonSchemaFormat(Struct, tag_field="type", tag="json_schema"):
 
 
 class ResponsesTextSettings(Struct):
-    format: ResponsesTextFormat | ResponsesJsonObjectFormat | ResponsesJsonSchemaFormat | None = None
+    format: ChatTextFormat | ChatJsonObjectFormat | ResponsesJsonSchemaFormat | None = None
     verbosity: str | None = None
 
 
@@ -196,3 +189,23 @@ class ResponsesBody(Struct):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
+
+
+RESPONSE: FieldTable = {
+    **EXTENSION,
+    **honoured_fields(ResponsesBody),
+    **CHAT_OR_RESPONSES,
+    "access_programs": refused_field("there are no such programs here; leave it out"),
+    "context_management": refused_field("the node trims long conversations by its own settings; leave it out", []),
+    "conversation": refused_field("conversations are not kept here; continue a response with previous_response_id"),
+    "image": ignored_field("the model's service decides how it reads images"),
+    "max_tool_calls": refused_field("the node's own limits bound the calls of a response; leave it out"),
+    "prompt": refused_field("there are no stored prompts here; send instructions and input"),
+    "reasoning": hint_field("the node's configuration decides how much a model thinks", {}),
+    "stream_options": ignored_field("it pads the events of OpenAI's service"),
+    "truncation": hint_field("the node trims long conversations by its own settings", "disabled"),
+}
+TEXT: FieldTable = {
+    **honoured_fields(ResponsesTextSettings),
+    "verbosity": hint_field("the node's models decide how much they say", "medium"),
+}

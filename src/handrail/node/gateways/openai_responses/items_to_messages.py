@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from handrail.core.calls import Attachment, ToolCall, ToolResult
+from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import BusError
 from handrail.core.messages import (
     AssistantMessage,
@@ -21,6 +21,7 @@ from handrail.core.messages import (
     Text,
     UserMessage,
 )
+from handrail.node.gateways.openai.body import ChatRefusalPart, ChatSoundData, ChatSoundPart
 from handrail.node.gateways.openai_responses.body import (
     ITEMS,
     FunctionCallItem,
@@ -32,18 +33,15 @@ from handrail.node.gateways.openai_responses.body import (
     Part,
     ReasoningItem,
     ResponsesGeneratedImageItem,
-    ResponsesInputAudio,
     ResponsesInputFile,
     ResponsesInputImage,
     ResponsesInputText,
     ResponsesMcpListItem,
     ResponsesOutputText,
-    ResponsesRefusal,
-    ResponsesSoundData,
 )
 from handrail.node.gateways.openai_responses.ids import is_unrecorded, response_id_of_item
 from handrail.node.gateways.request import EarlierAnswer
-from handrail.node.gateways.request_parsing import bytes_of, convert_field, media_at, refuse_field
+from handrail.node.gateways.request_parsing import bytes_of, convert_field, media_at, refuse_field, result_of, sound_of
 from handrail.run.history import unanswered_calls
 
 Earlier = Mapping[str, EarlierAnswer]
@@ -53,7 +51,8 @@ _UNKNOWN_RESULT = "(the result of this call is no longer known)"
 
 
 def typed_input_items(items: Sequence[Mapping[str, Any]], param: str = "input") -> list[Item]:
-    """
+    """Reads each item as what its type says.
+
     Raises:
         BusError: An item is of another form, or of a type that cannot be read here.
     """
@@ -103,7 +102,8 @@ class ItemReader:
         self._names = {each.id: each.call.name for each in before if isinstance(each, InvocationMessage)}
 
     def read(self, items: Sequence[Item]) -> tuple[Message, ...]:
-        """
+        """The messages before, and those that these items stand for.
+
         Raises:
             BusError: An item has content that its role cannot have, or names an item that is not known.
         """
@@ -148,10 +148,8 @@ class ItemReader:
         if isinstance(item.output, str):
             return ToolResult(item.call_id, name, item.output)
         param = f"{param}.output"
-        parts = [_content(part, f"{param}[{at}]") for at, part in enumerate(item.output)]
-        attached = tuple(_attachment(part, param) for part in parts if isinstance(part, Media))
-        text = "\n".join(part.text for part in parts if isinstance(part, Text))
-        return ToolResult(item.call_id, name, text, attachments=attached)
+        parts = (_content(part, f"{param}[{at}]") for at, part in enumerate(item.output))
+        return result_of(item.call_id, name, parts, param)
 
     def _node_call(self, item: McpCallItem) -> None:
         item = self._shown(item)
@@ -206,7 +204,7 @@ def _text(content: str | list[Part], between: str, param: str) -> str:
 
 def _content(part: Part, param: str) -> Content:
     match part:
-        case ResponsesInputText(text=text) | ResponsesOutputText(text=text) | ResponsesRefusal(refusal=text):
+        case ResponsesInputText(text=text) | ResponsesOutputText(text=text) | ChatRefusalPart(refusal=text):
             return Text(text)
         case ResponsesInputImage(image_url=str(url)):
             return media_at(url, f"{param}.image_url")
@@ -214,9 +212,8 @@ def _content(part: Part, param: str) -> Content:
             return _file(data, f"{param}.file_data", name or "")
         case ResponsesInputFile(file_url=str(url), filename=name):
             return media_at(url, f"{param}.file_url", name or "", "application/pdf")
-        case ResponsesInputAudio(input_audio=ResponsesSoundData(data=data, format=form)):
-            kind = "audio/wav" if form == "wav" else "audio/mpeg"
-            return Media(media_type=kind, data=bytes_of(data, f"{param}.input_audio.data"))
+        case ChatSoundPart(input_audio=ChatSoundData(data=data, format=form)):
+            return sound_of(data, form, f"{param}.input_audio.data")
         case ResponsesInputImage() | ResponsesInputFile():
             refuse_field(f"{param}.file_id", "there are no uploads here; send the file itself, or its address")
     assert_never(part)
@@ -227,12 +224,6 @@ def _file(data: str, param: str, name: str) -> Media:
     if data.startswith("data:"):
         return media_at(data, param, name, "application/pdf")
     return Media(media_type="application/pdf", data=bytes_of(data, param), name=name)
-
-
-def _attachment(media: Media, param: str) -> Attachment:
-    if media.data is None:
-        refuse_field(param, "an image or a file of an output is sent itself, not as an address")
-    return Attachment(media.name or "attachment", media.media_type, media.data)
 
 
 def _words_of(error: Any) -> str:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 
 from handrail.core.errors import BusError
 from handrail.core.messages import SupervisorMessage
-from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice
 from handrail.node.gateways.field_rules import check_fields
-from handrail.node.gateways.openai.mcp_tool import mcp_server_of
+from handrail.node.gateways.openai.body import ChatJsonObjectFormat
+from handrail.node.gateways.openai.tools import is_mcp_tool, mcp_servers_of, offers_of, without_mcp_tools
 from handrail.node.gateways.openai_responses.body import (
+    RESPONSE,
+    TEXT,
     Item,
     ItemReference,
     MessageItem,
     ResponsesAllowedToolsChoice,
     ResponsesBody,
-    ResponsesFunctionTool,
-    ResponsesJsonObjectFormat,
     ResponsesJsonSchemaFormat,
     ResponsesNamedFunctionChoice,
     ResponsesTextSettings,
 )
-from handrail.node.gateways.openai_responses.fields import RESPONSE, TEXT
 from handrail.node.gateways.openai_responses.items_to_messages import (
     Earlier,
     ItemReader,
@@ -32,7 +32,7 @@ from handrail.node.gateways.openai_responses.items_to_messages import (
     responses_named,
     typed_input_items,
 )
-from handrail.node.gateways.request import EarlierAnswer, GatewayRequest, NamedMcpServer
+from handrail.node.gateways.request import EarlierAnswer, GatewayRequest
 from handrail.node.gateways.request_parsing import (
     check_answered,
     check_tools,
@@ -42,30 +42,28 @@ from handrail.node.gateways.request_parsing import (
     refuse_field,
 )
 
-_ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
 _NOTHING = EarlierAnswer((), {})
-_SERVER = {"type": "function", "name": "mcp"}
+_FUNCTION = {"type": "function", "name": "mcp"}
 
 
 def read_responses_request(data: bytes, headers: Mapping[str, str], most: int) -> GatewayRequest:
-    """
+    """Reads a request to create a response.
+
     Raises:
         BusError: The request cannot be answered as it stands (`bad_request`), with the place that is wrong.
     """
     given = read_json_object(data, most)
+    tools_said = given.get("tools")
     hints = check_fields(given, RESPONSE)
-    servers, more = _mcp_servers(given.get("tools"))
-    body = convert_field({**given, "tools": _declared(given.get("tools"))}, ResponsesBody)
+    servers, more = mcp_servers_of(tools_said)
+    body = convert_field({**given, "tools": without_mcp_tools(tools_said, _FUNCTION)}, ResponsesBody)
     hints += more + check_fields(given.get("text") or {}, TEXT, "text.")
     _refuse_values(body)
     items: list[Item] = (
         [MessageItem("user", body.input)] if isinstance(body.input, str) else typed_input_items(body.input or ())
     )
     choice, only = _choice(body)
-    declared = [
-        tool for tool, said in zip(body.tools or (), given.get("tools") or (), strict=True) if not _is_server(said)
-    ]
-    tools = tuple(map(_offer, declared))
+    tools = offers_of(body.tools or (), tools_said)
     check_tools(tools, choice, "tools")
     asked = GatewayRequest(
         model=body.model,
@@ -79,7 +77,7 @@ def read_responses_request(data: bytes, headers: Mapping[str, str], most: int) -
         store=body.store is not False,
         background=bool(body.background),
         instructions=int(bool(body.instructions)),
-        echo=_echo(body, given.get("tools") or ()),
+        echo=_echo(body, tools_said or ()),
         ours=extension_of(given, headers),
         mcp_servers=servers,
         ignored=hints + generated_image_paths(items),
@@ -119,27 +117,6 @@ def _answer_of(earlier: Earlier, id: str) -> EarlierAnswer:
     return earlier[id]
 
 
-def _is_server(tool: Any) -> bool:
-    return isinstance(tool, dict) and tool.get("type") == "mcp"
-
-
-def _declared(tools: Any) -> Any:
-    """The tools with something harmless in the place of each MCP server, so that the others keep their places."""
-    if not isinstance(tools, list):
-        return tools
-    for at, tool in enumerate(tools):
-        kind = tool.get("type", "function") if isinstance(tool, dict) else "function"
-        if kind not in ("function", "mcp"):
-            refuse_field(f"tools[{at}].type", f"{str(kind)[:40]!r} is not a tool of this node; declare a function")
-    return [_SERVER if _is_server(tool) else tool for tool in tools]
-
-
-def _mcp_servers(tools: Any) -> tuple[tuple[NamedMcpServer, ...], tuple[str, ...]]:
-    named = enumerate(tools) if isinstance(tools, list) else ()
-    found = [mcp_server_of(tool, f"tools[{at}]") for at, tool in named if _is_server(tool)]
-    return tuple(server for server, _ in found), tuple(hint for _, hints in found for hint in hints)
-
-
 def _refuse_values(body: ResponsesBody) -> None:
     """What would change the form of the answer, and cannot be had."""
     if "message.output_text.logprobs" in (body.include or ()):
@@ -165,15 +142,11 @@ def _settings(body: ResponsesBody) -> ModelRequest:
 
 def _schema(text: ResponsesTextSettings | None) -> dict[str, Any] | None:
     match text and text.format:
-        case ResponsesJsonObjectFormat():
+        case ChatJsonObjectFormat():
             return {"type": "object"}
         case ResponsesJsonSchemaFormat(schema=schema):
             return schema or {"type": "object"}
     return None
-
-
-def _offer(tool: ResponsesFunctionTool) -> ToolOffer:
-    return ToolOffer(tool.name, tool.description or "", tool.parameters or _ANYTHING)
 
 
 def _choice(body: ResponsesBody) -> tuple[ToolChoice, tuple[str, ...] | None]:
@@ -183,11 +156,8 @@ def _choice(body: ResponsesBody) -> tuple[ToolChoice, tuple[str, ...] | None]:
             return NamedTool(name), None
         case ResponsesAllowedToolsChoice(tools=tools, mode=mode):
             return mode, tuple(tool.name for tool in tools)
-        case None:
-            return "auto", None
-        case "auto" | "none" | "required" as word:
-            return word, None
-    assert_never(body.tool_choice)
+        case word:
+            return word or "auto", None
 
 
 def _echo(body: ResponsesBody, tools: Sequence[Any] = ()) -> dict[str, Any]:
@@ -210,9 +180,9 @@ def _echo(body: ResponsesBody, tools: Sequence[Any] = ()) -> dict[str, Any]:
         "store": body.store is not False,
         "temperature": 1.0 if body.temperature is None else body.temperature,
         "text": {"format": _form(body.text)},
-        "tool_choice": _chosen(body),
+        "tool_choice": msgspec.to_builtins(body.tool_choice or "auto"),
         "tools": [
-            tool if _is_server(tool) else {"type": "function", **msgspec.to_builtins(read)}
+            tool if is_mcp_tool(tool) else {"type": "function", **msgspec.to_builtins(read)}
             for tool, read in zip(tools, body.tools or (), strict=False)
         ],
         "top_logprobs": 0,
@@ -226,13 +196,9 @@ def _form(text: ResponsesTextSettings | None) -> dict[str, Any]:
     match text and text.format:
         case ResponsesJsonSchemaFormat() as form:
             return {**msgspec.to_builtins(form), "strict": bool(form.strict)}
-        case ResponsesJsonObjectFormat():
+        case ChatJsonObjectFormat():
             return {"type": "json_object"}
     return {"type": "text"}
-
-
-def _chosen(body: ResponsesBody) -> Any:
-    return msgspec.to_builtins(body.tool_choice or "auto")
 
 
 UNSAID = _echo(ResponsesBody())

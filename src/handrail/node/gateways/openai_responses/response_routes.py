@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,9 +12,8 @@ from starlette.routing import Route
 from handrail.core.errors import BusError
 from handrail.core.messages import Message
 from handrail.node.bus.request import Caller
-from handrail.node.gateways.failures import failure_of
 from handrail.node.gateways.gateway import Gateway
-from handrail.node.gateways.http_responses import refusal_response, whole_answer
+from handrail.node.gateways.http_responses import endpoint, whole_answer
 from handrail.node.gateways.idempotency import SharedAnswer
 from handrail.node.gateways.openai_responses.messages_to_items import input_items, input_items_page
 from handrail.node.gateways.openai_responses.response_store import ResponseStore, StoredResponse
@@ -47,15 +47,11 @@ class ResponseRoutes:
         ]
 
     def _door(self, work: Work) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            name = self._gateway.new_id("request")
-            try:
-                caller = await self._identified(request)
-                return whole_answer(await work(request, caller, request.path_params["id"]), name)
-            except Exception as error:
-                return refusal_response(RESPONSES, failure_of(error), name)
+        async def answer(request: Request, name: str) -> Response:
+            caller = await self._identified(request)
+            return whole_answer(await work(request, caller, request.path_params["id"]), name)
 
-        return answer
+        return endpoint(RESPONSES, partial(self._gateway.new_id, "request"), answer)
 
     async def _get(self, request: Request, caller: Caller, id: str) -> object:
         if request.query_params.get("stream", "false").lower() not in ("false", "0", ""):

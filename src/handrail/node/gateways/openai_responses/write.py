@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.messages import Citation, Media, Message, StopReason, Usage
 from handrail.node.gateways.failures import GatewayFailure
-from handrail.node.gateways.openai.write import openai_error_body as chat_failed
+from handrail.node.gateways.openai.write import DONE, openai_error_body
 from handrail.node.gateways.openai_responses.output_items import CUT, Event, ResponseOutput
 from handrail.node.gateways.openai_responses.read import UNSAID
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
-from handrail.node.gateways.wire import encode
+from handrail.node.gateways.wire import AnswerWriter, encode
 
-DONE = b"data: [DONE]\n\n"
 _INCOMPLETE: dict[StopReason, str] = {
     "max_tokens": "max_output_tokens",
     "content_filter": "content_filter",
@@ -22,7 +21,7 @@ _INCOMPLETE: dict[StopReason, str] = {
 }
 
 
-class ResponsesWriter:
+class ResponsesWriter(AnswerWriter):
     """Writes one response. It collects what happens whether or not it is streamed: the document is made of the same."""
 
     collects: ClassVar[bool] = True
@@ -155,7 +154,7 @@ class ResponsesWriter:
 
 
 def responses_error_body(failure: GatewayFailure, id: str) -> dict[str, Any]:
-    found = chat_failed(failure, id)
+    found = openai_error_body(failure, id)
     if code := (failure.api_details or {}).get("code"):
         found["error"]["code"] = code
     return found

@@ -1,16 +1,18 @@
-"""How many tokens a request has, about, where the model's service cannot be asked.
+"""How many tokens a request has, the node's tools included: `POST /v1/messages/count_tokens`, and an estimate.
 
-Every model cuts text in its own way. The estimate is made to be rather too high than too low: a client uses it to
-stay within a model's context.
+The model's service counts them where it can. Else they are estimated, and a notice says so. Every model cuts text in
+its own way: the estimate is rather too high than too low, since a client uses it to stay within a model's context.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
+from handrail.core.errors import RequestRefused
 from handrail.core.messages import (
     AssistantMessage,
     Content,
@@ -23,14 +25,42 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.core.model_request import ModelRequest
+from handrail.core.ports import Model, count_tokens
 from handrail.models.history import arguments_text
 
+COUNT_PATH = "/v1/messages/count_tokens"
+ESTIMATED = "input_tokens is an estimate: the model's service does not count tokens"
+_NO_COUNT = frozenset({404, 405, 501})
+"""How a service that speaks the API of one that counts says that it does not count itself."""
 _BYTES = 3.5
 """Of UTF-8 for one token: about four letters of English, and a little more than one Chinese character."""
 _FRAME = 4
 """Tokens around each message and each tool."""
 _IMAGE = 1_600
 """Tokens of an image, a sound or a PDF file: what a large image costs."""
+
+
+async def token_count_answer(model: Model, request: ModelRequest, hints: tuple[str, ...]) -> dict[str, Any]:
+    """The answer to a request for the count of its tokens.
+
+    Raises:
+        ModelError: The service failed, or refused the request.
+    """
+    notices = [f"{name} has no effect here" for name in hints]
+    counted = await _counted(model, request)
+    if counted is None:
+        notices.append(ESTIMATED)
+    said = {"handrail": {"notices": notices}} if notices else {}
+    return {"input_tokens": estimated_tokens(request) if counted is None else counted, **said}
+
+
+async def _counted(model: Model, request: ModelRequest) -> int | None:
+    try:
+        return await count_tokens(model, request)
+    except RequestRefused as error:
+        if error.status not in _NO_COUNT:
+            raise
+        return None
 
 
 def estimated_tokens_of_text(text: str) -> int:
