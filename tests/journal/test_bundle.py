@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 from handrail.core.canonical import canonical_json
 from handrail.core.errors import OUTCOMES, BrokenProof, UsageError
-from handrail.journal.bundle import BundleEntry, read_bundle, write_bundle
+from handrail.journal.bundle import BundleEntry, write_bundle
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import inclusion_proofs, leaf_hash, root
 from handrail.journal.note import Checkpoint, sign
@@ -200,13 +200,6 @@ def test_a_long_body_is_a_file_of_its_own(original: Path) -> None:
     assert file.name == "010_call_settled.json"
     assert file.stat().st_size == INLINE + 3
     assert [item["attachment"] for item in records(original) if "attachment" in item] == [f"attachments/{file.name}"]
-
-
-def test_a_bundle_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    journal = example()
-    found = read_bundle(journal.export(tmp_path / "bundle", erase=(2,)))
-    assert list(found.entries) == journal.entries(erase=(2,))
-    assert (found.run, found.origin, found.verifier_key) == (RUN, SIGNER.name, SIGNER.verifier_key)
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.sampled_from(OUTCOMES), st.booleans()), min_size=1, max_size=6))
@@ -439,13 +432,6 @@ def test_a_checkpoint_that_does_not_fix_the_run_is_refused(tmp_path: Path) -> No
         )
     with pytest.raises(UsageError, match="no entries"):
         journal.export(tmp_path / "bundle", "run_none")
-
-
-def test_a_bundle_that_cannot_be_read_is_a_broken_proof(bundle: Path, tmp_path: Path) -> None:
-    replace_lines(bundle, [b"{}\n"])
-    for folder in (bundle, tmp_path / "nothing"):
-        with pytest.raises(BrokenProof, match="not a readable bundle"):
-            read_bundle(folder)
 
 
 def run_verifier(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pymerkle import InmemoryTree
 
-from handrail.journal.merkle import (
-    Frontier,
-    consistency_proof,
-    inclusion_proof,
-    inclusion_proofs,
-    leaf_hash,
-    root,
-    verify_consistency,
-    verify_inclusion,
-)
+from handrail.journal.merkle import Frontier, inclusion_proofs, leaf_hash, root
+from handrail.journal.verifier import included
 
 CT_LEAVES = [
     bytes.fromhex(text)
@@ -39,6 +31,10 @@ entries = st.lists(st.binary(max_size=8), min_size=1, max_size=70)
 
 def hashes(count: int) -> list[bytes]:
     return [leaf_hash(b"%d" % number) for number in range(count)]
+
+
+def proof_of(leaves: list[bytes], index: int, size: int) -> list[bytes]:
+    return inclusion_proofs(leaves, [index], size)[0]
 
 
 @pytest.mark.parametrize("size", range(9))
@@ -77,12 +73,12 @@ def test_an_inclusion_proof_verifies_for_its_leaf_and_place_only(data: st.DataOb
     index = data.draw(st.integers(0, size - 1))
     other = data.draw(st.integers(-1, size + 1).filter(lambda number: number != index))
     leaves = hashes(140)
-    proof, top = inclusion_proof(leaves, index, size), root(leaves[:size])
-    assert verify_inclusion(leaves[index], index, size, proof, top)
-    assert not verify_inclusion(leaves[139], index, size, proof, top)
-    assert not verify_inclusion(leaves[index], other, size, proof, top)
-    assert not verify_inclusion(leaves[index], index, size, [*proof, top], top)
-    assert not proof or not verify_inclusion(leaves[index], index, size, proof[:-1], top)
+    proof, top = proof_of(leaves, index, size), root(leaves[:size])
+    assert included(leaves[index], index, size, proof, top)
+    assert not included(leaves[139], index, size, proof, top)
+    assert not included(leaves[index], other, size, proof, top)
+    assert not included(leaves[index], index, size, [*proof, top], top)
+    assert not proof or not included(leaves[index], index, size, proof[:-1], top)
 
 
 @given(st.data())
@@ -91,43 +87,10 @@ def test_a_changed_inclusion_proof_does_not_verify(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 100))
     index = data.draw(st.integers(0, size - 1))
     leaves = hashes(size)
-    proof = inclusion_proof(leaves, index, size)
+    proof = proof_of(leaves, index, size)
     step, bit = data.draw(st.integers(0, len(proof) - 1)), data.draw(st.integers(0, 255))
     proof[step] = (int.from_bytes(proof[step], "big") ^ (1 << bit)).to_bytes(32, "big")
-    assert not verify_inclusion(leaves[index], index, size, proof, root(leaves))
-
-
-def test_every_pair_of_sizes_up_to_33_has_a_consistency_proof_that_verifies() -> None:
-    leaves = hashes(33)
-    roots = [root(leaves[:size]) for size in range(34)]
-    for new in range(34):
-        for old in range(new + 1):
-            assert verify_consistency(old, new, roots[old], roots[new], consistency_proof(leaves, old, new))
-
-
-@given(st.data())
-@settings(max_examples=80, deadline=None)
-def test_a_rewritten_past_has_no_consistency_proof(data: st.DataObject) -> None:
-    new = data.draw(st.integers(2, 100))
-    old = data.draw(st.integers(1, new - 1))
-    changed = data.draw(st.integers(0, old - 1))
-    leaves = hashes(new)
-    signed = root(leaves[:old])
-    leaves[changed] = leaf_hash(b"rewritten")
-    proof = consistency_proof(leaves, old, new)
-    assert not verify_consistency(old, new, signed, root(leaves), proof)
-
-
-def test_a_consistency_proof_must_have_its_exact_length() -> None:
-    leaves = hashes(13)
-    old, new, proof = root(leaves[:6]), root(leaves), consistency_proof(leaves, 6, 13)
-    assert verify_consistency(6, 13, old, new, proof)
-    assert not verify_consistency(6, 13, old, new, [*proof, old])
-    assert not verify_consistency(6, 13, old, new, proof[:-1])
-    assert not verify_consistency(6, 13, old, new, [])
-    assert not verify_consistency(13, 6, new, old, proof)
-    assert not verify_consistency(0, 13, old, new, [])
-    assert not verify_consistency(13, 13, new, new, proof)
+    assert not included(leaves[index], index, size, proof, root(leaves))
 
 
 @given(st.integers(0, 200), st.integers(0, 50))
@@ -158,8 +121,6 @@ def test_raw_data_in_the_place_of_a_hash_is_refused() -> None:
 
 def test_a_proof_for_what_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="no leaf 3"):
-        inclusion_proof(hashes(5), 3, 3)
+        proof_of(hashes(5), 3, 3)
     with pytest.raises(ValueError, match="cannot be made"):
-        inclusion_proof(hashes(5), 3, 6)
-    with pytest.raises(ValueError, match="no earlier state"):
-        consistency_proof(hashes(5), 4, 3)
+        proof_of(hashes(5), 3, 6)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         export_run as export_run,
         prove as prove,
     )
-    from handrail.journal.bundle import read_bundle as read_bundle
     from handrail.journal.journal import JournalTiming as JournalTiming, SqliteJournal as SqliteJournal
     from handrail.journal.keys import Signer as Signer, Verifier as Verifier
     from handrail.journal.reader import JournalReader as JournalReader, erase as erase
@@ -29,7 +28,6 @@ export_lazily(
     {
         "handrail.journal.answering": "answer settle",
         "handrail.journal.auditing": "AuditReport Receipt audit export_run prove",
-        "handrail.journal.bundle": "read_bundle",
         "handrail.journal.journal": "JournalTiming SqliteJournal",
         "handrail.journal.keys": "Signer Verifier",
         "handrail.journal.reader": "JournalReader erase",

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import BrokenProof, JournalError, UsageError
-from handrail.journal.denials import DenialChecks
+from handrail.journal.confirmations import DenialChecks
 from handrail.journal.entry import NO_PREVIOUS, LeafPosition, body_digest, leaf_position
 from handrail.journal.escape import unescape
 from handrail.journal.keys import Verifier

@@ -25,10 +25,10 @@ from handrail.journal.bundle import BundleEntry, write_bundle
 from handrail.journal.database import own_signer
 from handrail.journal.entry import body_digest, leaf_position
 from handrail.journal.keys import Signer, Verifier
-from handrail.journal.merkle import inclusion_proof, inclusion_proofs, leaf_hash, root, verify_inclusion
+from handrail.journal.merkle import inclusion_proofs, leaf_hash, root
 from handrail.journal.note import Checkpoint, open_note, sign
 from handrail.journal.reader import JournalReader, JournalRow
-from handrail.journal.verifier import run_extension
+from handrail.journal.verifier import included, run_extension
 
 _STRIDE = 1000
 """Entries between two words on how far an audit is."""
@@ -146,7 +146,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
             said = leaf_position(leaf)
         except (ValueError, JournalError) as error:
             raise BrokenProof(self.index, f"the receipt cannot be read: {error}") from error
-        if signed.size != self.size or not verify_inclusion(leaf_hash(leaf), self.index, self.size, proof, signed.root):
+        if signed.size != self.size or not included(leaf_hash(leaf), self.index, self.size, proof, signed.root):
             raise BrokenProof(self.index, "the entry is not in the journal that was signed")
         if (said.seq, said.call_id) != (self.index, self.call_id):
             raise BrokenProof(self.index, "the receipt is for another entry than it says")
@@ -174,7 +174,7 @@ def prove(path: str | Path, call_id: str, *, run: str | None = None, signer: Sig
         else:
             signer = signer or own_signer(reader.path, reader.origin)
             (size, note), key = _sign(reader, signer), signer.verifier_key
-        proof = inclusion_proof(reader.hashes(size), entry.seq, size)
+        (proof,) = inclusion_proofs(reader.hashes(size), [entry.seq], size)
     return Receipt(
         call_id=call_id,
         index=entry.seq,
@@ -215,7 +215,10 @@ def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer
     return write_bundle(
         Path(folder),
         run=run,
-        entries=[_bundled(entry, proof) for entry, proof in zip(entries, proofs, strict=True)],
+        entries=[
+            BundleEntry(entry.seq, entry.leaf, tuple(proof), entry.salt, entry.data)
+            for entry, proof in zip(entries, proofs, strict=True)
+        ],
         checkpoint_note=note,
         verifier_key=signer.verifier_key,
     )
@@ -231,7 +234,3 @@ def _sign(reader: JournalReader, signer: Signer, *extensions: str) -> tuple[int,
     hashes = reader.hashes()
     checkpoint = Checkpoint(reader.origin, len(hashes), root(hashes), extensions)
     return len(hashes), sign(checkpoint, signer)
-
-
-def _bundled(entry: JournalRow, proof: list[bytes]) -> BundleEntry:
-    return BundleEntry(entry.seq, entry.leaf, tuple(proof), entry.salt, entry.data)

@@ -20,7 +20,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from handrail.core.errors import BrokenProof, UsageError
@@ -56,14 +55,6 @@ class BundleEntry(Struct, frozen=True):
     """Its body; None if it has none or it was erased."""
 
 
-class ProofBundle(Struct, frozen=True):
-    run: str
-    origin: str
-    verifier_key: str
-    checkpoint_note: str
-    entries: tuple[BundleEntry, ...]
-
-
 def write_bundle(
     folder: Path, *, run: str, entries: Sequence[BundleEntry], checkpoint_note: str, verifier_key: str
 ) -> Path:
@@ -95,37 +86,6 @@ def write_bundle(
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return folder
-
-
-def read_bundle(folder: Path) -> ProofBundle:
-    """What a bundle holds. Nothing is verified here: `verifier.check` does that.
-
-    Raises:
-        BrokenProof: It is not a bundle, or a part of it is missing.
-    """
-    try:
-        note = (folder / "checkpoint").read_text(encoding="utf-8")
-        first, *lines = (folder / "bundle.jsonl").read_bytes().splitlines()
-        about = msgspec.json.decode(first, type=_BundleHeader)
-        entries = tuple(_read_entry(folder, msgspec.json.decode(line, type=_BundleLine)) for line in lines)
-    except (OSError, ValueError) as error:
-        raise BrokenProof(None, f"{str(folder)!r} is not a readable bundle: {error}") from error
-    return ProofBundle(about.run, about.origin, about.verifier_key, note, entries)
-
-
-class _BundleHeader(Struct, frozen=True):
-    run: str
-    origin: str
-    verifier_key: str
-
-
-class _BundleLine(Struct, frozen=True):
-    seq: int
-    leaf: str
-    proof: tuple[str, ...]
-    salt: str | None = None
-    body: str | None = None
-    attachment: str | None = None
 
 
 def _checkpoint_for(run: str, entries: Sequence[BundleEntry], note: str) -> Checkpoint:
@@ -172,16 +132,6 @@ def _body(folder: Path, entry: BundleEntry, leaf: dict[str, Any]) -> dict[str, A
         return {"salt": salt, "body": entry.data.decode()}
     except UnicodeDecodeError as error:
         raise BrokenProof(entry.index, "its body is not text") from error
-
-
-def _read_entry(folder: Path, line: _BundleLine) -> BundleEntry:
-    leaf = line.leaf.encode()
-    salt = None if line.salt is None else bytes.fromhex(line.salt)
-    data = None if line.body is None else line.body.encode()
-    if line.attachment is not None:
-        # The name is made anew: one from the file could point anywhere.
-        data = (folder / attachment_name(parse_object(leaf))).read_bytes()
-    return BundleEntry(line.seq, leaf, tuple(map(bytes.fromhex, line.proof)), salt, data)
 
 
 def _line(record: dict[str, Any]) -> bytes:

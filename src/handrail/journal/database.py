@@ -1,4 +1,4 @@
-"""The journal's tables, how its file is opened, and what its errors mean to a person.
+"""The journal's tables, how its file is opened and copied, and what its errors mean to a person.
 
 A commit costs by the page, so an append touches one table and no index: salt and data
 of a body stand in the row of their entry, and where the entries of a run are is noted
@@ -16,11 +16,13 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from handrail.core.errors import JournalError
+from handrail.core.errors import JournalError, UsageError
+from handrail.core.keyfile import sync_folder
 from handrail.journal.journal_files import (
     check_log_present,
     check_not_lost,
@@ -282,3 +284,38 @@ def _check_key(connection: sqlite3.Connection, path: Path, signer: Signer) -> No
     key = read_meta(connection).get("key")
     if key != signer.verifier_key:
         raise JournalError(f"the journal {str(path)!r} is signed with another key ({key!r}); put its key file back")
+
+
+def back_up(path: Path, target: Path) -> int:
+    """Copy a journal as it stands into a new file that needs no other file beside it. How many entries it has.
+
+    The key is not copied: whoever has it could sign another history.
+
+    Raises:
+        UsageError: The target is there already.
+        JournalError: The journal cannot be read, or the copy not written.
+    """
+    try:
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError as error:
+        raise UsageError(f"{str(target)!r} is there already; name a file that does not exist") from error
+    except OSError as error:
+        raise explain_failure(target, error) from error
+    try:
+        count = _copied(path, target)
+        sync_folder(target.absolute().parent)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    return count
+
+
+def _copied(path: Path, target: Path) -> int:
+    with closing(connect_existing(path, "ro")) as source, closing(sqlite3.connect(target)) as copy:
+        try:
+            source.backup(copy)
+            copy.execute("PRAGMA synchronous = FULL")
+            copy.execute("PRAGMA journal_mode = DELETE")  # so it can be read where nothing can be written
+            return int(copy.execute("SELECT count(*) FROM entry").fetchone()[0])
+        except sqlite3.Error as error:
+            raise explain_failure(target, error) from error

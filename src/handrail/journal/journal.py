@@ -34,7 +34,7 @@ from msgspec.structs import replace
 from handrail.core.errors import JournalError, describe_exception
 from handrail.core.events import ConfirmationAnswered, Recorded
 from handrail.core.ports import Clock, SystemClock
-from handrail.journal import answer_watch, lease, reader
+from handrail.journal import lease, reader
 from handrail.journal.database import JournalBusy
 from handrail.journal.entry import SALT_SIZE, EntryDraft, column_for_id, draft, seal_entry
 from handrail.journal.keys import Signer
@@ -172,7 +172,7 @@ class SqliteJournal:
         known, size = await asyncio.to_thread(self._known_answer, run, request)
         if known is not None:
             return known
-        return await answer_watch.first_answer(self.path, run, request, size, self._timing.answers)
+        return await reader.first_answer(self.path, run, request, size, self._timing.answers)
 
     def _known_answer(self, run: str, request: str) -> tuple[ConfirmationAnswered | None, int]:
         with self._lock:

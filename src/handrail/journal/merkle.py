@@ -89,93 +89,15 @@ def root(leaves: Iterable[bytes]) -> bytes:
     return frontier.root()
 
 
-def inclusion_proof(leaves: Sequence[bytes], index: int, size: int) -> list[bytes]:
-    """Show that leaf `index` is in the tree of the first `size` leaves."""
-    return inclusion_proofs(leaves, [index], size)[0]
-
-
 def inclusion_proofs(leaves: Sequence[bytes], indexes: Iterable[int], size: int) -> list[list[bytes]]:
-    """One proof for each index. The tree is hashed once, so many proofs cost little more than one."""
-    _check_size(size, leaves)
-    levels = _levels(leaves[:size])
-    return [_path(levels, index, size) for index in indexes]
+    """For each index a proof that its leaf is in the tree of the first `size` leaves; `verifier.included` checks one.
 
-
-def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Whether a leaf hash stands at `index` in the tree of `size` leaves that has this root."""
-    if not 0 <= index < size:
-        return False
-    node, last, found = index, size - 1, leaf
-    for step in proof:
-        if last == 0:
-            return False
-        if node & 1 or node == last:
-            found = node_hash(step, found)
-            while node and not node & 1:
-                node, last = node >> 1, last >> 1
-        else:
-            found = node_hash(found, step)
-        node, last = node >> 1, last >> 1
-    return last == 0 and found == root
-
-
-def consistency_proof(leaves: Sequence[bytes], old: int, new: int) -> list[bytes]:
-    """Show that the tree of the first `old` leaves is the beginning of that of the first `new`."""
-    _check_size(new, leaves)
-    if not 0 <= old <= new:
-        raise ValueError(f"a tree of {new} leaves has no earlier state of {old}")
-    if old == 0:
-        return []
-    levels, path = _levels(leaves[:new]), []
-    start, end, known = 0, new, True
-    while end != old:
-        middle = start + _split(end - start)
-        if old <= middle:
-            path.append(_subtree(levels, middle, end))
-            end = middle
-        else:
-            path.append(_subtree(levels, start, middle))
-            start, known = middle, False
-    if not known:
-        path.append(_subtree(levels, start, end))
-    return path[::-1]
-
-
-def verify_consistency(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:
-    """Whether the tree of `new` leaves begins with the tree of `old` leaves. Everything begins with the empty tree."""
-    if not 0 <= old <= new:
-        return False
-    if old == new:
-        return not proof and old_root == new_root
-    if old == 0:
-        return not proof and old_root == EMPTY
-    # A whole subtree is its own first step, and the proof leaves it out.
-    steps = list(proof) if old & (old - 1) else [old_root, *proof]
-    if not steps:
-        return False
-    return _consistent(old - 1, new - 1, old_root, new_root, steps)
-
-
-def _consistent(node: int, last: int, old_root: bytes, new_root: bytes, steps: list[bytes]) -> bool:
-    while node & 1:
-        node, last = node >> 1, last >> 1
-    old_found = new_found = steps[0]
-    for step in steps[1:]:
-        if last == 0:
-            return False
-        if node & 1 or node == last:
-            old_found, new_found = node_hash(step, old_found), node_hash(step, new_found)
-            while node and not node & 1:
-                node, last = node >> 1, last >> 1
-        else:
-            new_found = node_hash(new_found, step)
-        node, last = node >> 1, last >> 1
-    return last == 0 and old_found == old_root and new_found == new_root
-
-
-def _check_size(size: int, leaves: Sequence[bytes]) -> None:
+    The tree is hashed once, so many proofs cost little more than one.
+    """
     if not 0 <= size <= len(leaves):
         raise ValueError(f"a tree of {size} leaves cannot be made of {len(leaves)}")
+    levels = _levels(leaves[:size])
+    return [_path(levels, index, size) for index in indexes]
 
 
 def _levels(leaves: Sequence[bytes]) -> list[list[bytes]]:

@@ -5,6 +5,7 @@ Nothing here verifies: that is `audit`.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -257,6 +258,29 @@ def history(path: Path, run: str) -> list[Recorded]:
     """Every event of a run in order."""
     with JournalReader(path) as reader:
         return list(reader.events(run))
+
+
+async def first_answer(path: Path, run: str, request: str, size: int, interval: float) -> ConfirmationAnswered:
+    """The first answer to a question among the entries from number `size` on, once there is one.
+
+    It asks SQLite now and then whether anybody has written, which reads one page of shared memory, and reads only
+    entries that it has not seen.
+
+    Raises:
+        JournalError: The journal cannot be read.
+    """
+    with JournalReader(path) as reader:
+        seen = None
+        while True:
+            version = reader.version()
+            if version != seen:
+                for entry in reader.answers(size):
+                    event = entry.event
+                    if isinstance(event, ConfirmationAnswered) and (event.run, event.request) == (run, request):
+                        return event
+                    size = entry.seq + 1
+                seen = version
+            await asyncio.sleep(interval)
 
 
 def erase(path: str | Path, *, run: str | None = None, call_id: str | None = None, before: int | None = None) -> int:

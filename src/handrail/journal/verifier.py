@@ -317,11 +317,15 @@ def check_signature(note: SignedNote, key: NoteKey) -> None:
         raise InvalidBundle("its signature is wrong: it was changed after it was signed")
 
 
+def leaf_hash(leaf: bytes) -> bytes:
+    return hashlib.sha256(b"\x00" + leaf).digest()
+
+
 def included(leaf: bytes, index: int, size: int, proof: Iterable[bytes], root: bytes) -> bool:
-    """RFC 9162, 2.1.3.2: whether a leaf stands at an index of the tree with this root."""
+    """RFC 9162, 2.1.3.2: whether the leaf with this hash stands at an index of the tree with this root."""
     if not 0 <= index < size:
         return False
-    node, last, found = index, size - 1, hashlib.sha256(b"\x00" + leaf).digest()
+    node, last, found = index, size - 1, leaf
     for step in proof:
         if last == 0:
             return False
@@ -477,7 +481,7 @@ class BundleWalk:
         """An entry that the signed root vouches for."""
         entry = parse_entry(line)
         proof = [unhex(step, 32) for step in take(entry.record, "proof", list)]
-        if self.note and not included(entry.raw, entry.seq, self.note.size, proof, self.note.root):
+        if self.note and not included(leaf_hash(entry.raw), entry.seq, self.note.size, proof, self.note.root):
             raise InvalidBundle("is not in the journal that was signed: it, or its proof, was changed")
         if entry.leaf.get("run") != run:
             raise InvalidBundle(f"belongs to another run: {show(entry.leaf.get('run'))}")
@@ -496,7 +500,7 @@ class BundleWalk:
         if entry.seq == seq + 1 and entry.leaf.get("prev") != hashed:
             self.problems.append(BundleProblem(entry.n, "does not name the entry before it as such"))
         self._next = entry.n + 1
-        self._before = entry.seq, hashlib.sha256(b"\x00" + entry.raw).hexdigest()
+        self._before = entry.seq, leaf_hash(entry.raw).hex()
 
     def _missing(self, until: int) -> None:
         rest = "" if until - self._next == 1 else f", and all up to entry {until - 1}"

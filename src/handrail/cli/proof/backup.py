@@ -9,7 +9,7 @@ import click
 from handrail.cli import text
 from handrail.cli.lazy_groups import examples
 from handrail.cli.output.view import CommandView, answer, answer_json, tell, with_common_options
-from handrail.journal.backup import back_up
+from handrail.journal.database import back_up
 
 
 @click.command(
