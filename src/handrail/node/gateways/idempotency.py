@@ -22,7 +22,7 @@ from handrail.node.gateways.answer_plan import AnswerPlan
 from handrail.node.gateways.answer_run import AnswerRun
 from handrail.node.gateways.frame_pipe import FramePipe, FrameTape
 from handrail.node.gateways.gateway import GatewayLimits
-from handrail.node.gateways.request_identity import RequestIdentity
+from handrail.node.gateways.request_body import RequestIdentity
 
 Name = tuple[str, str, str | bytes, int]
 """Whose it is, over which API, its key or what it asks, and which attempt it is; that of a key is -1."""

@@ -50,12 +50,12 @@ from handrail.node.gateways.openai_responses.response_routes import ResponseRout
 from handrail.node.gateways.openai_responses.response_store import ResponseStore
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
 from handrail.node.gateways.request_body import (
+    RequestIdentity,
     check_content_type,
     parse_in_thread_if_large,
     read_bounded_body,
     token_errors_as_invalid,
 )
-from handrail.node.gateways.request_identity import RequestIdentity
 from handrail.node.gateways.resumed_runs import ResumedRun, resume_run, was_deleted
 from handrail.node.gateways.token_count import COUNT_PATH, token_count_answer
 from handrail.node.gateways.unserved_paths import UnservedPaths, wire_of_request

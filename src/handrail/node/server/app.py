@@ -30,7 +30,7 @@ from handrail.http.request_guard import (
     Send,
 )
 from handrail.http.request_memory import RequestMemory
-from handrail.node.gateways.api_refusals import ApiRefusalFormat
+from handrail.node.gateways.unserved_paths import ApiRefusalFormat
 from handrail.node.server import call_route as calls
 from handrail.node.server.admission import AdmissionGate, CrowdLimit
 from handrail.node.server.content_negotiation import JSON, preferred_media_type

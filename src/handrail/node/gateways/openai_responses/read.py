@@ -25,7 +25,7 @@ from handrail.node.gateways.openai_responses.body import (
     ResponsesNamedFunctionChoice,
     ResponsesTextSettings,
 )
-from handrail.node.gateways.openai_responses.items_to_messages import (
+from handrail.node.gateways.openai_responses.input_items import (
     Earlier,
     ItemReader,
     generated_image_paths,

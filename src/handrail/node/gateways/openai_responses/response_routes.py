@@ -15,7 +15,7 @@ from handrail.node.bus.request import Caller
 from handrail.node.gateways.gateway import Gateway
 from handrail.node.gateways.http_responses import endpoint, whole_answer
 from handrail.node.gateways.idempotency import SharedAnswer
-from handrail.node.gateways.openai_responses.messages_to_items import input_items, input_items_page
+from handrail.node.gateways.openai_responses.input_items import input_items, input_items_page
 from handrail.node.gateways.openai_responses.response_store import ResponseStore, StoredResponse
 from handrail.node.gateways.openai_responses.write import ResponsesWriter
 from handrail.node.gateways.request_parsing import refuse_field
