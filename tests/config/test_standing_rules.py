@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.config.approvals import Approvals
-from handrail.config.current_rules import CurrentRules
+from handrail.config.approvals import Approvals, CurrentRules
 from handrail.core.errors import UsageError
 from handrail.mcp.values import StdioEndpoint
 

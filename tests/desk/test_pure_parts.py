@@ -37,8 +37,7 @@ from handrail.desk.feed import ConversationFeed, DeskNews
 from handrail.desk.live_turn import TurnAssembler
 from handrail.desk.message_view import MessageView, browser_safe, shorten_texts
 from handrail.desk.questions import PendingQuestions
-from handrail.desk.rule_offers import describe_rule_offers, rule_offer_sentence
-from handrail.desk.rule_suggestions import suggest_rules
+from handrail.desk.rule_offers import describe_rule_offers, rule_offer_sentence, suggest_rules
 from handrail.desk.values import ConversationEvent, ConversationSnapshot, DeskQuestion, LiveTurn
 from handrail.execute.rules import Rule
 from handrail.tools.registry import registered

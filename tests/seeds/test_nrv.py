@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from handrail import Invocation as ToolInvocation, ToolDefinition, ToolRegistry
-from handrail.compat import nrv_client
+from handrail import Invocation as ToolInvocation
+from handrail import ToolDefinition, ToolRegistry
+from handrail.compat import nrv
 from handrail.core.errors import DuplicateTool
 from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
@@ -42,16 +43,16 @@ async def test_a_tool_call_of_the_stream_is_validated_executed_and_answered_and_
     # 2. client({ tools }) registers the tool set and validates schemas.
     model = ScriptedModel([call("word-count", "inv_1", text="one two"), call("word-count", text=2)], [text("Two.")])
     sink = await SqliteJournal.open(tmp_path / "proof.db")
-    client = nrv_client.client(tools=tools, model=model, proof_sink=sink)
+    client = nrv.client(tools=tools, model=model, proof_sink=sink)
 
     # 3. When the orchestrator streams a ToolCall event, the runtime validates, executes, emits ToolResult.
     events = [event async for event in client.stream("How many words are in 'one two'?")]
 
-    kinds = [type(event).__name__ for event in events]
+    kinds = [event.__struct_config__.tag for event in events]
     assert (kinds[0], kinds[-1]) == ("Started", "Completed")
     assert kinds.count("ToolCall") == kinds.count("ToolResult") == 2
     assert {
-        json.loads(each.payload_json).get("output") for each in events if isinstance(each, nrv_client.ToolResult)
+        json.loads(each.payload_json).get("output") for each in events if isinstance(each, nrv.ToolResultStreamEvent)
     } == {
         2,
         None,

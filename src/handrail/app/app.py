@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.app.loaded_groups import Beside, LoadedGroups, Sets
 from handrail.app.person import Person
 from handrail.app.tool_groups import AppMcpServer, GroupContext, ToolGroup, load_groups
-from handrail.config.current_rules import CurrentRules
+from handrail.config.approvals import CurrentRules
 from handrail.config.load import load_config
 from handrail.config.values import Config
 from handrail.config.watch import WatchedFiles, config_files, ensembles_in

@@ -1,17 +1,21 @@
-"""What a person has approved: MCP servers that files name, with their tools as they were described.
+"""What a person has approved: configurations, MCP servers with their tools as described, and standing rules.
 
-An approval is for one server of one configuration file: for exactly that program with those arguments and names of
-variables, and the values of those variables that decide which code it runs, as PATH; or that address; and for the
-tools that the server had, word for word. Programs that make an `McpEnsemble` themselves need none: their code is
-their word.
+An approval of a configuration is for what it would do beyond the defaults, as its files were then. A standing rule is
+what somebody said when a call waited for their word, as: always for this. It holds for one configuration file, and an
+`allow` for a tool as it was defined then.
 
-The first connection of an approved server fixes its tools. What changes after that is
-held back until somebody has looked.
+An approval of a server is for exactly that program with those arguments and names of variables, and the values of
+those variables that decide which code it runs, as PATH; or that address; and for the tools that the server had, word
+for word. Programs that make an `McpEnsemble` themselves need none: their code is their word. The first connection of
+an approved server fixes its tools. What changes after that is held back until somebody has looked.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,11 +23,28 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from handrail.config.approvals_file import ServerApproval, config_key
-from handrail.config.approved_configs import ConfigApprovals
+from handrail.config.approvals_file import (
+    ApprovalsContent,
+    ApprovalsFile,
+    ConfigApproval,
+    ServerApproval,
+    config_key,
+    state_folder,
+)
+from handrail.config.powers import Powers
+from handrail.config.watch import WatchedFiles
 from handrail.core.canonical import digest
+from handrail.core.errors import UsageError
+from handrail.core.ports import Clock, SystemClock
+from handrail.execute.rules import Rule
 from handrail.mcp.values import Endpoint, HttpEndpoint, RemoteTool, StdioEndpoint
 
+logger = logging.getLogger(__name__)
+
+_HERE = Path("handrail.toml")
+"""Stands for the folder where there is no configuration."""
+_NAMED = 3
+"""Changed files that are named; of more the number is told."""
 _DECIDES = re.compile(
     r"PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_.*|NPM_CONFIG_.*|UV_.*|PIP_.*|PERL5.*|RUBY.*|GEM_.*|JAVA_TOOL_OPTIONS"
     r"|JDK_JAVA_OPTIONS|BASH_ENV|ENV|GIT_.*|.*_PROXY|.*_REGISTRY|.*_INDEX_URL",
@@ -48,12 +69,109 @@ def approval_binding(endpoint: Endpoint) -> str:
             return digest({"url": url, "headers": dict(headers)})
 
 
-class Approvals(ConfigApprovals):
-    """The approvals of servers, with those of configurations and the standing rules in the same file."""
+class Approvals:
+    """Everything that one user approved, by the configuration file that it is for."""
+
+    def __init__(self, folder: Path, *, clock: Clock = SystemClock()) -> None:
+        self._file = ApprovalsFile(folder)
+        self._clock = clock
+
+    @classmethod
+    def here(cls, environ: Mapping[str, str] = os.environ) -> Approvals:
+        """Those of the user."""
+        return cls(state_folder(environ))
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    # ── configurations ───────────────────────────────────────────────────────────────
+
+    def approve_config(self, config: Path, powers: Powers, *, by: str) -> None:
+        """Let a configuration do what it would do now. A change to it or to a file that it names ends the approval."""
+        self.restore_config(
+            config, ConfigApproval(binds=powers.binds, files=dict(powers.files), at=self._clock.now(), by=by)
+        )
+
+    def config_approval(self, config: Path) -> ConfigApproval | None:
+        """The approval of a configuration, whether or not it still holds."""
+        return self._file.read().configs.get(config_key(config))
+
+    def restore_config(self, config: Path, approval: ConfigApproval | None) -> None:
+        """Let this be the approval of a configuration, or let it have none."""
+        key = config_key(config)
+
+        def edit(book: ApprovalsContent) -> ApprovalsContent:
+            others = {each: value for each, value in book.configs.items() if each != key}
+            return replace(book, configs=others if approval is None else {**others, key: approval})
+
+        self._file.change(edit)
+
+    def revoke_config(self, config: Path) -> bool:
+        """Withdraw the approval of a configuration; whether there was one."""
+        if self.config_approval(config) is None:
+            return False
+        self.restore_config(config, None)
+        return True
+
+    def missing_approval(self, config: Path | None, powers: Powers) -> str | None:
+        """Why a configuration may not be used yet, in words; None if it may."""
+        if config is None or not powers.lines:
+            return None
+        known = self.config_approval(config)
+        if known is None:
+            return "it is not approved"
+        if known.binds == powers.binds:
+            return None
+        return f"{_changed(known, powers)} since it was approved"
+
+    # ── standing rules ───────────────────────────────────────────────────────────────
+
+    def rules(self, config: Path | None) -> tuple[str, ...]:
+        """What a person said once and for all, the newest first. Without a file it is for the folder one stands in."""
+        return self._file.read().rules.get(config_key(config or _HERE), ())
+
+    def add_rule(self, config: Path | None, rule: str) -> None:
+        """Let it hold from now on, before those that are there; one for the same calls as it was before is replaced.
+
+        Raises:
+            UsageError: It is no rule, or an `allow` that does not say for which definition of the tool.
+        """
+        added = Rule.parse(rule)
+        if added.decision == "allow" and not added.definition:
+            raise UsageError(
+                f"rule {rule!r} would hold for whatever the tool becomes; name its definition, as"
+                f" 'allow {added.tool}@sha256:4f1c0a2b77d3'"
+            )
+        self._put_rules(config, lambda before: (str(added), *(each for each in before if not _same(each, added))))
+
+    def remove_rule(self, config: Path | None, rule: str) -> bool:
+        """Forget one, as it is written; whether it was there."""
+        was = False
+
+        def without(before: tuple[str, ...]) -> tuple[str, ...]:
+            nonlocal was
+            was = rule in before
+            return tuple(each for each in before if each != rule)
+
+        self._put_rules(config, without)
+        return was
+
+    def _put_rules(self, config: Path | None, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        key = config_key(config or _HERE)
+
+        def edit(book: ApprovalsContent) -> ApprovalsContent:
+            before = book.rules.get(key, ())
+            after = change(before)
+            return book if after == before else replace(book, rules={**book.rules, key: after})
+
+        self._file.change(edit)
+
+    # ── servers ──────────────────────────────────────────────────────────────────────
 
     def of(self, config: Path, server: str) -> ServerApproval | None:
         """What was approved of a server, if anything was."""
-        return self.read().servers.get(config_key(config), {}).get(server)
+        return self._file.read().servers.get(config_key(config), {}).get(server)
 
     def approve(self, config: Path, server: str, endpoint: Endpoint, *, by: str) -> None:
         """Let it be used. The tools that are fixed stay so, unless it is another program or address."""
@@ -94,14 +212,58 @@ class Approvals(ConfigApprovals):
 
     def _put(self, config: Path, server: str, change: Callable[[ServerApproval | None], ServerApproval | None]) -> None:
         """Exchange the word on a server for what is made of it, with nobody else writing meanwhile."""
-        with self.locked() as book:
-            servers = book.servers
-            there = dict(servers.get(config_key(config), {}))
+        key = config_key(config)
+
+        def edit(book: ApprovalsContent) -> ApprovalsContent:
+            there = dict(book.servers.get(key, {}))
             before = there.pop(server, None)
             after = change(before)
-            if after is not before:
-                named = there if after is None else {**there, server: after}
-                self.write(replace(book, servers={**servers, config_key(config): named}))
+            if after is before:
+                return book
+            return replace(book, servers={**book.servers, key: there if after is None else {**there, server: after}})
+
+        self._file.change(edit)
+
+
+class CurrentRules:
+    """The standing rules of one file as they are now, whoever changed them. They are read again only when the file of
+    the approvals has changed; a look costs next to nothing otherwise."""
+
+    def __init__(self, approvals: Approvals, config: Path | None) -> None:
+        self._approvals = approvals
+        self._config = config
+        self._watch = WatchedFiles()
+        self._rules: tuple[Rule, ...] = ()
+        self._looking = threading.Lock()
+
+    def now(self) -> tuple[Rule, ...]:
+        """None of them where the file cannot be read: then a person is asked."""
+        with self._looking:
+            if self._watch.look([self._approvals.path]):
+                self._rules = self._read()
+            return self._rules
+
+    def _read(self) -> tuple[Rule, ...]:
+        try:
+            return tuple(map(Rule.parse, self._approvals.rules(self._config)))
+        except UsageError as error:
+            logger.warning("standing rules do not hold: %s", error)
+            return ()
+
+
+def _changed(known: ConfigApproval, powers: Powers) -> str:
+    changed = [path for path, digest in powers.files.items() if known.files.get(path) != digest]
+    if not changed:
+        return "what it would do changed"
+    if len(changed) > _NAMED:
+        return f"{len(changed)} files changed"
+    return f"{', '.join(changed)} changed"
+
+
+def _same(written: str, rule: Rule) -> bool:
+    """Whether it is for the same calls, whatever the definition of the tool."""
+    other = Rule.parse(written)
+    return (other.tool, other.arguments) == (rule.tool, rule.arguments)
 
 
 def described_tool(tool: RemoteTool) -> dict[str, Any]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
-from handrail.core.ports import Clock, SystemClock
 from handrail.sessions.store.content import make_folder, write_atomically
 
 FILE = "approvals.json"
@@ -77,14 +75,8 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 class ApprovalsFile:
     """The file. Several processes may use it at once; each change reads it anew under a lock."""
 
-    def __init__(self, folder: Path, *, clock: Clock = SystemClock()) -> None:
+    def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        self._clock = clock
-
-    @classmethod
-    def here(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Those of the user."""
-        return cls(state_folder(environ))
 
     def read(self) -> ApprovalsContent:
         try:
@@ -103,15 +95,16 @@ class ApprovalsFile:
             raise UsageError(f"the approvals at {str(self.path)!r} were written by a newer handrail; use that one")
         return book
 
-    @contextmanager
-    def locked(self) -> Iterator[ApprovalsContent]:
-        """What the file has, with nobody else writing meanwhile."""
+    def change(self, edit: Callable[[ApprovalsContent], ApprovalsContent]) -> None:
+        """Exchange the content for what is made of it, with nobody else writing meanwhile."""
         try:
             make_folder(self.path.parent)
             handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                yield self.read()
+                before = self.read()
+                if (after := edit(before)) is not before:
+                    self._write(after)
             finally:
                 os.close(handle)
         except OSError as error:
@@ -120,7 +113,7 @@ class ApprovalsFile:
                 " make the folder writable, or set XDG_STATE_HOME to one that is"
             ) from error
 
-    def write(self, book: ApprovalsContent) -> None:
+    def _write(self, book: ApprovalsContent) -> None:
         servers = {file: named for file, named in book.servers.items() if named}
         rules = {file: stated for file, stated in book.rules.items() if stated}
         kept = msgspec.json.encode(replace(book, servers=servers, rules=rules))

@@ -21,11 +21,17 @@ from handrail.core.messages import Conversation, Message, ResultMessage
 from handrail.core.redact import redact_text
 from handrail.desk.choices import tool_patterns
 from handrail.desk.conversation_state import ConversationState, DeskContext
-from handrail.desk.input_messages import title_from_messages
 from handrail.desk.live_turn import TurnAssembler
 from handrail.desk.message_view import browser_safe_text, shown_service_call
 from handrail.desk.saved_conversation import check_not_in_use
-from handrail.desk.turns import first_words_from, last_spoken_index, messages_to_answer, turn_start_at, turn_starts
+from handrail.desk.turns import (
+    first_words_from,
+    last_spoken_index,
+    messages_to_answer,
+    title_from_messages,
+    turn_start_at,
+    turn_starts,
+)
 from handrail.desk.values import DeskQuestion
 from handrail.run.history import unanswered_calls
 from handrail.sessions.store.metadata import ConversationMetadata

@@ -22,13 +22,12 @@ from handrail.desk.choices import check_ensembles, check_model, ensembles, model
 from handrail.desk.conversation_file import read_shared_file, write_shared_file
 from handrail.desk.conversation_state import DeskContext
 from handrail.desk.feed import DeskNews
-from handrail.desk.input_messages import messages_from_input
 from handrail.desk.message_view import media_of
 from handrail.desk.model_pool import DeskModels
 from handrail.desk.open_conversations import OpenConversations
 from handrail.desk.questions import Decision, PendingQuestions
 from handrail.desk.trials import ToolTrials
-from handrail.desk.turns import answered_prefix_length
+from handrail.desk.turns import answered_prefix_length, messages_from_input
 from handrail.desk.values import (
     AttachedFile,
     ConversationEvent,

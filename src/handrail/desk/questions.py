@@ -22,8 +22,7 @@ from handrail.core.ports import Approver
 from handrail.core.unmask import restore_masked
 from handrail.desk.feed import DeskNews
 from handrail.desk.message_view import browser_safe
-from handrail.desk.rule_offers import describe_rule_offers
-from handrail.desk.rule_suggestions import suggest_rules
+from handrail.desk.rule_offers import describe_rule_offers, suggest_rules
 from handrail.desk.values import DeskQuestion
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.schema.validator import Validator

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import Confirmation
+from handrail.core.errors import UsageError
 from handrail.core.json_display import exact_json
+from handrail.core.redact import redact
 from handrail.desk.values import RuleOffer, RuleValue
 from handrail.execute.rules import Rule
 
@@ -50,3 +56,71 @@ def _value(each: RuleValue) -> str:
 def _readable(text: str) -> str:
     """Text in which no letter hides, or looks like one that it is not."""
     return exact_json(text)[1:-1]
+
+
+_DIGITS = len("sha256:") + 24
+_LONGEST = 200
+_WILD = frozenset("*?")
+_PLACES = ("path", "file", "folder", "dir", "url", "uri", "to", "target", "name")
+
+
+def suggest_rules(question: Confirmation) -> tuple[str, ...]:
+    """Rules as they are written, each of which covers the question. None where a path climbs, or leads nobody knows
+    where: a rule for it would be for another place than it seems."""
+    values = {name: value for name, value in question.shown.items() if value == question.arguments[name]}
+    if any(name not in question.locations and _climbs(value) for name, value in values.items()):
+        return ()
+    if None in question.locations.values():
+        return ()
+    values |= {name: place.canonical for name, place in question.locations.items() if place is not None}
+    said = {name: _pattern(value) for name, value in values.items()}
+    exact = {name: pattern for name, pattern in said.items() if pattern is not None}
+    places = {
+        name: pattern for name, pattern in exact.items() if name in question.locations or _is_place(name, pattern)
+    }
+    folders = {name: _beside(pattern) for name, pattern in places.items() if posixpath.dirname(pattern).strip("/")}
+    tool = f"{question.tool}@{question.definition[:_DIGITS]}" if question.definition else question.tool
+    wanted: tuple[dict[str, str], ...] = (exact, places, folders, {})
+    written = (" ".join(("allow", tool, *(f"{name}={value}" for name, value in each.items()))) for each in wanted)
+    return tuple(dict.fromkeys(rule for rule in _said_exactly(written, question)))
+
+
+def _said_exactly(rules: Iterator[str], question: Confirmation) -> Iterator[str]:
+    for text in rules:
+        try:
+            rule = Rule.parse(text)
+        except UsageError:  # a name that cannot stand in a rule
+            continue
+        if str(rule) == text and rule.covers(question):
+            yield text
+
+
+def _pattern(value: Any) -> str | None:
+    """A value as the pattern that only it fits; None if there is no such."""
+    if isinstance(value, dict | list | tuple) or value is None or redact(value) != value:
+        return None
+    text = value if isinstance(value, str) else canonical_json(value).decode()
+    if not text or len(text) > _LONGEST or _WILD & set(text) or not text.isprintable() or " " in text:
+        return None
+    return text
+
+
+def _climbs(value: Any) -> bool:
+    """Whether a value, or one in it, is a path that goes up with `..`."""
+    match value:
+        case str():
+            return ".." in re.split(r"[/\\:]", value)
+        case dict():
+            return any(map(_climbs, value.values()))
+        case list() | tuple():
+            return any(map(_climbs, value))
+    return False
+
+
+def _is_place(name: str, pattern: str) -> bool:
+    return "/" in pattern or any(word in _PLACES for word in name.lower().split("_"))
+
+
+def _beside(path: str) -> str:
+    """Everything in the folder that something is in."""
+    return f"{posixpath.dirname(path).rstrip('/')}/**"

@@ -12,7 +12,7 @@ import contextlib
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from msgspec import Struct
 
@@ -32,14 +32,40 @@ from handrail.run.offering import Offering
 from handrail.run.run_terms import OnError
 from handrail.sandbox.create import create_sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
-from handrail.sessions.event_stream import stream_emitted
 from handrail.sessions.llm import LLM
-from handrail.sessions.session_engine import ExecutorParts, SessionEngine, SessionSetup
-from handrail.sessions.session_proof import SessionProof
+from handrail.sessions.session_engine import ExecutorParts, SessionEngine, SessionSetup, stream_emitted
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.tool_forms import choice_of
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import flattened_tools, registered
+
+if TYPE_CHECKING:
+    from handrail.journal.auditing import AuditReport, Receipt
+
+
+class SessionProof(Struct, frozen=True):
+    """The record of one run in a journal on disk."""
+
+    path: Path
+    run: str
+
+    def verify(self) -> AuditReport:
+        """Check the whole journal: every entry, body and signature, nothing believed."""
+        from handrail.journal.auditing import audit  # SQLite and cryptography load when they are used
+
+        return audit(self.path)
+
+    def export(self, folder: str | Path) -> Path:
+        """Write the run as a proof bundle, for others to verify."""
+        from handrail.journal.auditing import export_run
+
+        return export_run(self.path, self.run, folder)
+
+    def receipt(self, call_id: str) -> Receipt:
+        from handrail.journal.auditing import prove
+
+        return prove(self.path, call_id, run=self.run)
+
 
 Said = str | Iterable[str | Content] | None
 Choice = ToolChoice | Mapping[str, Any] | str

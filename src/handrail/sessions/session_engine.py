@@ -10,6 +10,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
-from handrail.core.events import Emit
+from handrail.core.events import Emit, Event
 from handrail.core.ids import NewId
 from handrail.core.messages import Conversation
 from handrail.core.model_request import ModelRequest, ToolChoice
@@ -176,3 +177,17 @@ async def _journal(given: Journal | Path | None, undo: AsyncExitStack) -> tuple[
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         given = folder / "journal.db"
     return await undo.enter_async_context(await SqliteJournal.open(given)), folder
+
+
+async def stream_emitted(work: Callable[[Emit], Coroutine[Any, Any, Any]]) -> AsyncGenerator[Event, None]:
+    """Everything that the work emits, then what it raises. Closing the stream cancels the work and waits for it."""
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    task = asyncio.create_task(work(events.put))
+    task.add_done_callback(lambda done: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

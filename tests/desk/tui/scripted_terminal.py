@@ -21,7 +21,7 @@ from handrail.desk.desk import Desk
 from handrail.desk.local_desk import open_desk
 from handrail.desk.tui.app import TuiApp
 from handrail.desk.tui.call_card import CallCard
-from handrail.desk.tui.prompt import PromptArea
+from handrail.desk.tui.chat import PromptArea
 from handrail.desk.tui.question import QuestionScreen
 from handrail.sessions.store.conversations import ConversationStore
 from tests.approved import approve

@@ -11,9 +11,9 @@ import pytest
 from textual.widgets import Log, OptionList
 
 from handrail.core.messages import AssistantMessage, Conversation
+from handrail.desk.tui.chat import PromptArea
 from handrail.desk.tui.dialogs import ConfirmDialog, FullTextDialog, LineDialog, PickDialog, PickSomeDialog
 from handrail.desk.tui.messages import MessageWidget
-from handrail.desk.tui.prompt import PromptArea
 from handrail.desk.tui.transcript import TranscriptView
 from tests.desk.tui.scripted_terminal import terminal
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from handrail import Executor, ToolCall
 from handrail.core.confirmation import Allow, Confirmation, Decision
-from handrail.desk.rule_suggestions import suggest_rules
+from handrail.desk.rule_offers import suggest_rules
 from handrail.execute.rules import Rule, Rules
 from handrail.library.io import IoSettings, io_ensemble
 

@@ -13,9 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from handrail import Conversation, ToolCall, ToolResult
 from handrail.core.messages import AssistantMessage, InvocationMessage, Media, Message, ResultMessage, Text, UserMessage
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.store.conversations import ConversationStore, find_matches
 from handrail.sessions.store.message_lines import pack_message
-from handrail.sessions.store.search import find_matches
 
 PATIENCE = 20
 TEXTS = st.text(alphabet='aAbBßsSKk ,:"\\{}[]\n\té\u2028\U0001f600', max_size=8) | st.just("ab" * 600)

@@ -9,26 +9,66 @@ import asyncio
 from contextlib import aclosing
 from typing import Any, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Footer, Static, TextArea
 
 from handrail.desk.desk import Desk
 from handrail.desk.tui.alert_banner import AlertBanner
 from handrail.desk.tui.call_card import CallCard
-from handrail.desk.tui.choice_dialogs import pick_ensembles, pick_model
-from handrail.desk.tui.conversation_files import list_conversation_files
-from handrail.desk.tui.dialogs import FullTextDialog, LineDialog, PickDialog
-from handrail.desk.tui.files import read_attachment, write_new
-from handrail.desk.tui.formatting import count_text, line, plain
-from handrail.desk.tui.prompt import PromptArea
+from handrail.desk.tui.dialogs import (
+    FullTextDialog,
+    LineDialog,
+    PickDialog,
+    list_conversation_files,
+    list_undo_points,
+    pick_ensembles,
+    pick_model,
+    save_download,
+)
+from handrail.desk.tui.files import read_attachment
+from handrail.desk.tui.formatting import attempt, count_text, line, plain, succeeded
 from handrail.desk.tui.question import QuestionScreen
-from handrail.desk.tui.refusals import done_or_notified, result_or_notified
 from handrail.desk.tui.transcript import PIECE, TranscriptView
-from handrail.desk.tui.undo_points import list_undo_points
 from handrail.desk.values import Alert, AttachedFile, ConversationEvent, ConversationSnapshot, DeskQuestion, State
+
+_NEW_LINE = ("ctrl+j", "shift+enter", "alt+enter")
+
+
+class PromptArea(TextArea):
+    class Sent(Message):
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__(
+            id="prompt", compact=True, highlight_cursor_line=False, placeholder="Say something. Enter sends, F1 helps."
+        )
+
+    async def _on_key(self, event: events.Key) -> None:
+        match event.key:
+            case "enter":
+                event.stop()
+                event.prevent_default()
+                if self.text.strip():
+                    self.post_message(PromptArea.Sent(self.text))
+            case key if key in _NEW_LINE:
+                event.stop()
+                event.prevent_default()
+                self.insert("\n")
+            case _:
+                await super()._on_key(event)
+
+    def begin(self, text: str) -> None:
+        """Put words there, to be changed."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+        self.focus()
+
 
 _STATES: dict[State, str] = {
     "idle": "",
@@ -99,7 +139,7 @@ class ChatScreen(Screen[None]):
 
     @work(exclusive=True, group="follow")
     async def _follow(self, talk: str) -> None:
-        await result_or_notified(self, self._listen(talk))
+        await attempt(self, self._listen(talk))
 
     async def _listen(self, talk: str) -> None:
         async with aclosing(self._desk.follow(talk)) as told:
@@ -186,7 +226,7 @@ class ChatScreen(Screen[None]):
         if self._questions:
             self._ask(next(iter(self._questions.values())))
         elif self.state == "waiting":
-            await result_or_notified(self, self._desk.again(self.talk))
+            await attempt(self, self._desk.again(self.talk))
 
     # ── what the person wants ────────────────────────────────────────────────────────
 
@@ -199,7 +239,7 @@ class ChatScreen(Screen[None]):
         """The prompt is free at once: what is typed meanwhile stays, and a second Enter says nothing twice."""
         prompt = self.query_one(PromptArea)
         prompt.load_text("")
-        if await done_or_notified(self, self._desk.say(self.talk, text, self._attached, upto=self._upto)):
+        if await succeeded(self, self._desk.say(self.talk, text, self._attached, upto=self._upto)):
             self._edit(None)
             self.query_one(TranscriptView).anchor()
         elif not prompt.text:
@@ -210,18 +250,18 @@ class ChatScreen(Screen[None]):
         if self.state != "working" and (self._upto is not None or self._attached):
             self._edit(None)
         elif self.state in ("working", "waiting"):
-            self.run_worker(result_or_notified(self, self._desk.stop(self.talk)))
+            self.run_worker(attempt(self, self._desk.stop(self.talk)))
         self.query_one(PromptArea).focus()
 
     @work(group="new")
     async def action_new(self) -> None:
-        begun = await result_or_notified(self, self._desk.begin(model=self._model or None, ensembles=self._ensembles))
+        begun = await attempt(self, self._desk.begin(model=self._model or None, ensembles=self._ensembles))
         if begun is not None:
             self.go(begun)
 
     @work(exclusive=True, group="dialog")
     async def action_undo(self) -> None:
-        found = await result_or_notified(self, list_undo_points(self._desk, self.talk, self._total))
+        found = await attempt(self, list_undo_points(self._desk, self.talk, self._total))
         if not found:
             self.notify("Nothing was said here yet.")
             return
@@ -231,7 +271,7 @@ class ChatScreen(Screen[None]):
             await self._undo(int(upto))
 
     async def _undo(self, upto: int) -> None:
-        words = await result_or_notified(self, self._desk.undo(self.talk, upto))
+        words = await attempt(self, self._desk.undo(self.talk, upto))
         if words is None:
             return
         self._edit(None)
@@ -248,11 +288,11 @@ class ChatScreen(Screen[None]):
                 self._edit(alert.upto)
                 self.query_one(PromptArea).begin(alert.words)
             case "on" if self.state in ("working", "waiting"):  # the model has read of it, and goes on by itself
-                await result_or_notified(self, self._desk.dismiss(self.talk))
+                await attempt(self, self._desk.dismiss(self.talk))
             case "on":
-                await result_or_notified(self, self._desk.again(self.talk))
+                await attempt(self, self._desk.again(self.talk))
             case "dismiss":
-                await result_or_notified(self, self._desk.dismiss(self.talk))
+                await attempt(self, self._desk.dismiss(self.talk))
         self.query_one(PromptArea).focus()
 
     def action_alert(self) -> None:
@@ -263,7 +303,7 @@ class ChatScreen(Screen[None]):
     async def action_model(self) -> None:
         name = await self.app.push_screen_wait(pick_model(self._desk.about(), self._model))
         if name is not None:
-            await result_or_notified(self, self._desk.choose(self.talk, model=name, ensembles=self._ensembles))
+            await attempt(self, self._desk.choose(self.talk, model=name, ensembles=self._ensembles))
 
     @work(exclusive=True, group="dialog")
     async def action_ensembles(self) -> None:
@@ -271,23 +311,21 @@ class ChatScreen(Screen[None]):
         taken = await self.app.push_screen_wait(pick_ensembles(about, self._ensembles))
         if taken is not None:
             every = {each.name for each in about.ensembles}
-            await result_or_notified(
-                self, self._desk.choose(self.talk, ensembles=None if set(taken) == every else taken)
-            )
+            await attempt(self, self._desk.choose(self.talk, ensembles=None if set(taken) == every else taken))
 
     @work(exclusive=True, group="dialog")
     async def action_attach(self) -> None:
         path = await self.app.push_screen_wait(LineDialog("Attach which file?", note="It goes with what you say next."))
         if path is None:
             return
-        if (file := await result_or_notified(self, asyncio.to_thread(read_attachment, path))) is not None:
+        if (file := await attempt(self, asyncio.to_thread(read_attachment, path))) is not None:
             self._attached = (*self._attached, file)
             self._say_writing()
 
     @work(exclusive=True, group="dialog")
     async def action_save(self) -> None:
         """Save a picture or a file of this conversation."""
-        found = await result_or_notified(self, list_conversation_files(self._desk, self.talk, self._total))
+        found = await attempt(self, list_conversation_files(self._desk, self.talk, self._total))
         if not found:
             self.notify("There is no picture or file in this conversation.")
             return
@@ -295,15 +333,10 @@ class ChatScreen(Screen[None]):
         if key is None:
             return
         index, _, part = key.partition(".")
-        file = await result_or_notified(self, self._desk.attachment(self.talk, int(index), int(part)))
+        file = await attempt(self, self._desk.attachment(self.talk, int(index), int(part)))
         if file is None:
             return
-        path = await self.app.push_screen_wait(LineDialog("Write it to which file?", file.name))
-        if (
-            path is not None
-            and (done := await result_or_notified(self, asyncio.to_thread(write_new, path, file.data))) is not None
-        ):
-            self.notify(line(str(done)), title="Written", markup=False)
+        await save_download(self, "Write it to which file?", file)
 
     def _edit(self, upto: int | None) -> None:
         self._upto = upto
@@ -330,14 +363,12 @@ class ChatScreen(Screen[None]):
     async def _older(self) -> None:
         transcript = self.query_one(TranscriptView)
         if transcript.first > 0:
-            await transcript.older(
-                await result_or_notified(self, self._desk.items(self.talk, transcript.first, PIECE)) or ()
-            )
+            await transcript.older(await attempt(self, self._desk.items(self.talk, transcript.first, PIECE)) or ())
 
     @on(CallCard.Whole)
     async def _whole(self, event: CallCard.Whole) -> None:
         shown = event.shown
         text = shown.result.text if shown.result is not None else ""
         if shown.result is not None and shown.result.whole and shown.index is not None:
-            text = await result_or_notified(self, self._desk.whole(self.talk, shown.index)) or text
+            text = await attempt(self, self._desk.whole(self.talk, shown.index)) or text
         self.app.push_screen(FullTextDialog(f"{line(shown.name, 60)}, {count_text(len(text), 'character')}", text))

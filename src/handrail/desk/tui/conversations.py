@@ -14,10 +14,9 @@ from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from handrail.desk.desk import Desk
-from handrail.desk.tui.dialogs import ConfirmDialog, LineDialog
-from handrail.desk.tui.files import read_named_file, write_new
-from handrail.desk.tui.formatting import MUTED, count_text, line, moment
-from handrail.desk.tui.refusals import result_or_notified
+from handrail.desk.tui.dialogs import ConfirmDialog, LineDialog, save_download
+from handrail.desk.tui.files import read_named_file
+from handrail.desk.tui.formatting import MUTED, attempt, count_text, line, moment
 from handrail.desk.values import ConversationSummary
 
 _STATES = {"working": "▶ working", "waiting": "? waits", "failed": "✗ failed", "idle": ""}
@@ -55,7 +54,7 @@ class ConversationsScreen(Screen[str | None]):
     async def _show(self) -> None:
         options = self.query_one(OptionList)
         at = options.highlighted or 0
-        found = await result_or_notified(self, self._desk.talks(self.query_one(Input).value.strip()))
+        found = await attempt(self, self._desk.talks(self.query_one(Input).value.strip()))
         if found is None:
             return
         self._talks = found
@@ -85,9 +84,7 @@ class ConversationsScreen(Screen[str | None]):
 
     @work(exclusive=True)
     async def action_fork(self) -> None:
-        if (talk := self._chosen) is not None and (
-            forked := await result_or_notified(self, self._desk.fork(talk.id))
-        ) is not None:
+        if (talk := self._chosen) is not None and (forked := await attempt(self, self._desk.fork(talk.id))) is not None:
             self.dismiss(forked)
 
     @work(exclusive=True)
@@ -96,7 +93,7 @@ class ConversationsScreen(Screen[str | None]):
             return
         title = await self.app.push_screen_wait(LineDialog("Which title?", line(talk.title)))
         if title is not None:
-            await result_or_notified(self, self._desk.rename(talk.id, title))
+            await attempt(self, self._desk.rename(talk.id, title))
             await self._show()
 
     @work(exclusive=True)
@@ -107,29 +104,22 @@ class ConversationsScreen(Screen[str | None]):
             f"Delete “{line(talk.title, 60)}”, {count_text(talk.messages, 'message')}?\nThe record of what ran stays."
         )
         if await self.app.push_screen_wait(ConfirmDialog(question, "Delete")):
-            await result_or_notified(self, self._desk.delete(talk.id))
+            await attempt(self, self._desk.delete(talk.id))
             await self._show()
 
     @work(exclusive=True)
     async def action_share(self) -> None:
-        if (talk := self._chosen) is None or (
-            file := await result_or_notified(self, self._desk.share(talk.id))
-        ) is None:
+        if (talk := self._chosen) is None or (file := await attempt(self, self._desk.share(talk.id))) is None:
             return
         note = "It holds all that was said and what tools answered: give it only to those who may read that."
-        path = await self.app.push_screen_wait(LineDialog("Write it to which file?", file.name, note=note))
-        if (
-            path is not None
-            and (done := await result_or_notified(self, asyncio.to_thread(write_new, path, file.data))) is not None
-        ):
-            self.notify(line(str(done)), title="Written", markup=False)
+        await save_download(self, "Write it to which file?", file, note)
 
     @work(exclusive=True)
     async def action_take(self) -> None:
         path = await self.app.push_screen_wait(LineDialog("Take a conversation from which file?"))
-        if path is None or (data := await result_or_notified(self, asyncio.to_thread(read_named_file, path))) is None:
+        if path is None or (data := await attempt(self, asyncio.to_thread(read_named_file, path))) is None:
             return
-        if (taken := await result_or_notified(self, self._desk.take(data))) is not None:
+        if (taken := await attempt(self, self._desk.take(data))) is not None:
             self.dismiss(taken)
 
     @property

@@ -2,45 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widgets import Button, Footer, Input, Log, OptionList, SelectionList, Static
 from textual.widgets.option_list import Option
 from textual.widgets.selection_list import Selection
 
 from handrail.core.safe_text import printable_lines
-from handrail.desk.tui.formatting import plain
+from handrail.desk.desk import Desk
+from handrail.desk.tui.files import write_new
+from handrail.desk.tui.formatting import attempt, count_text, line, plain
+from handrail.desk.tui.messages import WHO, part_words
+from handrail.desk.values import ConversationItem, DeskInfo, EnsembleChoice, FileDownload
 
+_OPTIONS = 100
+_PIECE = 100
+"""Messages that are read at once."""
 _CLOSE = Binding("escape", "dismiss(None)", "Cancel")
 
 
-class PickDialog(ModalScreen[str | None]):
-    """One of several, by its key; None if none."""
+class Dialog(ModalScreen[ScreenResultType]):
+    """A box over the other screens: a title, a note, and what a subclass puts under them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
+    SIZE: ClassVar[str] = ""
+    """A class of the style sheet beside `dialog`."""
 
-    def __init__(self, title: str, options: Sequence[tuple[str, str]], *, note: str = "", chosen: str = "") -> None:
+    def __init__(self, title: str, note: str = "") -> None:
         super().__init__()
         self._title = title
-        self._options = options
         self._note = note
-        self._chosen = chosen
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Vertical(classes=f"dialog {self.SIZE}"):
             yield Static(plain(self._title, "bold"))
             if self._note:
                 yield Static(plain(self._note), classes="note")
-            yield OptionList(*(Option(plain(says)) for _, says in self._options), compact=True)
+            yield from self.fields()
         yield Footer(compact=True, show_command_palette=False)
+
+    def fields(self) -> ComposeResult:
+        raise NotImplementedError
+
+
+class PickDialog(Dialog[str | None]):
+    """One of several, by its key; None if none."""
+
+    def __init__(self, title: str, options: Sequence[tuple[str, str]], *, note: str = "", chosen: str = "") -> None:
+        super().__init__(title, note)
+        self._options = options
+        self._chosen = chosen
+
+    def fields(self) -> ComposeResult:
+        yield OptionList(*(Option(plain(says)) for _, says in self._options), compact=True)
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
@@ -53,48 +76,34 @@ class PickDialog(ModalScreen[str | None]):
         self.dismiss(self._options[event.option_index][0])
 
 
-class PickSomeDialog(ModalScreen[tuple[str, ...] | None]):
+class PickSomeDialog(Dialog[tuple[str, ...] | None]):
     """Any number of several, by their keys; None if it was given up."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [_CLOSE, Binding("enter", "done", "Take these", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "done", "Take these", priority=True)]
 
     def __init__(self, title: str, options: Sequence[tuple[str, str]], chosen: Iterable[str]) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title, "Space turns one on or off, Enter takes them.")
         self._options = options
         self._chosen = frozenset(chosen)
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(plain(self._title, "bold"))
-            yield Static("Space turns one on or off, Enter takes them.", classes="note")
-            rows = (Selection(plain(says), key, key in self._chosen) for key, says in self._options)
-            yield SelectionList[str](*rows, compact=True)
-        yield Footer(compact=True, show_command_palette=False)
+    def fields(self) -> ComposeResult:
+        rows = (Selection(plain(says), key, key in self._chosen) for key, says in self._options)
+        yield SelectionList[str](*rows, compact=True)
 
     def action_done(self) -> None:
         self.dismiss(tuple(self.query_one(SelectionList).selected))
 
 
-class LineDialog(ModalScreen[str | None]):
+class LineDialog(Dialog[str | None]):
     """A line of text; None if it was given up."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
-
     def __init__(self, title: str, value: str = "", *, note: str = "", may_be_empty: bool = False) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title, note)
         self._value = value
-        self._note = note
         self._may_be_empty = may_be_empty
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(plain(self._title, "bold"))
-            if self._note:
-                yield Static(plain(self._note), classes="note")
-            yield Input(self._value, compact=True)
-        yield Footer(compact=True, show_command_palette=False)
+    def fields(self) -> ComposeResult:
+        yield Input(self._value, compact=True)
 
     @on(Input.Submitted)
     def said(self, event: Input.Submitted) -> None:
@@ -129,21 +138,18 @@ class ConfirmDialog(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class FullTextDialog(ModalScreen[None]):
+class FullTextDialog(Dialog[None], inherit_bindings=False):
     """A text that is too long for its place, as long as it is. Only the lines that are seen are ever laid out."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "Close")]
+    SIZE = "whole"
 
     def __init__(self, title: str, text: str) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title)
         self._text = text
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog whole"):
-            yield Static(plain(self._title, "bold"))
-            yield Log(auto_scroll=False)
-        yield Footer(compact=True, show_command_palette=False)
+    def fields(self) -> ComposeResult:
+        yield Log(auto_scroll=False)
 
     def on_mount(self) -> None:
         width = max(20, self.app.size.width - 8)
@@ -161,3 +167,65 @@ def _pieces(text: str, width: int) -> Iterator[str]:
         yield text[at:end]
         at = end
     yield text[at:] or " "  # the log drops lines that are empty
+
+
+# ── the questions of a conversation ──────────────────────────────────────────────────
+
+
+def pick_model(about: DeskInfo, current: str) -> PickDialog:
+    rows = [(each.name, f"{each.name}  {each.model}" if each.model else each.name) for each in about.models]
+    return PickDialog("Go on with which model?", rows, chosen=current)
+
+
+def pick_ensembles(about: DeskInfo, current: Sequence[str] | None) -> PickSomeDialog:
+    """None is all of them."""
+    rows = [(each.name, _ensemble_words(each)) for each in about.ensembles]
+    chosen = [each.name for each in about.ensembles] if current is None else current
+    return PickSomeDialog("Which sets of tools are offered?", rows, chosen)
+
+
+def _ensemble_words(choice: EnsembleChoice) -> str:
+    problem = f", {line(choice.problem, 40)}" if choice.problem else ""
+    return f"{choice.name or 'own tools'}, {count_text(choice.tools, 'tool')}{problem}"
+
+
+async def list_undo_points(desk: Desk, talk: str, total: int) -> list[tuple[str, str]]:
+    """The index of each thing a person said, and its first words; the last first, and at most a hundred."""
+
+    def words(item: ConversationItem) -> list[tuple[str, str]]:
+        said = line(item.text.text if item.text else "", 60) or "(a file)"
+        return [(str(item.index), said)] if item.kind == "user" else []
+
+    return await _last_options(desk, talk, total, words)
+
+
+async def list_conversation_files(desk: Desk, talk: str, total: int) -> list[tuple[str, str]]:
+    """A key, `message.part`, and the words for each file whose bytes are here; the last first, at most a hundred."""
+
+    def files(item: ConversationItem) -> list[tuple[str, str]]:
+        who = WHO.get(item.kind, item.name or item.kind)
+        here = [(at, part) for at, part in enumerate(item.parts) if not part.url]
+        return [(f"{item.index}.{at}", f"{part_words(part)} · {who}") for at, part in here]
+
+    return await _last_options(desk, talk, total, files)
+
+
+async def _last_options(
+    desk: Desk, talk: str, before: int, options: Callable[[ConversationItem], list[tuple[str, str]]]
+) -> list[tuple[str, str]]:
+    """The options of the last messages, the last first, read in pieces until there are enough."""
+    found: list[tuple[str, str]] = []
+    while before > 0 and len(found) < _OPTIONS:
+        items = await desk.items(talk, before, _PIECE)
+        if not items:
+            break
+        found += (option for item in reversed(items) for option in options(item))
+        before = items[0].index
+    return found[:_OPTIONS]
+
+
+async def save_download(at: Screen[Any], title: str, file: FileDownload, note: str = "") -> None:
+    """Ask where a file is written, write it there, and say so."""
+    path = await at.app.push_screen_wait(LineDialog(title, file.name, note=note))
+    if path is not None and (written := await attempt(at, asyncio.to_thread(write_new, path, file.data))) is not None:
+        at.notify(line(str(written)), title="Written", markup=False)

@@ -7,12 +7,16 @@ only where this program gives them.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from textual.content import Content
+from textual.widget import Widget
 
-from handrail.core.human_numbers import count_text as count_text, duration_text as duration_text
+from handrail.core.errors import HandrailError
+from handrail.core.human_numbers import count_text as count_text
+from handrail.core.human_numbers import duration_text as duration_text
 from handrail.core.json_display import exact_json
 from handrail.core.safe_text import printable, printable_lines
 
@@ -72,3 +76,25 @@ def _said(text: str) -> Any:
 def _brief(value: Any, most: int) -> str:
     # A long text is cut first: an argument may be a whole file.
     return exact_json(value[: 4 * most] if isinstance(value, str) else value, indent=None)
+
+
+T = TypeVar("T")
+
+
+async def attempt(at: Widget, work: Awaitable[T]) -> T | None:
+    """Awaits the work and shows a refusal; returns the result, or None."""
+    try:
+        return await work
+    except HandrailError as error:
+        at.notify(line(str(error)), severity="error", markup=False)
+        return None
+
+
+async def succeeded(at: Widget, work: Awaitable[object]) -> bool:
+    """Awaits the work and shows a refusal; returns whether it succeeded."""
+
+    async def done() -> bool:
+        await work
+        return True
+
+    return await attempt(at, done()) is True

@@ -10,40 +10,34 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from handrail.core.errors import HandrailError
+from handrail.desk.tui.dialogs import Dialog
 from handrail.desk.tui.formatting import plain
 
 Take = Callable[[str], Awaitable[None]]
 """Does something with what stands there, or says by a `HandrailError` what does not fit."""
 
 
-class JsonEditor(ModalScreen[bool]):
-    """Whether it was taken."""
+class JsonEditor(Dialog[bool], inherit_bindings=False):
+    """A dialog to edit JSON; it returns whether the text was accepted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(False)", "Cancel"),
         Binding("ctrl+s,f10", "take", "Take it", priority=True),
     ]
 
+    SIZE = "tall"
+
     def __init__(self, title: str, text: str, take: Take, *, note: str = "") -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title, note)
         self._text = text
         self._take = take
-        self._note = note
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog tall"):
-            yield Static(plain(self._title, "bold"))
-            if self._note:
-                yield Static(plain(self._note), classes="note")
-            yield TextArea(self._text, soft_wrap=True, show_line_numbers=True, compact=True)
-            yield Static(id="problems", classes="problems")
-        yield Footer(compact=True, show_command_palette=False)
+    def fields(self) -> ComposeResult:
+        yield TextArea(self._text, soft_wrap=True, show_line_numbers=True, compact=True)
+        yield Static(id="problems", classes="problems")
 
     async def action_take(self) -> None:
         try:

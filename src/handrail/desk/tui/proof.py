@@ -15,10 +15,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from handrail.desk.tui.dialogs import FullTextDialog, LineDialog
-from handrail.desk.tui.files import write_new
-from handrail.desk.tui.formatting import MUTED, count_text, line, moment
-from handrail.desk.tui.refusals import result_or_notified
+from handrail.desk.tui.dialogs import FullTextDialog, LineDialog, save_download
+from handrail.desk.tui.formatting import MUTED, attempt, count_text, line, moment
 from handrail.desk.views.proofs import ProofViews, RunList, file_name_of_id
 from handrail.desk.views.values import EntryRow, RunPage, RunRow
 from handrail.journal.auditing import AuditReport, audit, export_run
@@ -80,7 +78,7 @@ class ProofScreen(Screen[None]):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
-        found = await result_or_notified(self, self._views.runs(limit=_RUNS, search=self.query_one(Input).value))
+        found = await attempt(self, self._views.runs(limit=_RUNS, search=self.query_one(Input).value))
         if found is None:
             return
         self._runs = ()
@@ -94,7 +92,7 @@ class ProofScreen(Screen[None]):
     @work(exclusive=True, group="load")
     async def load_more(self) -> None:
         last, search = self._runs[-1].run, self.query_one(Input).value
-        if (found := await result_or_notified(self, self._views.runs(last, _RUNS, search))) is not None:
+        if (found := await attempt(self, self._views.runs(last, _RUNS, search))) is not None:
             self._put_runs(found)
 
     def _put_runs(self, found: RunList) -> None:
@@ -110,7 +108,7 @@ class ProofScreen(Screen[None]):
 
     @work(exclusive=True, group="run")
     async def show_run(self, run: str) -> None:
-        page = await result_or_notified(self, self._views.run(run, limit=_PIECE))
+        page = await attempt(self, self._views.run(run, limit=_PIECE))
         entries = self.query_one("#entries", OptionList)
         entries.clear_options()
         self._run, self._entries, self._count = run, (), 0
@@ -133,7 +131,7 @@ class ProofScreen(Screen[None]):
 
     @work(exclusive=True, group="on")
     async def read_on(self, run: str, first: int) -> None:
-        page = await result_or_notified(self, self._views.run(run, first, _PIECE))
+        page = await attempt(self, self._views.run(run, first, _PIECE))
         if page is not None and (self._run, len(self._entries)) == (run, first):
             self._put(page)
 
@@ -142,7 +140,7 @@ class ProofScreen(Screen[None]):
         entry = self._entries[event.option_index]
         body = entry.body
         if body is None and entry.body_size and not entry.erased:
-            found = await result_or_notified(self, self._views.body(self._run, entry.seq))
+            found = await attempt(self, self._views.body(self._run, entry.seq))
             body = None if found is None else found.body
         said = "(erased)" if entry.erased else body or "(no body)"
         text = f"{entry.says}\n\nleaf\n{entry.leaf}\n\nbody\n{said}\n\nproof\n" + "\n".join(entry.proof)
@@ -157,7 +155,7 @@ class ProofScreen(Screen[None]):
     @work(exclusive=True, group="verify")
     async def action_verify(self) -> None:
         self.notify("Checking every entry …", timeout=1)
-        report = await result_or_notified(self, asyncio.to_thread(audit, self._journal))
+        report = await attempt(self, asyncio.to_thread(audit, self._journal))
         if report is not None:
             self.app.push_screen(FullTextDialog("The record", audit_verdict(report)))
 
@@ -168,16 +166,11 @@ class ProofScreen(Screen[None]):
         if not call:
             self.notify("Go to an entry of a call first: Tab, then the arrows.")
             return
-        file = await result_or_notified(self, self._views.receipt(self._run, call))
+        file = await attempt(self, self._views.receipt(self._run, call))
         if file is None:
             return
         note = "It holds the arguments or the result of the call: give it only to those who may read them."
-        path = await self.app.push_screen_wait(LineDialog("Write the receipt to which file?", file.name, note=note))
-        if (
-            path is not None
-            and (done := await result_or_notified(self, asyncio.to_thread(write_new, path, file.data))) is not None
-        ):
-            self.notify(line(str(done)), title="Written", markup=False)
+        await save_download(self, "Write the receipt to which file?", file, note)
 
     @work(exclusive=True, group="files")
     async def action_export(self) -> None:
@@ -189,7 +182,7 @@ class ProofScreen(Screen[None]):
         )
         if path is None:
             return
-        folder = await result_or_notified(self, asyncio.to_thread(_export, self._journal, self._run, path))
+        folder = await attempt(self, asyncio.to_thread(_export, self._journal, self._run, path))
         if folder is not None:
             self.notify(line(str(folder)), title="Exported", markup=False)
 

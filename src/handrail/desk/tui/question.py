@@ -20,9 +20,8 @@ from handrail.core.json_display import exact_json
 from handrail.desk.desk import Decision, Desk
 from handrail.desk.rule_offers import HOW_LONG, rule_offer_sentence
 from handrail.desk.tui.dialogs import LineDialog, PickDialog
-from handrail.desk.tui.formatting import MUTED, line, plain
+from handrail.desk.tui.formatting import MUTED, line, plain, succeeded
 from handrail.desk.tui.json_editor import JsonEditor, json_template
-from handrail.desk.tui.refusals import done_or_notified
 from handrail.desk.values import DeskQuestion
 
 _BUTTONS: tuple[tuple[str, str, ButtonVariant], ...] = (
@@ -122,7 +121,7 @@ class QuestionScreen(ModalScreen[None]):
     async def _decide(self, decision: Decision, *, reason: str = "", rule: str | None = None) -> None:
         """A word that is refused leaves the question open, and the dialog with it."""
         decided = self._desk.decide(self.question.request, decision, reason=reason, rule=rule)
-        if await done_or_notified(self, decided) and self.is_current:
+        if await succeeded(self, decided) and self.is_current:
             self.dismiss(None)
 
 

@@ -17,9 +17,8 @@ from textual.widgets.option_list import Option
 from handrail.core.errors import UsageError
 from handrail.core.json_display import exact_json, read_edited_object
 from handrail.desk.desk import Desk
-from handrail.desk.tui.formatting import MUTED, count_text, duration_text, line, plain
+from handrail.desk.tui.formatting import MUTED, attempt, count_text, duration_text, line, plain
 from handrail.desk.tui.json_editor import JsonEditor, json_template
-from handrail.desk.tui.refusals import result_or_notified
 from handrail.desk.tui.trial import TrialScreen
 from handrail.desk.views.tools import ToolViews
 from handrail.desk.views.values import ToolPage, ToolRow
@@ -59,7 +58,7 @@ class ToolsScreen(Screen[None]):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
-        self._rows = await result_or_notified(self, self._views.rows()) or ()
+        self._rows = await attempt(self, self._views.rows()) or ()
         self._list()
 
     @on(Input.Changed)
@@ -94,7 +93,7 @@ class ToolsScreen(Screen[None]):
 
     @work(exclusive=True, group="tool")
     async def show_tool(self, name: str) -> None:
-        page = await result_or_notified(self, self._views.page(name))
+        page = await attempt(self, self._views.page(name))
         if page is None:
             return
         self.query_one("#tool", Static).update(Content("\n").join(_page(page)))
@@ -111,7 +110,7 @@ class ToolsScreen(Screen[None]):
             await self.app.push_screen_wait(TrialScreen(self._desk, name, run=begun[0].run))
             self.load()
             return
-        page = await result_or_notified(self, self._views.page(name))
+        page = await attempt(self, self._views.page(name))
         if page is None:
             return
         note = "Ctrl+S runs it, through the same checks as a model's call." + _effects(page.row)

@@ -15,9 +15,8 @@ from textual.widgets import Footer
 from handrail.desk.desk import Desk
 from handrail.desk.tui.call_card import CallCard, CallCardContent
 from handrail.desk.tui.dialogs import FullTextDialog
-from handrail.desk.tui.formatting import count_text, line
+from handrail.desk.tui.formatting import attempt, count_text, line
 from handrail.desk.tui.question import QuestionScreen
-from handrail.desk.tui.refusals import result_or_notified
 from handrail.desk.values import DeskQuestion, LiveCall
 
 
@@ -46,11 +45,11 @@ class TrialScreen(ModalScreen[None]):
 
     @work
     async def attempt(self) -> None:
-        await result_or_notified(self, self._work())
+        await attempt(self, self._work())
 
     @work
     async def action_stop(self) -> None:
-        await result_or_notified(self, self._stop())
+        await attempt(self, self._stop())
 
     async def _stop(self) -> None:
         if self.run:

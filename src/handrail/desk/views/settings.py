@@ -9,10 +9,11 @@ import asyncio
 import codecs
 import os
 import stat
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from handrail.app.app import App
 from handrail.config.approvals import Approvals
@@ -23,7 +24,6 @@ from handrail.config.toml_edit import Value, set_toml_value
 from handrail.core.canonical import digest_bytes
 from handrail.core.errors import ConfigError, HandrailError, UsageError
 from handrail.core.redact import redact_text
-from handrail.desk.views.powerful_changes import powerful_changes
 from handrail.desk.views.settings_form import setting_changes, setting_groups
 from handrail.desk.views.settings_sections import conceal_values, config_sections, variable_names
 from handrail.desk.views.values import SettingsForm, SettingsMistake, SettingsPage
@@ -284,3 +284,29 @@ def _put(path: Path, data: bytes) -> None:
         raise UsageError(
             f"{str(path)!r} cannot be written: {error.strerror}; make the file and its folder writable"
         ) from error
+
+
+HARMLESS = frozenset({("default_model",), ("offering",)})
+"""Which of the configured models answers, and which of the tools a turn offers."""
+
+
+def powerful_changes(before: str, after: str) -> tuple[str, ...]:
+    """The settings in which two texts differ and that are not harmless, by their tables: `rules`, `standard.io`."""
+    try:
+        one, two = tomllib.loads(before), tomllib.loads(after)
+    except (ValueError, RecursionError):
+        return ("the file, which is not TOML",)
+    return tuple(sorted({".".join(path[:2]) for path in _differing(one, two, ()) if not _harmless(path)}))
+
+
+def _harmless(path: tuple[str, ...]) -> bool:
+    return any(path[: len(each)] == each for each in HARMLESS)
+
+
+def _differing(one: Mapping[str, Any], two: Mapping[str, Any], at: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key in one.keys() | two.keys():
+        first, second = one.get(key), two.get(key)
+        if isinstance(first, Mapping) and isinstance(second, Mapping):
+            yield from _differing(first, second, (*at, key))
+        elif type(first) is not type(second) or first != second:
+            yield (*at, key)

@@ -17,7 +17,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,13 +27,12 @@ from msgspec.structs import replace
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.keyfile import sync_folder
-from handrail.core.messages import Conversation, Message, UserMessage
+from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage, UserMessage
 from handrail.core.ports import Clock, SystemClock
 from handrail.sessions.store import metadata
 from handrail.sessions.store.content import ContentError, ContentFolder, make_folder, write_atomically
-from handrail.sessions.store.message_lines import digests, pack_message, unpack_message
+from handrail.sessions.store.message_lines import Get, digests, pack_message, unpack_message
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
-from handrail.sessions.store.search import excerpt, find_matches
 
 logger = logging.getLogger(__name__)
 
@@ -333,3 +332,43 @@ def _first_words(conversation: Conversation) -> str:
 def _valid(text: str) -> str:
     """A title is for people: what is no character becomes a question mark."""
     return text.encode("utf-8", "replace").decode()
+
+
+_AROUND = 40
+_OF_JSON = frozenset('"\\{}[]:,')
+"""Letters that stand otherwise in a line than in what a message says."""
+
+
+def find_matches(lines: Iterable[bytes], needle: str, get: Get) -> Iterator[tuple[int, str]]:
+    """The numbers of the messages that say it, each with the words around it. The needle is in folded case.
+
+    Raises:
+        ContentError: A line cannot be read.
+    """
+    is_plain = needle.isprintable() and needle == needle.strip() and _OF_JSON.isdisjoint(needle)
+    for index, line in enumerate(lines):
+        if not is_plain or _may_say(line, needle):
+            text = _text(unpack_message(line, get))
+            if (found := excerpt(text, needle)) is not None:
+                yield index, found
+
+
+def excerpt(text: str, needle: str) -> str | None:
+    at = text.casefold().find(needle)
+    if at < 0:
+        return None
+    return " ".join(text[max(0, at - _AROUND) : at + len(needle) + _AROUND].split())
+
+
+def _may_say(line: bytes, needle: str) -> bool:
+    """Long texts are elsewhere, and a text in several parts is read as one."""
+    return b'"$text"' in line or line.count(b'"text":') > 1 or needle in line.decode("utf-8", "replace").casefold()
+
+
+def _text(message: Message) -> str:
+    match message:
+        case ResultMessage(result=result):
+            return result.text
+        case InvocationMessage():
+            return ""
+    return message.text

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from handrail import Attachment, Invocation, Limits, Output, Policy, RegisteredTools, ToolError, ToolRegistry, tool
-from handrail.compat import nrv_client
-from handrail.compat.nrv_client import (
+from handrail.compat.nrv import (
     Completed,
     Error,
     Metrics,
     Started,
     StreamEvent,
     Token,
-    ToolCall,
-    ToolResult,
+    ToolCallStreamEvent,
+    ToolResultStreamEvent,
     client,
+    payload,
 )
 from handrail.core.calls import ToolResult as Answer
 from handrail.core.context import Context
@@ -67,7 +67,7 @@ async def told(model: Any, **options: Any) -> list[StreamEvent]:
 
 
 def payloads(events: list[StreamEvent]) -> list[Any]:
-    return [json.loads(event.payload_json) for event in events if isinstance(event, ToolResult)]
+    return [json.loads(event.payload_json) for event in events if isinstance(event, ToolResultStreamEvent)]
 
 
 @pytest.mark.requirement("nrv.lifecycle")
@@ -77,8 +77,8 @@ async def test_each_tool_call_of_the_stream_is_answered_on_the_stream() -> None:
     assert await told(model) == [
         Started("run_2", 1_700_000_000_000),
         Token("Reading.", 0),
-        ToolCall("read-file", "c1", '{"path":"a"}'),
-        ToolResult(
+        ToolCallStreamEvent("read-file", "c1", '{"path":"a"}'),
+        ToolResultStreamEvent(
             "c1",
             '{"output":"hello","warnings":["cut"],"attachments":[{"name":"a","media_type":"text/plain","data":"eA=="}]}',
         ),
@@ -160,7 +160,12 @@ async def test_a_limit_that_is_an_error_ends_the_stream_after_the_results() -> N
 
     events = await told(model, limits=Limits(iterations=1, on_limit="error"))
 
-    assert [type(event).__name__ for event in events] == ["Started", "ToolCall", "ToolResult", "Error"]
+    assert [type(event).__name__ for event in events] == [
+        "Started",
+        "ToolCallStreamEvent",
+        "ToolResultStreamEvent",
+        "Error",
+    ]
     last = events[-1]
     assert isinstance(last, Error)
     assert last.code == "LIMIT"
@@ -181,7 +186,7 @@ async def test_a_side_effect_that_waits_for_a_person_is_answered_on_the_stream_t
         events = [event async for event in nrv_client.stream("go")]
 
     assert [payload["error"]["code"] for payload in payloads(events)] == ["CONFIRMATION_REQUIRED"]
-    assert [type(event).__name__ for event in events][1:4] == ["ToolCall", "ToolResult", "Token"]
+    assert [type(event).__name__ for event in events][1:4] == ["ToolCallStreamEvent", "ToolResultStreamEvent", "Token"]
 
 
 async def test_closing_the_stream_cancels_the_task_and_leaves_no_tool_running() -> None:
@@ -198,7 +203,7 @@ async def test_closing_the_stream_cancels_the_task_and_leaves_no_tool_running() 
     async with client(tools=registered, model=ScriptedModel([call("wait")])) as nrv_client:
         events = nrv_client.stream("go")
         async for event in events:
-            if isinstance(event, ToolCall):
+            if isinstance(event, ToolCallStreamEvent):
                 break
         async with asyncio.timeout(30):
             await started.wait()
@@ -209,4 +214,4 @@ async def test_closing_the_stream_cancels_the_task_and_leaves_no_tool_running() 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in OUTCOMES if outcome != "ok"])
 def test_every_outcome_has_a_code(outcome: Outcome) -> None:
-    assert nrv_client.payload(Answer("1", "t", "words", outcome=outcome))["error"]["code"].isupper()
+    assert payload(Answer("1", "t", "words", outcome=outcome))["error"]["code"].isupper()
