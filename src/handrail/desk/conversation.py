@@ -8,6 +8,7 @@ became of it: its run is let go, what it left is kept, and everybody is told.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,39 +17,67 @@ from msgspec.structs import replace
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
 from handrail.core.errors import LeaseHeld, UsageError
-from handrail.core.events import CallSettled, Event, Notice, ReasoningDelta, ServiceCallMade, TextDelta
+from handrail.core.events import (
+    CallSettled,
+    Emit,
+    Event,
+    Notice,
+    ReasoningDelta,
+    ServiceCallMade,
+    TextDelta,
+    ignore_event,
+)
 from handrail.core.messages import Conversation, Message, ResultMessage
 from handrail.core.redact import redact_text
-from handrail.desk.choices import tool_patterns
-from handrail.desk.conversation_state import ConversationState, DeskContext
+from handrail.desk.alerts import Alerts
+from handrail.desk.choices import default_model, tool_patterns
+from handrail.desk.context import DeskContext
+from handrail.desk.feed import ConversationFeed
 from handrail.desk.live_turn import TurnAssembler
-from handrail.desk.message_view import browser_safe_text, shown_service_call
-from handrail.desk.saved_conversation import check_not_in_use
+from handrail.desk.message_view import MessageView, browser_safe_text, shown_service_call
+from handrail.desk.saved_conversation import SavedConversation, check_not_in_use, conversation_summary
 from handrail.desk.turns import (
     first_words_from,
     last_spoken_index,
     messages_to_answer,
+    shared_prefix_length,
     title_from_messages,
     turn_start_at,
     turn_starts,
 )
-from handrail.desk.values import DeskQuestion
+from handrail.desk.values import Alert, ConversationSnapshot, ConversationSummary, DeskQuestion, State
 from handrail.run.history import unanswered_calls
 from handrail.sessions.store.metadata import ConversationMetadata
 
+logger = logging.getLogger(__name__)
+
+_SHOWN = 40
+"""Messages of a snapshot."""
 _ONCE = 64
 """Keys of what was said that are remembered."""
 
 
-class DeskConversation(ConversationState):
+class DeskConversation:
     def __init__(self, around: DeskContext, about: ConversationMetadata, conversation: Conversation) -> None:
-        super().__init__(around, about, conversation)
+        self.id = about.id
+        self.conversation = conversation
+        self.chosen = about.chosen
+        self.alert: Alert | None = None
+        self.feed = ConversationFeed(around.clock.now())
+        self.kept = SavedConversation(around.store, about, conversation)
+        self.around = around
+        self._alerts = Alerts(about.id, around.clock, around.new_id)
+        self.turn: TurnAssembler | None = None
+        """The one that is under way."""
+        self._saver: asyncio.Task[None] | None = None
         self._once = BoundedMemory[str, int](_ONCE)
         self._one_at_a_time = asyncio.Lock()
         self._work: asyncio.Task[None] | None = None
         """Ends with the turn, or is cancelled."""
-        self._ending: asyncio.Task[None] | None = None
-        """Waits for the work and then ends the turn; nobody cancels it."""
+        self._ending: asyncio.Task[BaseException | None] | None = None
+        """Waits for the work and then ends the turn; nobody cancels it. Its result is what the turn failed with."""
+        self._emit_too: Emit = ignore_event
+        """Whoever began the turn is told every event."""
         self._closing = False
         self._asked: dict[str, str] = {}
         """The calls that questions are about."""
@@ -64,12 +93,57 @@ class DeskConversation(ConversationState):
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything would be lost if it were read again from disk."""
-        return self.in_use or self.state != "idle" or self.feed.followers > 0
+        """Whether closing it now would lose something that is not on disk."""
+        return self.in_use or self.state != "idle" or self.feed.followers > 0 or not self.kept.is_kept
+
+    @property
+    def working(self) -> bool:
+        return self.turn is not None
+
+    @property
+    def state(self) -> State:
+        if self.around.asking.of(self.id):
+            return "waiting"
+        if self.working:
+            return "working"
+        if self.alert is not None:
+            return "failed"
+        return "waiting" if unanswered_calls(self.conversation) else "idle"
+
+    @property
+    def model(self) -> str:
+        """By name: the one that was chosen, or that is taken where nobody chose."""
+        return self.chosen.model or default_model(self.around.app.config)
+
+    @property
+    def shown(self) -> MessageView:
+        return MessageView(self.around.app.executor.tools_of(self.id))
+
+    @property
+    def summary(self) -> ConversationSummary:
+        return replace(conversation_summary(self.kept.about, self.state), messages=len(self.conversation))
+
+    def snapshot(self) -> ConversationSnapshot:
+        messages = self.conversation.messages
+        return ConversationSnapshot(
+            id=self.id,
+            title=self.kept.about.title,
+            state=self.state,
+            total=len(messages),
+            items=self.shown.items(messages, max(0, len(messages) - _SHOWN)),
+            cursor=self.feed.cursor,
+            model=self.model,
+            ensembles=self.chosen.ensembles,
+            live=None if self.turn is None else self.turn.live,
+            questions=self.around.asking.of(self.id),
+            alert=self.alert,
+            run=self.id,
+            forked_from=self.kept.about.forked_from,
+        )
 
     # ── what a person does ───────────────────────────────────────────────────────────
 
-    async def say(self, said: Sequence[Message], upto: int | None, once: str | None) -> int:
+    async def say(self, said: Sequence[Message], upto: int | None, once: str | None, emit: Emit = ignore_event) -> int:
         async with self._one_at_a_time:
             if once is not None and once in self._once:
                 return self._once[once]
@@ -84,11 +158,19 @@ class DeskConversation(ConversationState):
             index = len(self.conversation) - 1
             if once is not None:
                 self._once[once] = index
-            self._start(once or "")
+            self._start(once or "", emit)
         await self.save()
         return index
 
-    async def again(self) -> None:
+    async def add(self, messages: Sequence[Message]) -> None:
+        """Messages that the model reads with the next turn."""
+        async with self._one_at_a_time:
+            self._check_free()
+            await self._wind_up()
+            self.become(self.conversation.add(*messages))
+        await self.save()
+
+    async def again(self, emit: Emit = ignore_event) -> None:
         async with self._one_at_a_time:
             self._check_free()
             await check_not_in_use(self.around.app, self.id)
@@ -96,7 +178,12 @@ class DeskConversation(ConversationState):
             if not turn_starts(conversation.messages):
                 raise UsageError("nothing was said yet that could be answered; say something first")
             self.become(conversation)
-            self._start(self.chosen.once)
+            self._start(self.chosen.once, emit)
+
+    async def finished(self) -> None:
+        """Wait for the end of the turn under way, and raise what it failed with."""
+        if self._ending is not None and (error := await asyncio.shield(self._ending)) is not None:
+            raise error
 
     async def stop(self) -> None:
         """End the turn under way; nothing of it goes on after this."""
@@ -130,9 +217,11 @@ class DeskConversation(ConversationState):
         self.tell_about()
         await self.save()
 
-    async def rename(self, title: str) -> None:
+    async def rename(self, title: str | None) -> None:
+        """Give it another title, and a place on disk if it had none."""
         await check_not_in_use(self.around.app, self.id)
         self.kept.title = title
+        self.kept.is_kept = True
         await self.save()
 
     async def close(self, *, gone: bool = False) -> None:
@@ -180,7 +269,8 @@ class DeskConversation(ConversationState):
 
     # ── a turn ───────────────────────────────────────────────────────────────────────
 
-    def _start(self, once: str) -> None:
+    def _start(self, once: str, emit: Emit) -> None:
+        self._emit_too = emit
         self.chosen = replace(self.chosen, working=True, once=once)
         self._denied.clear()
         self.turn = TurnAssembler(self.shown, begun=self.around.clock.now(), model=self.model)
@@ -195,11 +285,11 @@ class DeskConversation(ConversationState):
         await self.save()
         app = self.around.app
         llm = self.around.models.open(app.config, self.model)
-        runner = app.runner(llm, "pause", valid=tool_patterns(self.chosen.ensembles, app.tools))
+        runner = app.runner(llm, self.around.terms.on_wait, valid=tool_patterns(self.chosen.ensembles, app.tools))
         with self.around.asking.attend(self.id, self.id, self._heard, self.kept.about.title):
             await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
 
-    async def _end(self, work: asyncio.Task[None]) -> None:
+    async def _end(self, work: asyncio.Task[None]) -> BaseException | None:
         await asyncio.wait({work})
         error = None if work.cancelled() else work.exception()
         try:
@@ -210,7 +300,8 @@ class DeskConversation(ConversationState):
                 except Exception as failed:
                     error = error or failed
             if error is not None:
-                self.raise_alert(self.alerts.of_error(error, self.conversation, **self.noted()))
+                self.raise_alert(self._alerts.of_error(error, self.conversation))
+            return error
         finally:
             self.turn = self._work = self._ending = None
             self.tell_state()
@@ -227,7 +318,7 @@ class DeskConversation(ConversationState):
         executor = self.around.app.executor
         if unanswered_calls(self.conversation):
             executor.let_go(self.id)  # it is not over: a call waits
-        else:
+        elif self.around.terms.ends_turns:
             await executor.finish(self.id, "stopped" if work.cancelled() else "failed" if _broken(work) else "done")
 
     def _put_away(self, *, broken: bool) -> None:
@@ -249,6 +340,7 @@ class DeskConversation(ConversationState):
         turn = self.turn
         if turn is None:
             return  # late news of work that outlived its turn
+        await self._emit_too(event)
         call = turn.take(event)
         match event:
             case TextDelta(text=text):
@@ -262,7 +354,7 @@ class DeskConversation(ConversationState):
         if call is not None:
             self.feed.tell("call", call)
         if isinstance(event, CallSettled) and self._is_news(event, turn):
-            self.raise_alert(self.alerts.of_call(event, self.conversation, **self.noted()))
+            self.raise_alert(self._alerts.of_call(event, self.conversation))
 
     def _is_news(self, event: CallSettled, turn: TurnAssembler) -> bool:
         """Whether a tool did not do what the model asked it, and not by the person's own word."""
@@ -292,7 +384,79 @@ class DeskConversation(ConversationState):
         self.feed.tell(event, data)
         self.tell_state()
 
+    # ── telling and keeping ──────────────────────────────────────────────────────────
+
+    def interrupted(self, why: str) -> None:
+        """Marks the conversation as stopped in mid-turn with nobody working on it."""
+        self.alert = self._alerts.of("stopped", why, self.conversation)
+        self.feed.tell("alert", self.alert)
+        self.tell_state()
+
+    def clear_alert(self) -> None:
+        if self.alert is not None:
+            self.alert = None
+            self.feed.tell("alert")
+            self.around.news.tell("settled", self.id, self.id)
+            self.tell_state()
+
+    def raise_alert(self, alert: Alert) -> None:
+        self.alert = alert
+        self.feed.tell("alert", alert)
+        self.around.news.tell("alert", alert.id, alert)
+
+    def become(self, conversation: Conversation) -> bool:
+        """Be another conversation, and tell from where on it is another, if it is."""
+        before, self.conversation = self.conversation.messages, conversation
+        at = shared_prefix_length(before, conversation.messages)
+        if at == len(before) == len(conversation):
+            return False
+        self.tell_items(at)
+        self._save_soon()
+        return True
+
+    def tell_items(self, at: int) -> None:
+        messages = self.conversation.messages
+        calls = () if self.turn is None else self.turn.live.calls
+        told = {"from": at, "items": self.shown.items(messages, at), "total": len(messages), "calls": calls}
+        self.feed.tell("items", told)
+
+    def tell_state(self) -> None:
+        live = None if self.turn is None else self.turn.live
+        model, begun = (self.model, 0) if live is None else (live.model, live.begun)
+        self.feed.tell("state", {"state": self.state, "model": model, "begun": begun})
+        self.tell_news()
+
+    def tell_about(self) -> None:
+        about = {"title": self.kept.about.title, "model": self.model, "ensembles": self.chosen.ensembles}
+        self.feed.tell("about", about)
+
+    def tell_news(self) -> None:
+        if self.kept.about.title and not self.kept.is_gone:
+            self.around.news.tell("talk", self.id, self.summary)
+
+    def _save_soon(self) -> None:
+        """While a turn is under way; whoever else changes something saves it themselves."""
+        if self.working and (self._saver is None or self._saver.done()):
+            self._saver = asyncio.create_task(self.save())
+            self._saver.add_done_callback(_noted)
+
+    async def save(self) -> None:
+        """Raises:
+        HandrailError: It cannot be kept.
+        """
+        title = self.kept.about.title
+        await self.kept.save(lambda: (self.conversation, self.chosen), self.shown.kept)
+        if self.kept.about.title != title:
+            self.tell_about()
+            self.tell_news()
+
 
 def _broken(work: asyncio.Task[None]) -> bool:
-    """Whether it ended otherwise than it was to."""
+    """Whether the turn was cancelled or failed."""
     return work.cancelled() or work.exception() is not None
+
+
+def _noted(saving: asyncio.Task[None]) -> None:
+    """Logs a failed save; the end of the turn saves again and reports a failure."""
+    if not saving.cancelled() and (error := saving.exception()) is not None:
+        logger.warning("a conversation could not be saved: %s", error)

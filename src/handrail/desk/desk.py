@@ -13,17 +13,17 @@ from typing import Any, Self
 
 from handrail.app.app import App
 from handrail.core.errors import UsageError
+from handrail.core.events import Emit, ignore_event
 from handrail.core.ids import NewId, new_id
 from handrail.core.media_files import safe_media_name
-from handrail.core.messages import Conversation, Media
+from handrail.core.messages import Conversation, Media, Message
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.version import VERSION
 from handrail.desk.choices import check_ensembles, check_model, ensembles, models
+from handrail.desk.context import DeskContext, DeskModels, DeskTerms
 from handrail.desk.conversation_file import read_shared_file, write_shared_file
-from handrail.desk.conversation_state import DeskContext
 from handrail.desk.feed import DeskNews
 from handrail.desk.message_view import media_of
-from handrail.desk.model_pool import DeskModels
 from handrail.desk.open_conversations import OpenConversations
 from handrail.desk.questions import Decision, PendingQuestions
 from handrail.desk.trials import ToolTrials
@@ -38,8 +38,9 @@ from handrail.desk.values import (
     DeskQuestion,
     FileDownload,
 )
+from handrail.sessions.llm import LLM
 from handrail.sessions.store.conversations import ConversationStore
-from handrail.sessions.store.metadata import ConversationChoices
+from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
 
 __all__ = ["Decision", "Desk"]
 
@@ -57,6 +58,7 @@ class Desk:
         by: str = "local",
         settings_writable: bool = False,
         node_id: str = "",
+        terms: DeskTerms = DeskTerms(),
         clock: Clock = SystemClock(),
         new_id: NewId = new_id,
     ) -> None:
@@ -69,7 +71,9 @@ class Desk:
         self.trials = ToolTrials(app, asking, self.news, new_id)
         self._store = ConversationStore(app.journal.path.parent, clock=clock, new_id=new_id)
         self._models = DeskModels()
-        self._talks = OpenConversations(DeskContext(app, asking, self._store, self._models, self.news, clock, new_id))
+        self._talks = OpenConversations(
+            DeskContext(app, asking, self._store, self._models, self.news, clock, new_id, terms)
+        )
         self._new_id = new_id
 
     async def __aenter__(self) -> Self:
@@ -124,17 +128,28 @@ class Desk:
             async for each in news:
                 yield each
 
-    async def begin(self, *, model: str | None = None, ensembles: Sequence[str] | None = None, system: str = "") -> str:
-        """Raises:
-        UsageError: There is no such model or ensemble.
+    async def begin(
+        self,
+        *,
+        model: str | None = None,
+        ensembles: Sequence[str] | None = None,
+        system: str = "",
+        run: tuple[str, Conversation] | None = None,
+    ) -> str:
+        """A new conversation, or one that goes on with a run of the record and what was said in it; its id.
+
+        Raises:
+            UsageError: There is no such model or ensemble.
         """
         if model:
             check_model(self.app.config, model)
         chosen = ConversationChoices(
             model=model or "", ensembles=None if ensembles is None else check_ensembles(self.app, ensembles)
         )
-        begun = Conversation().supervised(system, self.app.executor.now()) if system else Conversation()
-        return await self._talks.begin(begun, chosen)
+        id, begun = run or (None, Conversation())
+        if system and run is None:
+            begun = begun.supervised(system, self.app.executor.now())
+        return await self._talks.begin(begun, chosen, run=id)
 
     async def follow(
         self, id: str, after: int | None = None
@@ -146,6 +161,19 @@ class Desk:
         async with aclosing(talk.feed.follow(talk.snapshot, after)) as told:
             async for each in told:
                 yield each
+
+    async def conversation(self, id: str) -> Conversation:
+        """All that was said so far."""
+        return (await self._talks.of(id)).conversation
+
+    async def model(self, id: str, name: str = "") -> LLM:
+        """The model of this name, or the one that the next turn asks.
+
+        Raises:
+            UsageError: There is no such model, or it lacks a key or an address.
+            MissingExtra: What it needs is not installed.
+        """
+        return self._models.open(self.app.config, name or (await self._talks.of(id)).model)
 
     async def items(self, id: str, before: int, limit: int = 40) -> tuple[ConversationItem, ...]:
         """Older messages."""
@@ -179,22 +207,31 @@ class Desk:
         *,
         upto: int | None = None,
         once: str | None = None,
+        emit: Emit = ignore_event,
     ) -> int:
         """Say something and let the model answer; returns the index of the message, and does not wait for the answer.
         With `upto`, everything from that message on is taken back first: edit and go on. `once` is an id of the
-        client's: the same words are not said twice when an answer was lost.
+        client's: the same words are not said twice when an answer was lost. `emit` is told every event of the turn.
 
         Raises:
             UsageError: A turn is under way, here or in another program; there is no such conversation, or nothing is
                 said.
         """
         messages = messages_from_input(text, attached, self.app.executor.now())
-        return await (await self._talks.of(id)).say(messages, upto, once)
+        return await (await self._talks.of(id)).say(messages, upto, once, emit)
 
-    async def again(self, id: str) -> None:
+    async def add(self, id: str, messages: Sequence[Message]) -> None:
+        """Give the model something to read with the next turn."""
+        await (await self._talks.of(id)).add(messages)
+
+    async def again(self, id: str, *, emit: Emit = ignore_event) -> None:
         """Let the model answer again: after a failure, or to take up calls that have their word now. What it said last
         is taken back; nothing that was done is done again."""
-        await (await self._talks.of(id)).again()
+        await (await self._talks.of(id)).again(emit)
+
+    async def finished(self, id: str) -> None:
+        """Wait for the end of the turn under way, and raise what it failed with."""
+        await (await self._talks.of(id)).finished()
 
     async def stop(self, id: str) -> None:
         """End the turn under way. What was done stays done and on record."""
@@ -237,6 +274,12 @@ class Desk:
         if not title.strip():
             raise UsageError("a title has at least one letter")
         await (await self._talks.of(id)).rename(title)
+
+    async def save(self, id: str, title: str | None = None) -> ConversationMetadata:
+        """Keep it on disk from now on, where the terms of the desk do not do that by themselves."""
+        talk = await self._talks.of(id)
+        await talk.rename(title)
+        return talk.kept.about
 
     async def delete(self, id: str) -> None:
         """Ends a turn under way first. What is on record of it stays."""

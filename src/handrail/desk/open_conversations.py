@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.messages import Conversation
+from handrail.desk.context import DeskContext
 from handrail.desk.conversation import DeskConversation
-from handrail.desk.conversation_state import DeskContext
 from handrail.desk.saved_conversation import check_not_in_use, conversation_summary
 from handrail.desk.turns import begins_with
 from handrail.desk.values import ConversationSummary
 from handrail.execute.run_to_completion import run_to_completion
 from handrail.run.history import conversation_of
-from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
+from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata, moment
 from handrail.tools.masking import masked_messages
 
 logger = logging.getLogger(__name__)
@@ -56,12 +56,12 @@ class OpenConversations:
             if talk is None:
                 self._let_go_of_idle()
                 talk = self._talks[id] = await self._open(id)
-            elif not talk.in_use:
+            elif not talk.in_use and talk.kept.is_kept:
                 await self._take_over(talk)
             return talk
 
     def tell_about(self) -> None:
-        """To everybody who follows one."""
+        """Tells every follower of every open conversation its title and model."""
         for talk in self._talks.values():
             talk.tell_about()
 
@@ -71,15 +71,19 @@ class OpenConversations:
         chosen: ConversationChoices,
         title: str | None = None,
         forked_from: str | None = None,
+        run: str | None = None,
     ) -> str:
         """A new one; its id is that of its run in the record."""
-        id = self._around.new_id("run")
-        masked = Conversation(masked_messages(conversation.messages, self._around.app.tools))
-        about = await asyncio.to_thread(
-            self._store.save, id, masked, title=title, forked_from=forked_from, chosen=chosen
-        )
+        id, now = run or self._around.new_id("run"), moment(self._around.clock.now())
+        about = ConversationMetadata(id=id, created=now, updated=now, forked_from=forked_from, chosen=chosen)
+        if self._around.terms.saves:
+            masked = Conversation(masked_messages(conversation.messages, self._around.app.tools))
+            about = await asyncio.to_thread(
+                self._store.save, id, masked, title=title, forked_from=forked_from, chosen=chosen
+            )
         self._let_go_of_idle()
         talk = self._talks[id] = DeskConversation(self._around, about, conversation)
+        talk.kept.is_kept = self._around.terms.saves
         talk.tell_news()
         return id
 
@@ -95,7 +99,7 @@ class OpenConversations:
         await asyncio.to_thread(self._sweep, id)
 
     def summary(self, about: ConversationMetadata, excerpt: str = "") -> ConversationSummary:
-        """Of one that need not be open."""
+        """The summary of a conversation, open or not."""
         talk = self._talks.get(about.id)
         failed = about.chosen.working or about.problem
         state = talk.state if talk is not None else "failed" if failed else "idle"
@@ -123,7 +127,7 @@ class OpenConversations:
         return talk
 
     async def _found(self, id: str) -> tuple[ConversationMetadata, Conversation, str]:
-        """As it stands on disk; and if that is in mid-turn, why."""
+        """The conversation as stored, and the reason if its last turn was interrupted."""
         about, conversation = await asyncio.to_thread(self._read, id)
         if not about.chosen.working:
             return about, conversation, ""
@@ -132,7 +136,7 @@ class OpenConversations:
         return about, await self._from_record(id, conversation), _CUT_OFF
 
     async def _elsewhere(self, id: str) -> str:
-        """That another program works on it, if one does."""
+        """The reason if another program works on the conversation, else an empty text."""
         try:
             await check_not_in_use(self._around.app, id)
         except UsageError as error:

@@ -24,10 +24,12 @@ class SavedConversation:
     def __init__(self, store: ConversationStore, about: ConversationMetadata, conversation: Conversation) -> None:
         self.about = about
         """As it was last saved."""
+        self.is_kept = True
+        """Whether it is on disk, or is to be with the next save."""
         self.title: str | None = None
         """One that the next save sets; None leaves the one that it has, or takes its first words."""
         self.is_gone = False
-        """It was deleted: nothing brings it back."""
+        """Whether the conversation was deleted; it is never saved again."""
         self._store = store
         self._saved = conversation, about.chosen
         self._one_at_a_time = asyncio.Lock()
@@ -43,13 +45,13 @@ class SavedConversation:
             HandrailError: It cannot be kept.
         """
         async with self._one_at_a_time:
-            while not self.is_gone and (self.title is not None or not self._has(*now())):
+            while self.is_kept and not self.is_gone and (self.title is not None or not self._has(*now())):
                 conversation, chosen = now()
                 # To the end: two saves at once could end in the wrong order.
                 await run_to_completion(self._save(conversation, masked(conversation.messages), chosen))
 
     def took(self, about: ConversationMetadata, conversation: Conversation) -> None:
-        """What another program saved."""
+        """Adopts the version that another program saved."""
         self.about, self._saved = about, (conversation, about.chosen)
 
     def _has(self, conversation: Conversation, chosen: ConversationChoices) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from handrail.core.errors import UsageError
 from handrail.core.messages import (
     AssistantMessage,
@@ -37,10 +39,15 @@ def turn_starts(messages: Sequence[Message]) -> list[int]:
     found: list[int] = []
     for at, message in enumerate(messages):
         if isinstance(message, UserMessage):
-            while at > 0 and isinstance(messages[at - 1], DocumentMessage):
+            while at > 0 and _is_attached(messages[at - 1]):
                 at -= 1
             found.append(at)
     return found
+
+
+def _is_attached(message: Message) -> bool:
+    """Whether it goes with the words behind it. One that was read from an address was given by itself, and stays."""
+    return isinstance(message, DocumentMessage) and message.source is UNSET
 
 
 def last_spoken_index(messages: Sequence[Message]) -> int:

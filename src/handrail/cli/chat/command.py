@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import click
 
-from handrail.app import open_app, open_model
+from handrail.app import model_names, open_app, settings_of
 from handrail.cli import complete, text
-from handrail.cli.chat.conversation import CliChat
+from handrail.cli.chat.conversation import TERMS, CliChat
 from handrail.cli.chat.line_input import ChatLineInput
 from handrail.cli.chat.slash_commands import HELP
 from handrail.cli.lazy_groups import examples
@@ -19,8 +20,10 @@ from handrail.cli.output.reply_extras import files_option
 from handrail.cli.output.view import tell
 from handrail.cli.resume import read_run_record
 from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
-from handrail.core.ids import new_id
+from handrail.config.values import Config
 from handrail.core.messages import Conversation
+from handrail.desk.desk import Desk
+from handrail.desk.questions import PendingQuestions
 from handrail.run.history import conversation_of
 
 
@@ -42,18 +45,17 @@ def command(setup: CliSetup, chosen: RunOptions, run: str | None, system: str | 
     Before a tool changes something you are asked. Ctrl-C ends the turn, Ctrl-D or /quit the conversation; /help lists
     what else there is. A line that ends in \\ goes on in the next one. With a RUN, its conversation goes on.
     """
-    conversation = Conversation() if system is None else Conversation().supervised(system)
     known = run is not None
-    if run is None:
-        run = new_id("run")
-    else:
+    going_on = None
+    if run is not None:
         run, events = read_run_record(setup.view, run)
-        conversation = conversation_of(events)
+        going_on = run, conversation_of(events)
+    setup = setup.adjusted(lambda config: _with_fallback(config, chosen))
     with asyncio.Runner() as loop:
         stack = AsyncExitStack()
         try:
-            chat = loop.run(_open(stack, setup, chosen, run, conversation, files))
-            _welcome(chat)
+            chat = loop.run(_open(stack, setup, chosen, going_on, system or "", files))
+            tell(f"{_about(loop, chat)}. {HELP}")
             chat.talk(loop, ChatLineInput.here(setup.journal.parent / "chat-history"))
             known = chat.app.executor.holds(chat.run) or (known and chat.run == run)
             loop.run(chat.leave())
@@ -63,24 +65,36 @@ def command(setup: CliSetup, chosen: RunOptions, run: str | None, system: str | 
         tell(f"run {text.printable(chat.run)}")
 
 
+def _with_fallback(config: Config, chosen: RunOptions) -> Config:
+    """The configuration in which the chosen model has the fallbacks of the command line."""
+    if not chosen.fallback:
+        return config
+    name = chosen.model or model_names(config)[0]
+    settings = replace(settings_of(config, name), fallback=chosen.fallback)
+    return replace(config, models={**config.models, name: settings})
+
+
 async def _open(
-    stack: AsyncExitStack, setup: CliSetup, chosen: RunOptions, run: str, conversation: Conversation, files: Path | None
+    stack: AsyncExitStack,
+    setup: CliSetup,
+    chosen: RunOptions,
+    going_on: tuple[str, Conversation] | None,
+    system: str,
+    files: Path | None,
 ) -> CliChat:
-    llm = await stack.enter_async_context(open_model(setup.config, chosen.model, chosen.fallback))
-    wanted, ask = chosen.wanted(setup.config), chosen.ask()
-    opening = open_app(setup.config, setup.journal, wanted, ask, chosen.person(), adjust=setup.adjust)
-    app = await stack.enter_async_context(opening)
-    return CliChat(
-        app,
-        llm,
-        run,
-        conversation,
-        stack=stack,
-        resume_line=partial(chosen.resume_line, setup),
-        as_json=setup.view.as_json,
-        files=files,
+    model = chosen.model or model_names(setup.config)[0]
+    settings_of(setup.config, model)  # a mistake is told before anything is made
+    opening = open_app(
+        setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask(), chosen.person(), adjust=setup.adjust
     )
+    app = await stack.enter_async_context(opening)
+    # Questions are asked at the terminal, by the approver of the app: none comes to the desk.
+    desk = await stack.enter_async_context(Desk(app, PendingQuestions(), terms=TERMS))
+    run = await desk.begin(model=model, system=system, run=going_on)
+    resume_line = partial(chosen.resume_line, setup)
+    return CliChat(desk, run, resume_line=resume_line, as_json=setup.view.as_json, files=files)
 
 
-def _welcome(chat: CliChat) -> None:
-    tell(f"{text.printable(chat.llm.name)}, {text.count_text(len(chat.app.tools), 'tool')}. {HELP}")
+def _about(loop: asyncio.Runner, chat: CliChat) -> str:
+    llm = loop.run(chat.desk.model(chat.run))
+    return f"{text.printable(llm.name)}, {text.count_text(len(chat.app.tools), 'tool')}"

@@ -1,13 +1,11 @@
-"""A conversation at the command line: what was said so far, and one turn after the other."""
+"""A conversation at the command line: one of a desk, one turn after the other."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
 
-from handrail.app import App, open_model
 from handrail.cli import text
 from handrail.cli.chat.line_input import ChatLineInput
 from handrail.cli.chat.slash_commands import do, is_command
@@ -15,39 +13,30 @@ from handrail.cli.lazy_groups import one_line
 from handrail.cli.output.live_run import LiveRunPrinter
 from handrail.cli.output.view import tell
 from handrail.cli.run_driver import tell_waiting
-from handrail.core.context import Context
 from handrail.core.errors import HandrailError
-from handrail.core.ids import new_id
-from handrail.core.messages import Conversation, UserMessage
-from handrail.sessions.llm import LLM
+from handrail.desk.context import DeskTerms
+from handrail.desk.desk import Desk
+from handrail.desk.turns import last_spoken_index
+
+TERMS = DeskTerms(saves=False, ends_turns=False, on_wait="tell")
+"""Nothing is on disk before /save, and the conversation is one run: it keeps its tools until /reload."""
 
 
 class CliChat:
     """What the commands of a conversation work on."""
 
     def __init__(
-        self,
-        app: App,
-        llm: LLM,
-        run: str,
-        conversation: Conversation,
-        *,
-        stack: AsyncExitStack,
-        resume_line: Callable[[str], str],
-        as_json: bool,
-        files: Path | None = None,
+        self, desk: Desk, run: str, *, resume_line: Callable[[str], str], as_json: bool, files: Path | None = None
     ) -> None:
-        self.app = app
-        self.llm = llm
+        self.desk = desk
+        self.app = desk.app
         self.run = run
-        self.conversation = conversation
+        """The conversation at the desk, and its run in the record."""
         self.over = False
         self.waits = False
         """Whether a call of this run waits for a person's word."""
         self.next_words = ""
         """What stands on the next line already."""
-        self._runner = app.runner(llm)
-        self._stack = stack
         self._resume_line = resume_line
         self._as_json = as_json
         self._files = files
@@ -75,14 +64,13 @@ class CliChat:
     def _turn(self, loop: asyncio.Runner, words: str) -> None:
         if loop.run(self.app.refresh()):
             tell("The configuration has changed; /reload goes on with the tools that it has now.")
-        self.conversation = self.conversation.say(words, at=self.app.executor.now())
-        self.answer(loop)
+        self.answer(loop, words)
 
-    def answer(self, loop: asyncio.Runner) -> None:
-        """Let the model answer what was said last."""
+    def answer(self, loop: asyncio.Runner, words: str | None = None) -> None:
+        """Say these words, or let the model answer what was said last."""
         live = LiveRunPrinter(as_json=self._as_json, files=self._files)
         try:
-            loop.run(self._answer(live))
+            loop.run(self._answer(live, words))
         except KeyboardInterrupt:
             live.end_line()
             tell("(stopped; /undo takes the turn back)")
@@ -94,36 +82,27 @@ class CliChat:
             self.waits = True
             tell_waiting(live.waiting.values(), self._resume_line(self.run))
 
-    async def _answer(self, live: LiveRunPrinter) -> None:
-        def follow(conversation: Conversation) -> None:
-            self.conversation = conversation
+    async def _answer(self, live: LiveRunPrinter, words: str | None) -> None:
+        try:
+            if words is None:
+                await self.desk.again(self.run, emit=live)
+            else:
+                await self.desk.say(self.run, words, emit=live)
+            await self.desk.finished(self.run)
+        except asyncio.CancelledError:
+            await self.desk.stop(self.run)
+            raise
 
-        run = self._runner.run(self.conversation, Context(run=self.run), live, follow=follow)
-        self.conversation = await run
-
-    def undo(self) -> str | None:
+    async def undo(self) -> str | None:
         """Take back the last thing the person said and all that came of it; its words, or None if there are none."""
-        for at in range(len(self.conversation) - 1, -1, -1):
-            message = self.conversation.messages[at]
-            if isinstance(message, UserMessage):
-                self.conversation = self.conversation.upto(at)
-                return message.text
-        return None
+        at = last_spoken_index((await self.desk.conversation(self.run)).messages)
+        return None if at < 0 else await self.desk.undo(self.run, at)
 
-    async def use(self, name: str) -> None:
-        """Go on with another model."""
-        self.llm = await self._stack.enter_async_context(open_model(self.app.config, name))
-        self._runner = self.app.runner(self.llm)
-
-    async def fork(self, run: str) -> None:
+    async def fork(self) -> None:
         """Go on in a run of its own, from what was said so far; the old one ends here."""
+        forked = await self.desk.fork(self.run)
         await self.leave("forked")
-        self.run = run
-
-    async def renew(self) -> None:
-        """Go on in a run of its own, with the tools and settings that there are now."""
-        self._runner = self.app.runner(self.llm)
-        await self.fork(new_id("run"))
+        self.run = forked
 
     async def leave(self, reason: str = "done") -> None:
         """End the run, unless one of its calls waits."""

@@ -24,13 +24,10 @@ from handrail.cli.output.reply_extras import service_call_line
 from handrail.cli.output.timeline import timeline
 from handrail.cli.output.view import tell
 from handrail.core.errors import UsageError
-from handrail.core.ids import new_id
-from handrail.core.messages import AssistantMessage, Conversation, DocumentMessage, UserMessage
+from handrail.core.messages import AssistantMessage, DocumentMessage, UserMessage
 from handrail.journal.auditing import audit
 from handrail.mcp.client.ensemble import McpEnsemble
-from handrail.sessions.store.conversations import ConversationStore
 from handrail.tools.finder import description_line
-from handrail.tools.masking import masked_messages
 
 if TYPE_CHECKING:
     from handrail.cli.chat.conversation import CliChat
@@ -60,7 +57,7 @@ def do(chat: CliChat, loop: asyncio.Runner, line: str) -> str | None:
 
 
 def _undo(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
-    words = chat.undo()
+    words = loop.run(chat.undo())
     tell("There is nothing to take back." if words is None else f"Taken back: {text.printable(text.short(words))}")
     if words is not None:
         tell("What tools did stays done, and on record.")
@@ -68,7 +65,7 @@ def _undo(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 
 def _edit(chat: CliChat, loop: asyncio.Runner, rest: str) -> str | None:
     """With words: say these instead. Without: the old ones stand on the next line."""
-    words = chat.undo()
+    words = loop.run(chat.undo())
     if words is None:
         tell("There is nothing to change yet.")
         return None
@@ -90,7 +87,7 @@ def _proof(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
         by = f", by the word of {text.printable(line.by)}" if line.by else ""
         arguments = text.inline(line.arguments, 60) if isinstance(line.arguments, dict) else "-"
         tell(f"  {text.time_of_day(line.at, utc=False)} {text.printable(line.tool)} {arguments}: {line.outcome}{by}")
-    for message in chat.conversation.messages:
+    for message in loop.run(chat.desk.conversation(chat.run)).messages:
         for made in message.service_calls if isinstance(message, AssistantMessage) else ():
             tell(f"  {service_call_line(made)}")
     report = audit(chat.app.journal.path)
@@ -100,19 +97,15 @@ def _proof(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 
 
 def _model(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
+    llm = loop.run(chat.desk.model(chat.run, rest))  # first, so that one that cannot be had is not chosen
     if rest:
-        loop.run(chat.use(rest))
+        loop.run(chat.desk.choose(chat.run, model=rest))
     others = [name for name in model_names(chat.app.config) if name != rest]
-    tell(
-        f"The model is {text.printable(chat.llm.name)}. "
-        f"Others: {text.printable(', '.join(others)) or 'none configured'}."
-    )
+    tell(f"The model is {text.printable(llm.name)}. Others: {text.printable(', '.join(others)) or 'none configured'}.")
 
 
 def _save(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
-    folder = chat.app.journal.path.parent
-    masked = Conversation(masked_messages(chat.conversation.messages, chat.app.executor.tools_of(chat.run)))
-    saved = ConversationStore(folder).save(chat.run, masked, title=rest or None)
+    folder, saved = chat.app.journal.path.parent, loop.run(chat.desk.save(chat.run, rest or None))
     tell(f"Saved as {text.printable(saved.id)} ({text.printable(saved.title)}) in {text.printable(str(folder))}")
 
 
@@ -151,7 +144,7 @@ def _read(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
             tell(f"  {text.printable(body.uri)} is no text ({text.printable(body.media_type)}), and was not taken.")
             continue
         document = DocumentMessage(body.uri, body.text, chat.app.executor.now(), source=body.uri)
-        chat.conversation = chat.conversation.add(document)
+        loop.run(chat.desk.add(chat.run, (document,)))
         tell(
             f"  {text.printable(body.uri)}: {text.count_text(len(body.text), 'character')}, for the model to work with"
         )
@@ -174,7 +167,7 @@ def _prompt(chat: CliChat, loop: asyncio.Runner, rest: str) -> str | None:
         tell("Which? /prompt NAME KEY=VALUE; /prompts lists them.")
         return None
     messages = loop.run(prompt_anywhere(_ensembles(chat), words[0], parse_prompt_arguments(words[1:])))
-    chat.conversation = chat.conversation.add(*messages)
+    loop.run(chat.desk.add(chat.run, messages))
     if messages and isinstance(messages[-1], UserMessage):
         chat.answer(loop)
     else:
@@ -187,7 +180,7 @@ def _reload(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     if not loop.run(chat.app.reload()) and chat.app.executor.tools_of(chat.run) is chat.app.tools:
         tell("Nothing is different.")
         return
-    loop.run(chat.renew())
+    loop.run(chat.fork())
     tell(f"{text.count_text(len(chat.app.tools), 'tool')} from now on, in run {chat.run}.")
 
 
@@ -209,7 +202,7 @@ def _words(words: str) -> list[str]:
 
 def _fork(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     before = chat.run
-    loop.run(chat.fork(new_id("run")))
+    loop.run(chat.fork())
     tell(f"Now in run {chat.run}; the conversation so far stays in {text.printable(before)}.")
 
 

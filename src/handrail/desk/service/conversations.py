@@ -109,8 +109,8 @@ class ConversationCapabilities:
 
         async def say(given: dict[str, Any]) -> Any:
             attached = tuple(_attached(each) for each in given.get("attached", ()))
-            how = {"upto": given.get("upto"), "once": given.get("once")}
-            return {"index": await desk.say(given["id"], given["text"], attached, **how)}
+            upto, once = given.get("upto"), given.get("once")
+            return {"index": await desk.say(given["id"], given["text"], attached, upto=upto, once=once)}
 
         async def again(given: dict[str, Any]) -> Any:
             await desk.again(given["id"])

@@ -1,4 +1,4 @@
-"""The models of the desk's conversations: each opened when it is first asked, kept, and closed at the end."""
+"""What all conversations of a desk share: the app and its models, who is asked and told, and how turns are run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from handrail.app.app import App
 from handrail.app.models import open_model, settings_of
 from handrail.config.values import Config, ModelSettings
+from handrail.core.ids import NewId
+from handrail.core.ports import Clock
+from handrail.desk.feed import DeskNews
+from handrail.desk.questions import PendingQuestions
+from handrail.run.run_terms import OnWait
+from handrail.sessions.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
     from handrail.sessions.llm import LLM
@@ -20,6 +27,8 @@ class _OpenModel:
 
 
 class DeskModels:
+    """The models of the conversations: each opened when it is first asked, kept, and closed at the end."""
+
     def __init__(self) -> None:
         self._open: dict[str, _OpenModel] = {}
         self._retired: list[LLM] = []
@@ -47,3 +56,30 @@ class DeskModels:
                 closing.push_async_callback(llm.aclose)
             self._retired.clear()
             self._open.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeskTerms:
+    """How the conversations of a desk are kept and run."""
+
+    saves: bool = True
+    """Whether each is on disk from its beginning on; else `Desk.save` puts it there."""
+    ends_turns: bool = True
+    """Whether a run ends with each turn, so that the next begins with the tools that there are then and other programs
+    may take it up; else whoever opened the desk ends it."""
+    on_wait: OnWait = "pause"
+    """What becomes of a turn in which a call waits for a person who is not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeskContext:
+    """What all conversations of a desk have in common."""
+
+    app: App
+    asking: PendingQuestions
+    store: ConversationStore
+    models: DeskModels
+    news: DeskNews
+    clock: Clock
+    new_id: NewId
+    terms: DeskTerms = DeskTerms()
