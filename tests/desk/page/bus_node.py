@@ -16,7 +16,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page
 
 from handrail.core.errors import UsageError
-from handrail.desk.service.capabilities import Offered, answer_capability, stream_capability
+from handrail.desk.service.capabilities import CapabilityTable, Offered
 from handrail.node.bus.request import RouteRequest
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.server.node import NodeServer, ServerLimits
@@ -58,21 +58,21 @@ class PageCapabilities:
         self.cancelled = threading.Event()
 
     def capabilities(self) -> Iterator[Offered]:
-        yield answer_capability("desk.echo", "What was said.", self._echo, {"text": {"type": "string"}}, ["text"])
-        yield answer_capability("desk.pay", "Pay.", self._pay, changes=True)
-        yield answer_capability("desk.fail", "Fail.", self._fail)
-        yield stream_capability("desk.break", "Break.", self._break, frames=("item",))
-        counted = {"to": _ANY, "hang": {"type": "boolean"}}
-        yield stream_capability("desk.count", "Count.", self._count, counted, ["to"], frames=("item",))
+        table = CapabilityTable({"text": {"type": "string"}, "to": _ANY, "hang": {"type": "boolean"}})
+        yield table.answer("desk.echo", "What was said.", self._echo, "text")
+        yield table.answer("desk.pay", "Pay.", self._pay, changes=True)
+        yield table.answer("desk.fail", "Fail.", self._fail)
+        yield table.stream("desk.break", "Break.", self._break, frames=("item",))
+        yield table.stream("desk.count", "Count.", self._count, "to hang?", frames=("item",))
 
-    async def _echo(self, given: dict[str, Any]) -> Any:
-        return {"text": given["text"]}
+    async def _echo(self, text: str) -> Any:
+        return {"text": text}
 
-    async def _pay(self, given: dict[str, Any]) -> Any:
+    async def _pay(self) -> Any:
         self.paid += 1
         return {"paid": self.paid}
 
-    async def _fail(self, given: dict[str, Any]) -> Any:
+    async def _fail(self) -> Any:
         raise UsageError("there is no such thing; look again")
 
     async def _break(self, request: RouteRequest) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.jsontext import object_or_text
@@ -50,78 +50,60 @@ Content = TextualContent
 class UserCanister:
     """What the user says."""
 
+    role: ClassVar = Role.user
     content: Content
     timestamp: datetime = field(default_factory=_now)
-
-    @property
-    def role(self) -> Role:
-        return Role.user
 
 
 @dataclass
 class SupervisorCanister:
     """What the program tells the model."""
 
+    role: ClassVar = Role.supervisor
     content: Content
     timestamp: datetime = field(default_factory=_now)
-
-    @property
-    def role(self) -> Role:
-        return Role.supervisor
 
 
 @dataclass
 class DocumentCanister:
     """A text for the model to work with."""
 
+    role: ClassVar = Role.document
     content: Content
     name: str = "document"
     timestamp: datetime = field(default_factory=_now)
-
-    @property
-    def role(self) -> Role:
-        return Role.document
 
 
 @dataclass
 class AssistantCanister:
     """What the model says. Its calls are canisters of their own, which follow."""
 
+    role: ClassVar = Role.assistant
     content: Content | None = None
     timestamp: datetime = field(default_factory=_now)
-
-    @property
-    def role(self) -> Role:
-        return Role.assistant
 
 
 @dataclass
 class InvocationCanister:
     """Tool invocation request from assistant."""
 
+    role: ClassVar = Role.invocation
     id: str
     name: str
     arguments: dict[str, Any]
     timestamp: datetime = field(default_factory=_now)
-
-    @property
-    def role(self) -> Role:
-        return Role.invocation
 
 
 @dataclass
 class ResultCanister:
     """Tool execution result sent back to assistant."""
 
+    role: ClassVar = Role.result
     invocation_id: str
     content: Content
     timestamp: datetime = field(default_factory=_now)
     error: str | None = None
     """Why the tool failed, if it did."""
-
-    @property
-    def role(self) -> Role:
-        return Role.result
 
 
 Canister = (

@@ -7,7 +7,8 @@ not in the record: what a person does there is recorded where it happens, in the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
 from typing import Any
 
 import msgspec
@@ -20,10 +21,8 @@ from handrail.node.services.schema_parts import closed_object, request_schema_of
 
 ANSWER = "answer"
 Offered = tuple[CapabilityDescriptor, Handler, Predicate]
-Do = Callable[[dict[str, Any]], Awaitable[Any]]
-"""Given the checked `input`: what goes back, as a value that `to_builtins` takes; None is an empty answer."""
-DoFor = Callable[[dict[str, Any], Caller], Awaitable[Any]]
-"""As `Do`, and given who asks."""
+Do = Callable[..., Any]
+"""Given the checked `input` by name: what goes back, or an awaitable of it; None is an empty answer."""
 AtMachine = Callable[[Caller], bool]
 """Whether a caller is the person at the machine: whoever holds the token that the node made for its own start. Tokens
 that were issued are for others, whatever they allow."""
@@ -33,83 +32,74 @@ _ANY: dict[str, Any] = {"type": "object"}
 _LONG = 3_600.0
 
 
-def answer_capability(
-    name: str,
-    description: str,
-    do: Do,
-    fields: dict[str, Any] | None = None,
-    required: Sequence[str] = (),
-    *,
-    changes: bool = False,
-    seconds: float = 60.0,
-) -> Offered:
-    """One answer to one question. `changes` is for what must not happen twice by itself."""
-    how: dict[str, Any] = {"changes": changes, "seconds": seconds}
-    return caller_answer_capability(name, description, lambda given, caller: do(given), fields, required, **how)
+class CapabilityTable:
+    """Makes capabilities of rows. The fields of a row are words, as `id before limit?`; one with `?` may be left out.
+    What each word means is the same in all rows."""
 
+    def __init__(self, schemas: Mapping[str, dict[str, Any]]) -> None:
+        self._schemas = schemas
 
-def caller_answer_capability(
-    name: str,
-    description: str,
-    do: DoFor,
-    fields: dict[str, Any] | None = None,
-    required: Sequence[str] = (),
-    *,
-    changes: bool = False,
-    seconds: float = 60.0,
-) -> Offered:
-    """As `answer_capability`, where it matters who asks."""
+    def answer(
+        self,
+        name: str,
+        description: str,
+        do: Do,
+        fields: str = "",
+        key: str = "",
+        *,
+        with_caller: bool = False,
+        changes: bool = False,
+        seconds: float = 60.0,
+    ) -> Offered:
+        """One answer to one question, under `key` if it is no object. `do` is also given the `caller` where it matters
+        who asks; `changes` is for what must not happen twice by itself."""
 
-    async def handle(request: RouteRequest) -> dict[str, Any]:
-        found = await _done(do(request.input, request.caller))
-        shown = {} if found is None else msgspec.to_builtins(found)
-        await request.send(ANSWER, shown if isinstance(shown, dict) else {"value": shown})
-        return {"output": {}}
+        async def work(request: RouteRequest) -> Any:
+            found = do(**request.input, **({"caller": request.caller} if with_caller else {}))
+            return await found if isawaitable(found) else found
 
-    described = _described(name, description, fields, required, {ANSWER: _ANY}, changes, seconds)
-    return described, handle, _always
+        async def handle(request: RouteRequest) -> dict[str, Any]:
+            found = await _done(work(request))
+            shown = {key: msgspec.to_builtins(found)} if key else msgspec.to_builtins({} if found is None else found)
+            await request.send(ANSWER, shown if isinstance(shown, dict) else {"value": shown})
+            return {"output": {}}
 
+        return self._described(name, description, fields, (ANSWER,), changes, seconds), handle, _always
 
-def stream_capability(
-    name: str,
-    description: str,
-    stream: Stream,
-    fields: dict[str, Any] | None = None,
-    required: Sequence[str] = (),
-    *,
-    frames: Sequence[str],
-    changes: bool = False,
-) -> Offered:
-    """Frames for as long as the caller listens; an hour at most, and then it asks again."""
+    def stream(
+        self,
+        name: str,
+        description: str,
+        stream: Stream,
+        fields: str = "",
+        *,
+        frames: Sequence[str],
+        changes: bool = False,
+    ) -> Offered:
+        """Frames for as long as the caller listens; an hour at most, and then it asks again."""
 
-    async def handle(request: RouteRequest) -> dict[str, Any]:
-        await _done(stream(request))
-        return {"output": {}}
+        async def handle(request: RouteRequest) -> dict[str, Any]:
+            await _done(stream(request))
+            return {"output": {}}
 
-    described = _described(name, description, fields, required, dict.fromkeys(frames, _ANY), changes, _LONG)
-    return described, handle, _always
+        return self._described(name, description, fields, frames, changes, _LONG), handle, _always
 
-
-def _described(
-    name: str,
-    description: str,
-    fields: dict[str, Any] | None,
-    required: Sequence[str],
-    frames: dict[str, Any],
-    changes: bool,
-    seconds: float,
-) -> CapabilityDescriptor:
-    return CapabilityDescriptor(
-        name=name,
-        description=description,
-        request_schema=request_schema_of(closed_object(fields or {}, required)),
-        stream_schema=frames,
-        max_concurrent=256,
-        trust_required="trusted",
-        timeout_seconds=seconds,
-        side_effects=changes,
-        recorded=False,
-    )
+    def _described(
+        self, name: str, description: str, fields: str, frames: Sequence[str], changes: bool, seconds: float
+    ) -> CapabilityDescriptor:
+        known = {word.rstrip("?"): self._schemas[word.rstrip("?")] for word in fields.split()}
+        required = [word for word in fields.split() if not word.endswith("?")]
+        return CapabilityDescriptor(
+            name=name,
+            description=description,
+            request_schema=request_schema_of(closed_object(known, required)),
+            stream_schema=dict.fromkeys(frames, _ANY),
+            max_concurrent=256,
+            trust_required="trusted",
+            timeout_seconds=seconds,
+            side_effects=changes,
+            recorded=False,
+        )
 
 
 async def _done(work: Awaitable[Any]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,13 +15,7 @@ import msgspec
 
 from handrail.core.errors import UsageError
 from handrail.desk.desk import Desk
-from handrail.desk.service.capabilities import (
-    AtMachine,
-    Offered,
-    answer_capability,
-    caller_answer_capability,
-    stream_capability,
-)
+from handrail.desk.service.capabilities import AtMachine, CapabilityTable, Offered
 from handrail.desk.values import AttachedFile, ConversationEvent, ConversationSnapshot
 from handrail.desk.views.settings import AT_MACHINE
 from handrail.node.bus.request import Caller, RouteRequest
@@ -35,19 +29,44 @@ FOLLOWED = ("snapshot", "told")
 """The frames of `desk.follow`."""
 _ID = {"type": "string", "minLength": 1, "maxLength": 200}
 _NAME = {"type": "string", "maxLength": 200}
-_MODEL = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}]}
-_ENSEMBLES = {"anyOf": [{"type": "array", "maxItems": 1_000, "items": _NAME}, {"type": "null"}]}
 _WORDS = {"type": "string", "maxLength": 1_000_000}
 _SHORT = {"type": "string", "maxLength": 2_000}
 _INDEX = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
 _BYTES = {"type": "string", "maxLength": 16_000_000, "description": "In base64."}
-_ATTACHED = {
-    "type": "array",
-    "maxItems": 32,
-    "items": closed_object({"name": _NAME, "media_type": _NAME, "data": _BYTES}, ["name", "media_type", "data"]),
-}
-_GIVEN = {"type": ["object", "string"], "description": "A string is the JSON text: exact, where a browser rounds."}
-_DECISION = {"enum": ["allow", "always", "deny", "edit", "later"]}
+_TABLE = CapabilityTable(
+    {
+        "after": {"type": "integer", "minimum": 0},
+        "arguments": {
+            "type": ["object", "string"],
+            "description": "A string is the JSON text: exact, where a browser rounds.",
+        },
+        "attached": {
+            "type": "array",
+            "maxItems": 32,
+            "items": closed_object(
+                {"name": _NAME, "media_type": _NAME, "data": _BYTES}, ["name", "media_type", "data"]
+            ),
+        },
+        "before": _INDEX,
+        "data": _BYTES,
+        "decision": {"enum": ["allow", "always", "deny", "edit", "later"]},
+        "ensembles": {"anyOf": [{"type": "array", "maxItems": 1_000, "items": _NAME}, {"type": "null"}]},
+        "id": _ID,
+        "index": _INDEX,
+        "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+        "model": {"anyOf": [_ID, {"type": "null"}]},
+        "once": _ID,
+        "part": _INDEX,
+        "reason": _SHORT,
+        "request": _ID,
+        "rule": {"type": "string", "minLength": 1, "maxLength": 10_000},
+        "search": _SHORT,
+        "system": _WORDS,
+        "text": _WORDS,
+        "title": {"type": "string", "minLength": 1, "maxLength": 500},
+        "upto": _INDEX,
+    }
+)
 
 
 class ConversationCapabilities:
@@ -58,132 +77,53 @@ class ConversationCapabilities:
         self._at_machine = at_machine
 
     def capabilities(self) -> Iterator[Offered]:
-        yield from self._looking()
-        yield from self._talking()
-        yield from self._keeping()
-        yield from self._asking()
+        desk, answer, stream = self._desk, _TABLE.answer, _TABLE.stream
+        # looking
+        yield answer("desk.about", "What a page needs to begin.", desk.about)
+        yield answer("desk.talks", "Conversations, the last used first.", desk.talks, "search?", "talks")
+        yield stream("desk.watch", "News of all conversations.", self._watch, frames=WATCHED)
+        says = "A conversation, and what happens in it."
+        yield stream("desk.follow", says, self._follow, "id after?", frames=FOLLOWED)
+        yield answer("desk.items", "Older messages.", desk.items, "id before limit?", "items")
+        yield answer("desk.whole", "All of a text.", desk.whole, "id index", "text")
+        yield answer("desk.attachment", "A file of a message.", desk.attachment, "id index part")
+        # talking
+        fields = "model? ensembles? system?"
+        yield answer("desk.begin", "A new conversation.", desk.begin, fields, "id", changes=True)
+        fields = "id text attached? upto? once?"
+        yield answer("desk.say", "Say something; the model answers.", self._say, fields, "index", changes=True)
+        yield answer("desk.again", "Let the model answer again.", desk.again, "id", changes=True)
+        yield answer("desk.stop", "End the turn under way.", desk.stop, "id")
+        yield answer("desk.undo", "Keep so many messages.", desk.undo, "id upto", "words")
+        yield answer("desk.choose", "Other models and tools.", desk.choose, "id model? ensembles?")
+        # keeping
+        yield answer("desk.fork", "Go on elsewhere.", desk.fork, "id upto?", "id", changes=True)
+        yield answer("desk.rename", "Another title.", desk.rename, "id title")
+        yield answer("desk.delete", "Delete a conversation; the record stays.", desk.delete, "id")
+        yield answer("desk.share", "A conversation as a file.", desk.share, "id")
+        yield answer("desk.take", "A conversation of a file.", self._take, "data", "id", changes=True)
+        # asking
+        yield answer("desk.questions", "What waits for a word.", lambda: desk.questions, key="questions")
+        fields = "request decision arguments? reason? rule?"
+        yield answer("desk.decide", "A person's word.", self._decide, fields, with_caller=True, changes=True)
+        yield answer("desk.dismiss", "The failure was seen.", desk.dismiss, "id")
 
-    def _looking(self) -> Iterator[Offered]:
-        desk, one = self._desk, {"id": _ID}
+    async def _watch(self, request: RouteRequest) -> None:
+        await _tell(request, self._desk.watch())
 
-        async def talks(given: dict[str, Any]) -> Any:
-            return {"talks": await desk.talks(given.get("search", ""))}
+    async def _follow(self, request: RouteRequest) -> None:
+        await _tell(request, _named(self._desk.follow(**request.input)))
 
-        async def items(given: dict[str, Any]) -> Any:
-            return {"items": await desk.items(given["id"], given["before"], given.get("limit", 40))}
+    async def _say(self, *, attached: Sequence[dict[str, Any]] = (), **given: Any) -> int:
+        return await self._desk.say(**given, attached=tuple(map(_attached, attached)))
 
-        async def whole(given: dict[str, Any]) -> Any:
-            return {"text": await desk.whole(given["id"], given["index"])}
+    async def _take(self, data: str) -> str:
+        return await self._desk.take(decode_base64_bytes(data))
 
-        async def attachment(given: dict[str, Any]) -> Any:
-            return await desk.attachment(given["id"], given["index"], given["part"])
-
-        async def watch(request: RouteRequest) -> None:
-            await _tell(request, desk.watch())
-
-        async def follow(request: RouteRequest) -> None:
-            given = request.input
-            await _tell(request, _named(desk.follow(given["id"], given.get("after"))))
-
-        async def about(given: dict[str, Any]) -> Any:
-            return desk.about()
-
-        page = {**one, "before": _INDEX, "limit": {"type": "integer", "minimum": 1, "maximum": 500}}
-        yield answer_capability("desk.about", "What a page needs to begin.", about)
-        yield answer_capability("desk.talks", "Conversations, the last used first.", talks, {"search": _SHORT})
-        yield stream_capability("desk.watch", "News of all conversations.", watch, frames=WATCHED)
-        told = {**one, "after": {"type": "integer", "minimum": 0}}
-        yield stream_capability(
-            "desk.follow", "A conversation, and what happens in it.", follow, told, ["id"], frames=FOLLOWED
-        )
-        yield answer_capability("desk.items", "Older messages.", items, page, ["id", "before"])
-        yield answer_capability("desk.whole", "All of a text.", whole, {**one, "index": _INDEX}, ["id", "index"])
-        part = {**one, "index": _INDEX, "part": _INDEX}
-        yield answer_capability("desk.attachment", "A file of a message.", attachment, part, ["id", "index", "part"])
-
-    def _talking(self) -> Iterator[Offered]:
-        desk, one = self._desk, {"id": _ID}
-
-        async def begin(given: dict[str, Any]) -> Any:
-            return {"id": await desk.begin(**given)}
-
-        async def say(given: dict[str, Any]) -> Any:
-            attached = tuple(_attached(each) for each in given.get("attached", ()))
-            upto, once = given.get("upto"), given.get("once")
-            return {"index": await desk.say(given["id"], given["text"], attached, upto=upto, once=once)}
-
-        async def again(given: dict[str, Any]) -> Any:
-            await desk.again(given["id"])
-
-        async def stop(given: dict[str, Any]) -> Any:
-            await desk.stop(given["id"])
-
-        async def undo(given: dict[str, Any]) -> Any:
-            return {"words": await desk.undo(given["id"], given["upto"])}
-
-        async def choose(given: dict[str, Any]) -> Any:
-            await desk.choose(**given)
-
-        chosen = {"model": _MODEL, "ensembles": _ENSEMBLES}
-        words = {**one, "text": _WORDS, "attached": _ATTACHED, "upto": _INDEX, "once": _ID}
-        yield answer_capability("desk.begin", "A new conversation.", begin, {**chosen, "system": _WORDS}, changes=True)
-        yield answer_capability(
-            "desk.say", "Say something; the model answers.", say, words, ["id", "text"], changes=True
-        )
-        yield answer_capability("desk.again", "Let the model answer again.", again, one, ["id"], changes=True)
-        yield answer_capability("desk.stop", "End the turn under way.", stop, one, ["id"])
-        yield answer_capability("desk.undo", "Keep so many messages.", undo, {**one, "upto": _INDEX}, ["id", "upto"])
-        yield answer_capability("desk.choose", "Other models and tools.", choose, {**one, **chosen}, ["id"])
-
-    def _keeping(self) -> Iterator[Offered]:
-        desk, one = self._desk, {"id": _ID}
-
-        async def fork(given: dict[str, Any]) -> Any:
-            return {"id": await desk.fork(given["id"], given.get("upto"))}
-
-        async def rename(given: dict[str, Any]) -> Any:
-            await desk.rename(given["id"], given["title"])
-
-        async def delete(given: dict[str, Any]) -> Any:
-            await desk.delete(given["id"])
-
-        async def share(given: dict[str, Any]) -> Any:
-            return await desk.share(given["id"])
-
-        async def take(given: dict[str, Any]) -> Any:
-            return {"id": await desk.take(decode_base64_bytes(given["data"]))}
-
-        title = {"type": "string", "minLength": 1, "maxLength": 500}
-        yield answer_capability("desk.fork", "Go on elsewhere.", fork, {**one, "upto": _INDEX}, ["id"], changes=True)
-        yield answer_capability("desk.rename", "Another title.", rename, {**one, "title": title}, ["id", "title"])
-        yield answer_capability("desk.delete", "Delete a conversation; the record stays.", delete, one, ["id"])
-        yield answer_capability("desk.share", "A conversation as a file.", share, one, ["id"])
-        yield answer_capability(
-            "desk.take", "A conversation of a file.", take, {"data": _BYTES}, ["data"], changes=True
-        )
-
-    def _asking(self) -> Iterator[Offered]:
-        desk = self._desk
-
-        async def questions(given: dict[str, Any]) -> Any:
-            return {"questions": desk.questions}
-
-        async def decide(given: dict[str, Any], caller: Caller) -> Any:
-            if given["decision"] == "always" and not self._at_machine(caller):
-                raise UsageError(f"a rule is set only at the machine itself ({AT_MACHINE}); allow this one call")
-            how = {name: given[name] for name in ("arguments", "reason", "rule") if name in given}
-            await desk.decide(given["request"], given["decision"], **how)
-
-        async def dismiss(given: dict[str, Any]) -> Any:
-            await desk.dismiss(given["id"])
-
-        word = {"request": _ID, "decision": _DECISION, "arguments": _GIVEN, "reason": _SHORT}
-        rule = {"type": "string", "minLength": 1, "maxLength": 10_000}
-        yield answer_capability("desk.questions", "What waits for a word.", questions)
-        yield caller_answer_capability(
-            "desk.decide", "A person's word.", decide, {**word, "rule": rule}, ["request", "decision"], changes=True
-        )
-        yield answer_capability("desk.dismiss", "The failure was seen.", dismiss, {"id": _ID}, ["id"])
+    async def _decide(self, *, caller: Caller, **given: Any) -> None:
+        if given["decision"] == "always" and not self._at_machine(caller):
+            raise UsageError(f"a rule is set only at the machine itself ({AT_MACHINE}); allow this one call")
+        await self._desk.decide(**given)
 
 
 async def _named(

@@ -39,8 +39,8 @@ from handrail.journal.reader import JournalRow
 from handrail.sessions.store.content import ContentError
 from handrail.sessions.store.conversations import ConversationStore
 
-RUNS, ENTRIES = 200, 200
-"""Of which so many are told at once at most."""
+PAGE = 200
+"""Runs, or entries of a run, that are told at once at most."""
 INLINE = 16 * 1024
 """Bytes of a body that is sent with its entry."""
 _TOGETHER = 512 * 1024
@@ -69,7 +69,7 @@ class ProofViews:
 
     async def runs(self, before: str | None = None, limit: int = 50, search: str = "") -> RunList:
         """The newest first; those that began before a run; those whose id, title, state or tools hold these words."""
-        return await asyncio.to_thread(self._list, before, min(max(1, limit), RUNS), search.strip().casefold())
+        return await asyncio.to_thread(self._list, before, min(max(1, limit), PAGE), search.strip().casefold())
 
     async def run(self, run: str, first: int = 0, limit: int = 100, size: int | None = None) -> RunPage:
         """With the `size` of a page before it, the next one stands under the same checkpoint.
@@ -78,7 +78,7 @@ class ProofViews:
             UsageError: There is no such run.
             BrokenProof: The journal was changed.
         """
-        return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), ENTRIES), size)
+        return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), PAGE), size)
 
     async def body(self, run: str, seq: int) -> EntryBody:
         """Raises:
