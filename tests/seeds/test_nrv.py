@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail import Invocation as ToolInvocation
-from handrail import ToolDefinition, ToolRegistry
+from handrail import Invocation as ToolInvocation, ToolDefinition, ToolRegistry
 from handrail.compat import nrv
 from handrail.core.errors import DuplicateTool
 from handrail.journal.auditing import audit

@@ -21,8 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core import calls
-from handrail.core.calls import Attachment
-from handrail.core.calls import Output as ToolResult
+from handrail.core.calls import Attachment, Output as ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import (
     DuplicateTool,
