@@ -327,7 +327,7 @@ url = 3
 
 def test_neither_the_configuration_nor_the_help_loads_the_mcp_package() -> None:
     code = (
-        "import sys, handrail.config.load, handrail.cli.root, handrail.cli.mcp.group, "
+        "import sys, handrail.config.load, handrail.cli.root, handrail.cli.mcp, "
         "handrail.app, handrail.cli.chat.command\n"
         "assert 'mcp' not in sys.modules and 'mcp_types' not in sys.modules and 'pydantic' not in sys.modules"
     )

@@ -96,8 +96,8 @@ def note(text: str, invocation: Invocation) -> str:
 PRELOADED = (
     "handrail.app",
     "handrail.cli.ask",
-    "handrail.cli.confirm.settle",
-    "handrail.cli.proof.list",
+    "handrail.cli.confirm.requests",
+    "handrail.cli.proof.runs",
     "handrail.cli.proof.verify",
     "handrail.cli.resume",
     "handrail.sessions.create",

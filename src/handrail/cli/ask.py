@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.reply_extras import files_option
 from handrail.cli.run_driver import drive_run
 from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
@@ -16,14 +16,12 @@ from handrail.core.ids import new_id
 from handrail.core.messages import Conversation, DocumentMessage
 
 
-@click.command(
+@cli_command(
     "ask",
-    epilog=examples(
-        "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
-        "handrail ask -m openai:gpt-5 --rule 'allow write_file path=docs/**' 'Write a summary of README.md'",
-        "handrail ask 'What does this change?' < changes.diff",
-        "handrail ask --json 'What is 2 + 2?' | jq -r 'select(.type == \"text.delta\") | .text'",
-    ),
+    "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
+    "handrail ask -m openai:gpt-5 --rule 'allow write_file path=docs/**' 'Write a summary of README.md'",
+    "handrail ask 'What does this change?' < changes.diff",
+    "handrail ask --json 'What is 2 + 2?' | jq -r 'select(.type == \"text.delta\") | .text'",
 )
 @click.argument("question", nargs=-1)
 @click.option("--system", metavar="TEXT", help="What the model is told before the question.")

@@ -1,11 +1,11 @@
-"""Groups of commands whose files are loaded when one of them is asked for."""
+"""How a command is declared: with its examples, and in groups whose files are loaded when one of them is asked for."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -16,50 +16,41 @@ BROKEN_PIPE = 141
 """What a shell reports for a program that SIGPIPE ended."""
 INTERRUPTED = 130
 
+Commands = Mapping[str, tuple[str, str]]
+"""By name: where a command is, as `module:function` below `handrail.cli`, and its line in the help of its group.
+Without a function it is the `command` of the module."""
+
 
 class LazyGroup(click.Group):
-    """A table of command names and the modules that hold them, each as `command`.
+    """A group that knows its commands by a table, so that its help loads none of them."""
 
-    `says` has the line that stands for each in the group's help, where loading them all for that would take long.
-    """
-
-    def __init__(
-        self,
-        *args: Any,
-        modules: Mapping[str, str] | None = None,
-        says: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *args: Any, table: Commands, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._modules = dict(modules or {})
-        self.says = dict(says or {})
+        self.table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._modules)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = self._modules.get(cmd_name)
-        if module is None:
+        if cmd_name not in self.table:
             return None
-        command: click.Command = importlib.import_module(module).command
+        module, _, function = self.table[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"handrail.cli.{module}"), function or "command")
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self._modules and not ctx.resilient_parsing:
+        if args[0] not in self.table and not ctx.resilient_parsing:
             import difflib  # most people spell it right
 
-            if near := difflib.get_close_matches(args[0], self._modules, n=1):
+            if near := difflib.get_close_matches(args[0], self.table, n=1):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if not self.says:
-            super().format_commands(ctx, formatter)
-            return
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.says[name]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, says) for name, (_, says) in self.table.items()])
 
 
 class RootGroup(LazyGroup):
@@ -79,6 +70,16 @@ class RootGroup(LazyGroup):
             _forget_stdout()
             ctx.exit(BROKEN_PIPE)
         return answer
+
+
+def lazy_group(name: str, table: Commands, *lines: str) -> Callable[[Callable[[], None]], click.Command]:
+    """Make a group of a function, whose docstring is the help of the group."""
+    return click.group(name, cls=LazyGroup, table=table, epilog=examples(*lines))
+
+
+def cli_command(name: str, *lines: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function, with lines to copy at the end of its help."""
+    return click.command(name, epilog=examples(*lines))
 
 
 def one_line(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from handrail.cli import complete, text
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.live_run import LiveRunPrinter
 from handrail.cli.output.reply_extras import files_option
 from handrail.cli.output.view import CommandView, tell, with_common_options
@@ -18,13 +18,11 @@ from handrail.core.messages import UserMessage
 from handrail.run.history import replay
 
 
-@click.command(
+@cli_command(
     "replay",
-    epilog=examples(
-        "handrail replay run_0193",
-        "handrail replay run_0193 --json | jq .type",
-        "handrail replay run_0193 --files pictures",
-    ),
+    "handrail replay run_0193",
+    "handrail replay run_0193 --json | jq .type",
+    "handrail replay run_0193 --files pictures",
 )
 @click.argument("run", shell_complete=complete.runs)
 @files_option

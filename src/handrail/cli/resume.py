@@ -8,7 +8,7 @@ import click
 
 from handrail.cli import complete, text
 from handrail.cli.ids import resolve_id
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, answer, tell
 from handrail.cli.rlm.run_kind import is_rlm_run
 from handrail.cli.run_driver import drive_run, is_answered
@@ -26,13 +26,7 @@ from handrail.core.messages import Conversation, InvocationMessage, Message, Res
 from handrail.run.history import conversation_of
 
 
-@click.command(
-    "resume",
-    epilog=examples(
-        "handrail resume run_0193",
-        "handrail resume run_0193 -m openai:gpt-5 --tools tools.py",
-    ),
-)
+@cli_command("resume", "handrail resume run_0193", "handrail resume run_0193 -m openai:gpt-5 --tools tools.py")
 @click.argument("run", shell_complete=complete.runs)
 @with_run_options
 def command(setup: CliSetup, chosen: RunOptions, run: str) -> None:

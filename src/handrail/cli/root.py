@@ -10,37 +10,36 @@ import handrail
 from handrail.cli.lazy_groups import RootGroup, examples
 
 _COMMANDS = {
-    # name     module, and what it is for
-    "ask": ("handrail.cli.ask", "Ask a model a question, with tools."),
-    "chat": ("handrail.cli.chat.command", "Talk with a model, with tools."),
-    "tui": ("handrail.cli.tui", "Talk with a model in a full terminal: tools, proofs, undo."),
-    "resume": ("handrail.cli.resume", "Take up a run that was cut off, or that waited for a person."),
-    "replay": ("handrail.cli.replay", "Tell a run again from its record, without model or tools."),
-    "rlm": ("handrail.cli.rlm.group", "Ask questions over contexts that no window holds."),
-    "tools": ("handrail.cli.tools.group", "Look at tools, check them, and call them by hand."),
-    "mcp": ("handrail.cli.mcp.group", "Use servers of tools that speak MCP, and be one."),
-    "serve": ("handrail.cli.node.serve", "Serve this node: a page, its tools and its models, over HTTP."),
-    "bus": ("handrail.cli.bus.group", "See what other nodes can do, and have them do it."),
-    "worker": ("handrail.cli.node.worker", "Serve these tools to the nodes on a NATS server."),
-    "token": ("handrail.cli.token.group", "Tokens: what others may call here, and how often."),
-    "identity": ("handrail.cli.identity.group", "The key of this node, and the id that others know it by."),
-    "proof": ("handrail.cli.proof.group", "Look at the record of what ran, and prove it."),
-    "confirm": ("handrail.cli.confirm.group", "Answer the calls that wait for a person's word."),
-    "approve": ("handrail.cli.config.approve", "Look at what the configuration would do, and allow it."),
-    "probe": ("handrail.cli.probe.command", "Put the same tool prompts to every model, and compare."),
-    "doctor": ("handrail.cli.doctor.command", "Look whether everything is in order, and say what to do."),
+    # name     where it is below handrail.cli, and what it is for
+    "ask": ("ask", "Ask a model a question, with tools."),
+    "chat": ("chat.command", "Talk with a model, with tools."),
+    "tui": ("tui", "Talk with a model in a full terminal: tools, proofs, undo."),
+    "resume": ("resume", "Take up a run that was cut off, or that waited for a person."),
+    "replay": ("replay", "Tell a run again from its record, without model or tools."),
+    "rlm": ("rlm", "Ask questions over contexts that no window holds."),
+    "tools": ("tools", "Look at tools, check them, and call them by hand."),
+    "mcp": ("mcp", "Use servers of tools that speak MCP, and be one."),
+    "serve": ("node.serve", "Serve this node: a page, its tools and its models, over HTTP."),
+    "bus": ("bus", "See what other nodes can do, and have them do it."),
+    "worker": ("node.worker", "Serve these tools to the nodes on a NATS server."),
+    "token": ("token", "Tokens: what others may call here, and how often."),
+    "identity": ("identity", "The key of this node, and the id that others know it by."),
+    "proof": ("proof", "Look at the record of what ran, and prove it."),
+    "confirm": ("confirm", "Answer the calls that wait for a person's word."),
+    "approve": ("config.approve", "Look at what the configuration would do, and allow it."),
+    "probe": ("probe.command", "Put the same tool prompts to every model, and compare."),
+    "doctor": ("doctor.command", "Look whether everything is in order, and say what to do."),
     "sync-capabilities": (
-        "handrail.cli.sync_capabilities",
+        "sync_capabilities",
         "Write the tools and models of a node as Python, TypeScript and Rust sources.",
     ),
-    "local": ("handrail.cli.local.group", "The model that runs on this machine."),
+    "local": ("local", "The model that runs on this machine."),
 }
 
 
 @click.group(
     cls=RootGroup,
-    modules={name: module for name, (module, _) in _COMMANDS.items()},
-    says={name: says for name, (_, says) in _COMMANDS.items()},
+    table=_COMMANDS,
     epilog=examples(
         "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
         "handrail chat",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from handrail.cli import text
-from handrail.cli.lazy_groups import examples
-from handrail.cli.output.view import TableColumn, answer_json, table, tell
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import answer_json, columns, table, tell
 from handrail.cli.run_options import CliSetup, configured, with_tools
 from handrail.config.values import Config
 from handrail.core.errors import UsageError
@@ -21,19 +21,17 @@ if TYPE_CHECKING:
     from handrail.tools.snapshots.catalogue import CatalogueModel, NodeCatalogue
     from handrail.tools.snapshots.snapshot_files import Language
 
-_COLUMNS = (TableColumn("language"), TableColumn("state"), TableColumn("file"))
+_COLUMNS = columns("language", "state", "file")
 _STYLES = {"same": "green", "written": "green", "missing": "red", "differs": "red"}
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(
+@cli_command(
     "sync-capabilities",
-    epilog=examples(
-        "handrail sync-capabilities --out generated",
-        "handrail sync-capabilities --typescript web/src/tools.ts --python app/tools.py",
-        "handrail sync-capabilities --out generated --check          for CI",
-        "handrail sync-capabilities --from http://127.0.0.1:8080/capabilities --rust src/tools.rs",
-    ),
+    "handrail sync-capabilities --out generated",
+    "handrail sync-capabilities --typescript web/src/tools.ts --python app/tools.py",
+    "handrail sync-capabilities --out generated --check          for CI",
+    "handrail sync-capabilities --from http://127.0.0.1:8080/capabilities --rust src/tools.rs",
 )
 @click.option("--from", "source", metavar="WHERE", help="A JSON file or an http address. Default: the configuration.")
 @click.option(

@@ -14,7 +14,7 @@ import click
 
 from handrail.app import Person, settings_of
 from handrail.cli import complete
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.resume import read_run_record
 from handrail.cli.run_options import (
     CliSetup,
@@ -35,13 +35,11 @@ if TYPE_CHECKING:
     from handrail.desk.tui.app import TuiApp
 
 
-@click.command(
+@cli_command(
     "tui",
-    epilog=examples(
-        "handrail tui",
-        "handrail tui -m openai:gpt-5 --tools tools.py",
-        "handrail tui run_0193                  go on with that conversation",
-    ),
+    "handrail tui",
+    "handrail tui -m openai:gpt-5 --tools tools.py",
+    "handrail tui run_0193                  go on with that conversation",
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
 @click.option("--system", metavar="TEXT", help="What the model is told before everything else.")

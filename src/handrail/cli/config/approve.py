@@ -7,18 +7,15 @@ import click
 from handrail.cli import text
 from handrail.cli.config.approval import describe_powers
 from handrail.cli.confirm.answers import login_name
-from handrail.cli.lazy_groups import examples
-from handrail.cli.output.view import answer, answer_json, ask, tell
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import ask, tell
 from handrail.cli.run_options import CliSetup, with_unapproved_configuration
 from handrail.config.approvals import Approvals
 from handrail.config.powers import Powers, powers_of
 from handrail.core.errors import UsageError
 
 
-@click.command(
-    "approve",
-    epilog=examples("handrail approve", "handrail approve --yes", "handrail approve --revoke"),
-)
+@cli_command("approve", "handrail approve", "handrail approve --yes", "handrail approve --revoke")
 @click.option("--yes", is_flag=True, help="Without being asked.")
 @click.option("--show", is_flag=True, help="Only show what the configuration would do.")
 @click.option("--revoke", is_flag=True, help="Withdraw the approval.")
@@ -73,7 +70,4 @@ def _show(setup: CliSetup, powers: Powers, why: str | None) -> None:
 
 
 def _print(setup: CliSetup, powers: Powers, approved: bool, words: str) -> None:
-    if setup.view.as_json:
-        answer_json({"file": str(setup.config.file), "approved": approved, "would": list(powers.lines)})
-    else:
-        answer(words)
+    setup.view.reply({"file": str(setup.config.file), "approved": approved, "would": list(powers.lines)}, words)

@@ -22,7 +22,7 @@ from handrail.cli.doctor.checks import (
     print_checks,
 )
 from handrail.cli.doctor.node_checks import check_network
-from handrail.cli.lazy_groups import examples, one_line
+from handrail.cli.lazy_groups import cli_command, one_line
 from handrail.cli.output.view import CommandView, with_common_options
 from handrail.cli.run_options import CliSetup
 from handrail.config.load import find_config, load_config
@@ -30,10 +30,7 @@ from handrail.config.values import Config
 from handrail.core.errors import HandrailError
 
 
-@click.command(
-    "doctor",
-    epilog=examples("handrail doctor", "handrail doctor --json | jq 'select(.state != \"ok\")'"),
-)
+@cli_command("doctor", "handrail doctor", "handrail doctor --json | jq 'select(.state != \"ok\")'")
 @click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
 @with_common_options
 def command(view: CommandView, config: Path | None) -> None:

@@ -1,1 +1,31 @@
-"""`handrail mcp`: MCP servers as tools, and tools as an MCP server."""
+"""`handrail mcp`: servers of tools, those that are used here and the one that this is."""
+
+from __future__ import annotations
+
+from handrail.cli.lazy_groups import lazy_group
+
+
+@lazy_group(
+    "mcp",
+    {
+        "list": ("mcp.servers:list_servers", "List the servers: whether they may be used, whether they answer."),
+        "show": ("mcp.servers:show", "Show one server: its tools, resources and prompts."),
+        "approve": ("mcp.approval:approve", "Let servers be started, and take their tools as they are."),
+        "revoke": ("mcp.approval:revoke", "Take an approval back."),
+        "import": ("mcp.import_servers", "Take over the servers of Claude, VS Code or Cursor."),
+        "login": ("mcp.approval:login", "Sign in to a server that wants it."),
+        "read": ("mcp.resources:read", "Read a resource of a server."),
+        "prompt": ("mcp.resources:prompt", "Show a prompt of a server, filled in."),
+        "serve": ("mcp.serve", "Serve these tools to any MCP client."),
+    },
+    "handrail mcp import claude",
+    "handrail mcp approve time",
+    "handrail mcp list",
+    "handrail mcp serve                     for an editor or a desktop assistant to start",
+)
+def command() -> None:
+    """Use servers of tools that speak MCP, and be one.
+
+    Servers stand under [mcp.NAME] in handrail.toml. None of them is started or spoken to before you have
+    approved it.
+    """

@@ -8,7 +8,7 @@ import click
 
 from handrail.cli import text
 from handrail.cli.config.approval import keep_approval
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import answer, answer_json, tell
 from handrail.cli.run_options import CliSetup, with_unapproved_configuration
 from handrail.config.load import NAME
@@ -16,13 +16,11 @@ from handrail.config.mcp_import import add_servers, find_foreign, read_foreign, 
 from handrail.core.errors import UsageError
 
 
-@click.command(
+@cli_command(
     "import",
-    epilog=examples(
-        "handrail mcp import claude",
-        "handrail mcp import vscode --dry-run",
-        "handrail mcp import ~/.cursor/mcp.json --only github",
-    ),
+    "handrail mcp import claude",
+    "handrail mcp import vscode --dry-run",
+    "handrail mcp import ~/.cursor/mcp.json --only github",
 )
 @click.argument("source", metavar="FILE|claude|vscode|cursor")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this server; can be given several times.")

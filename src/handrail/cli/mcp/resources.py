@@ -1,15 +1,77 @@
-"""Resources and prompts of whichever server has them."""
+"""`handrail mcp read` and `prompt`: resources and prompts of whichever server has them."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import sys
 from collections.abc import Iterable, Mapping
 
+import click
 from msgspec.structs import replace
 
+from handrail.cli import text
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.mcp.server_selection import complete_servers, connect_servers, usable_servers
+from handrail.cli.output.view import answer, answer_json, is_terminal
+from handrail.cli.run_options import CliSetup, configured
+from handrail.cli.terminal.person import terminal_person
 from handrail.core.errors import McpError, UsageError
 from handrail.core.messages import AssistantMessage, DocumentMessage, Media, Message, Text, UserMessage
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import RemotePrompt, RemoteResource, ResourceBody
+
+
+@cli_command("read", "handrail mcp read file:///notes.md", "handrail mcp read demo://picture --server demo > x.png")
+@click.argument("uri")
+@click.option("--server", metavar="NAME", shell_complete=complete_servers, help="Whose it is. Default: all are asked.")
+@configured
+def read(setup: CliSetup, uri: str, server: str | None) -> None:
+    """Read the resource at this URI, of whichever server has it."""
+    for body in asyncio.run(_read(setup, uri, server)):
+        if setup.view.as_json:
+            data = None if body.data is None else base64.b64encode(body.data).decode()
+            answer_json({"uri": body.uri, "media_type": body.media_type, "text": body.text, "data": data})
+        elif body.text is not None:
+            answer(text.printable_lines(body.text) if is_terminal() else body.text)
+        elif is_terminal():
+            answer(
+                f"({text.count_text(len(body.data or b''), 'byte')} "
+                f"of {text.printable(body.media_type or 'something')})"
+            )
+        else:
+            sys.stdout.buffer.write(body.data or b"")
+
+
+async def _read(setup: CliSetup, uri: str, server: str | None) -> list[ResourceBody]:
+    person = terminal_person()
+    names = usable_servers(setup, person) if server is None else (server,)
+    async with connect_servers(setup, names, person, all_needed=server is not None) as servers:
+        return await read_anywhere({name: each.ensemble for name, each in servers.items()}, uri)
+
+
+@cli_command("prompt", "handrail mcp prompt review path=src/app.py", "handrail mcp prompt review --server code --json")
+@click.argument("name")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]…")
+@click.option("--server", metavar="NAME", shell_complete=complete_servers, help="Whose it is. Default: all are asked.")
+@configured
+def prompt(setup: CliSetup, name: str, arguments: tuple[str, ...], server: str | None) -> None:
+    """Show the messages of the prompt of this NAME, filled in with these arguments."""
+    for message in asyncio.run(_filled(setup, name, parse_prompt_arguments(arguments), server)):
+        if setup.view.as_json:
+            answer_json(message)
+        else:
+            who, words = message_role_and_text(message)
+            answer(who, "title")
+            answer(text.printable_lines(words))
+
+
+async def _filled(setup: CliSetup, name: str, arguments: dict[str, str], server: str | None) -> tuple[Message, ...]:
+    person = terminal_person()
+    names = usable_servers(setup, person) if server is None else (server,)
+    async with connect_servers(setup, names, person, all_needed=server is not None) as servers:
+        return await prompt_anywhere({each: found.ensemble for each, found in servers.items()}, name, arguments)
+
 
 Servers = Mapping[str, McpEnsemble]
 

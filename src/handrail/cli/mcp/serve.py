@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 import handrail
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import tell
 from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tools
 from handrail.cli.terminal.person import terminal_person
@@ -21,13 +21,11 @@ from handrail.core.errors import UsageError
 from handrail.mcp.import_errors import import_failure
 
 
-@click.command(
+@cli_command(
     "serve",
-    epilog=examples(
-        "handrail mcp serve                     over standard input and output",
-        "handrail mcp serve --http 127.0.0.1:8765",
-        "handrail mcp serve --converse --tools tools.py",
-    ),
+    "handrail mcp serve                     over standard input and output",
+    "handrail mcp serve --http 127.0.0.1:8765",
+    "handrail mcp serve --converse --tools tools.py",
 )
 @click.option("--stdio", is_flag=True, help="Over standard input and output, for a client that starts it. The default.")
 @click.option(

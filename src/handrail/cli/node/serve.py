@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.node.nats_option import nats_option
 from handrail.cli.output.view import answer_json, tell
 from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tools
@@ -33,13 +33,11 @@ _AGAIN = 1.0
 """Seconds between two attempts to be on NATS."""
 
 
-@click.command(
+@cli_command(
     "serve",
-    epilog=examples(
-        "handrail serve                          a page at 127.0.0.1:8420, with a token in its address",
-        "handrail serve --listen 127.0.0.1:0     at any free port",
-        "handrail serve --nats nats://127.0.0.1:4222 --tools tools.py",
-    ),
+    "handrail serve                          a page at 127.0.0.1:8420, with a token in its address",
+    "handrail serve --listen 127.0.0.1:0     at any free port",
+    "handrail serve --nats nats://127.0.0.1:4222 --tools tools.py",
 )
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen. Default: [node] host and port, 127.0.0.1:8420.")
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="PATH", help="Write the token there, unprinted.")

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.node.nats_option import nats_option
 from handrail.cli.node.serve import node_settings
 from handrail.cli.output.view import answer_json, tell
@@ -16,12 +16,10 @@ from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tool
 from handrail.cli.terminal.person import terminal_person
 
 
-@click.command(
+@cli_command(
     "worker",
-    epilog=examples(
-        "handrail worker --nats nats://127.0.0.1:4222 --tools tools.py",
-        "handrail worker                          what [node] and [services] of handrail.toml say",
-    ),
+    "handrail worker --nats nats://127.0.0.1:4222 --tools tools.py",
+    "handrail worker                          what [node] and [services] of handrail.toml say",
 )
 @nats_option("The NATS server. Default: [node] nats.")
 @click.option(

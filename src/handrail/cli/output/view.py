@@ -10,7 +10,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,11 @@ class TableColumn:
     """Whether it is cut when the terminal is narrow."""
 
 
+def columns(*names: str, right: Container[str] = (), cut: str = "") -> tuple[TableColumn, ...]:
+    """The columns of a table: which hold numbers, and which one is cut when the terminal is narrow."""
+    return tuple(TableColumn(name, name in right, name == cut) for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class CommandView:
     named: Path | None
@@ -70,6 +75,18 @@ class CommandView:
     def ids(self, known: Iterable[str]) -> dict[str, str]:
         """The ids as they are shown: whole for programs, cut for people."""
         return shorten_ids(known) if is_terminal() else {each: each for each in known}
+
+    def wrote_json(self, *values: Any) -> bool:
+        """Answer with a line of JSON for each value, if JSON is asked for; whether it is."""
+        if self.as_json:
+            for value in values:
+                answer_json(value)
+        return self.as_json
+
+    def reply(self, value: Any, line: str) -> None:
+        """Answer with the value where JSON is asked for, and with the line elsewhere."""
+        if not self.wrote_json(value):
+            answer(line)
 
 
 def with_common_options(function: Callable[..., None]) -> Callable[..., None]:

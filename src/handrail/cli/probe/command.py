@@ -11,34 +11,33 @@ import click
 
 from handrail.app import model_names, open_model
 from handrail.cli import text
-from handrail.cli.lazy_groups import examples, one_line
+from handrail.cli.lazy_groups import cli_command, one_line
 from handrail.cli.output.live_run import arguments_line
-from handrail.cli.output.view import TableColumn, answer_json, table, tell
+from handrail.cli.output.view import answer_json, columns, table, tell
 from handrail.cli.probe.cases import Kind, ProbeSuite, load_suite
 from handrail.cli.probe.judge import ProbeScore, ProbeVerdict, probe_model
 from handrail.cli.run_options import CliSetup, configured
 from handrail.core.errors import HandrailError
 
-_COLUMNS = (
-    TableColumn("model"),
-    TableColumn("right", right=True),
-    TableColumn("well-formed", right=True),
-    TableColumn("right tool", right=True),
-    TableColumn("right arguments", right=True),
-    TableColumn("no tool", right=True),
-    TableColumn("median", right=True),
+_COLUMNS = columns(
+    "model",
+    "right",
+    "well-formed",
+    "right tool",
+    "right arguments",
+    "no tool",
+    "median",
+    right=("right", "well-formed", "right tool", "right arguments", "no tool", "median"),
 )
 _SHARES = ("well_formed", "right_tool", "right_arguments", "no_tool")
 
 
-@click.command(
+@cli_command(
     "probe",
-    epilog=examples(
-        "handrail probe",
-        "handrail probe local ollama:llama3.2 openai:gpt-5",
-        "handrail probe local --kind none --failures",
-        "handrail probe --json | jq '{model, right}'",
-    ),
+    "handrail probe",
+    "handrail probe local ollama:llama3.2 openai:gpt-5",
+    "handrail probe local --kind none --failures",
+    "handrail probe --json | jq '{model, right}'",
 )
 @click.argument("models", nargs=-1)
 @click.option("--kind", "kinds", type=click.Choice(get_args(Kind)), multiple=True, help="Only cases of this kind.")

@@ -7,30 +7,26 @@ import click
 from handrail.cli import text
 from handrail.cli.complete import runs
 from handrail.cli.ids import resolve_id
-from handrail.cli.lazy_groups import examples
-from handrail.cli.output.view import CommandView, TableColumn, answer, answer_json, table, tell, with_common_options
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import CommandView, answer, columns, table, tell, with_common_options
 from handrail.journal.telemetry import ModelTelemetry, Telemetry, ToolTelemetry
 
-_COLUMNS = (
-    TableColumn("tool"),
-    TableColumn("offered", right=True),
-    TableColumn("picked", right=True),
-    TableColumn("failed", right=True),
-    TableColumn("outcomes", cut=True),
-    TableColumn("p50", right=True),
-    TableColumn("p95", right=True),
+_COLUMNS = columns(
+    "tool",
+    "offered",
+    "picked",
+    "failed",
+    "outcomes",
+    "p50",
+    "p95",
+    right=("offered", "picked", "failed", "p50", "p95"),
+    cut="outcomes",
 )
-_MODELS = (
-    TableColumn("model"),
-    TableColumn("replies", right=True),
-    TableColumn("failed", right=True),
-    TableColumn("errors", cut=True),
-)
+_MODELS = columns("model", "replies", "failed", "errors", right=("replies", "failed"), cut="errors")
 
 
-@click.command(
-    "stats",
-    epilog=examples("handrail proof stats", "handrail proof stats --run run_0193", "handrail proof stats --all --json"),
+@cli_command(
+    "stats", "handrail proof stats", "handrail proof stats --run run_0193", "handrail proof stats --all --json"
 )
 @click.option("--run", shell_complete=runs, metavar="RUN", help="Only of this run.")
 @click.option("--all", "everything", is_flag=True, help="Of the whole journal.")
@@ -44,9 +40,7 @@ def command(view: CommandView, run: str | None, everything: bool) -> None:
         if run is not None:
             run = resolve_id(run, (each.run for each in reader.runs()), "run")
         telemetry = Telemetry.of(reader.events(run) if run is not None or everything else reader.recent())
-    if view.as_json:
-        for line in (*telemetry.tools(), *telemetry.models()):
-            answer_json(line)
+    if view.wrote_json(*(*telemetry.tools(), *telemetry.models())):
         return
     if telemetry.tools():
         table(_COLUMNS, [_row(tool) for tool in telemetry.tools()])

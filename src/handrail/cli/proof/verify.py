@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from handrail.cli import text
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, answer, answer_json, with_common_options
 from handrail.core.errors import UsageError
 from handrail.journal.auditing import AuditReport, audit
@@ -21,12 +21,10 @@ MANY = 20_000
 _SHOWN = 50
 
 
-@click.command(
+@cli_command(
     "verify",
-    epilog=examples(
-        "handrail proof verify",
-        "handrail proof verify --against journal.note --key 'example.org/journal+1a2b3c4d+AQ…'",
-    ),
+    "handrail proof verify",
+    "handrail proof verify --against journal.note --key 'example.org/journal+1a2b3c4d+AQ…'",
 )
 @click.option(
     "--against",

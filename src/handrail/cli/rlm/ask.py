@@ -1,29 +1,53 @@
-"""`handrail rlm ask`: one question over files of any size."""
+"""`handrail rlm ask` and `resume`: a question over files of any size, and going on with one that was cut off."""
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
-from handrail.cli.lazy_groups import examples
-from handrail.cli.rlm.context_option import STDIN, context_of, with_context
+from handrail.cli import complete, text
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import tell
+from handrail.cli.resume import read_run_record
 from handrail.cli.rlm.options import RlmOptions, exploring
+from handrail.cli.rlm.report import check_page_path, write_page
 from handrail.cli.rlm.run_driver import drive_rlm_run
+from handrail.cli.rlm.run_kind import is_rlm_run
 from handrail.cli.run_options import CliSetup
 from handrail.core.errors import UsageError
 from handrail.core.ids import new_id
+from handrail.core.messages import Conversation, UserMessage
+from handrail.rlm.contexts.load import Files
+from handrail.rlm.outcome import answer_in
+from handrail.rlm.prompts import question_in
+from handrail.run.history import conversation_of
+
+STDIN = Path("-")
 
 
-@click.command(
+def with_context(says: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command `--context` as `contexts`."""
+    return click.option(
+        "--context",
+        "contexts",
+        multiple=True,
+        type=click.Path(exists=True, allow_dash=True, path_type=Path),
+        metavar="PATH",
+        help=says,
+    )
+
+
+@cli_command(
     "ask",
-    epilog=examples(
-        "handrail rlm ask --context book.txt 'Who wrote the letter?'",
-        "handrail rlm ask --context logs/ -m openai:gpt-5 --sub openai:gpt-5-mini 'Which service failed first?'",
-        "handrail rlm ask --max-budget 0.50 'How many users are there?' < dump.sql",
-        "handrail rlm ask --context src/ --code --report run.html 'Where is the cache filled?'",
-    ),
+    "handrail rlm ask --context book.txt 'Who wrote the letter?'",
+    "handrail rlm ask --context logs/ -m openai:gpt-5 --sub openai:gpt-5-mini 'Which service failed first?'",
+    "handrail rlm ask --max-budget 0.50 'How many users are there?' < dump.sql",
+    "handrail rlm ask --context src/ --code --report run.html 'Where is the cache filled?'",
 )
 @click.argument("question", nargs=-1, required=True)
 @with_context("A file or a directory, read only where code asks for it; - is stdin; can be given several times.")
@@ -43,3 +67,62 @@ def command(setup: CliSetup, exploring: RlmOptions, question: tuple[str, ...], c
         raise UsageError("there is no context; name files with --context, or pipe a text in")
     named = contexts or (STDIN,)
     drive_rlm_run(setup, exploring, " ".join(question), context_of(named), run=new_id("run"), files=named)
+
+
+@cli_command(
+    "resume",
+    "handrail rlm resume run_0193 --context book.txt",
+    "handrail rlm resume run_0193 --context logs/ -m openai:gpt-5 --max-budget 2",
+)
+@click.argument("run", shell_complete=complete.runs)
+@with_context("The same files and directories as before; - is stdin; can be given several times.")
+@exploring
+def resume(setup: CliSetup, exploring: RlmOptions, run: str, contexts: tuple[Path, ...]) -> None:
+    """Go on with a question that was cut off, or that waited for a person.
+
+    Nothing that was asked or called before is asked or called again. Give the same context, models, tools and
+    environment as before; the limits may be others, and count what was spent before. A call that has been allowed in
+    the meantime runs now. A RUN that has its answer gives it again, and needs no context for that.
+    """
+    run, events = read_run_record(setup.view, run)
+    if not is_rlm_run(run, events):
+        raise UsageError(f"run {run!r} is none of handrail rlm; take it up with: handrail resume {run}")
+    conversation = conversation_of(events)
+    if (answered := answer_in(conversation)) is not None:
+        _tell_again(setup, exploring, run, answered)
+        return
+    context = context_of(contexts) if contexts else None
+    drive_rlm_run(setup, exploring, _question(conversation), context, run=run, files=contexts, again=True)
+
+
+def _question(conversation: Conversation) -> str:
+    said = (message.text for message in conversation.messages if isinstance(message, UserMessage))
+    return question_in(next(said, ""))
+
+
+def _tell_again(setup: CliSetup, exploring: RlmOptions, run: str, answered: str) -> None:
+    if exploring.report is not None:
+        check_page_path(exploring.report)
+    tell(f"Run {text.printable(run)} has its answer; this was it:")
+    setup.view.reply(
+        {"type": "rlm.completion", "run": run, "response": answered, "partial": False}, text.printable_lines(answered)
+    )
+    if exploring.report is not None:
+        write_page(setup.view, run, exploring.report)
+        tell(f"The page of it is {text.printable(str(exploring.report))}")
+
+
+def context_of(paths: Sequence[Path]) -> Files | BinaryIO:
+    """
+    Raises:
+        UsageError: Stdin is named beside others, or there is nothing in it.
+    """
+    if STDIN not in paths:
+        return Files.of(*(path.absolute() for path in paths))
+    if len(paths) > 1:
+        raise UsageError("stdin is a context of its own; give --context - alone, or put the text into a file")
+    piped = sys.stdin.buffer
+    stream = piped if isinstance(piped, io.BufferedReader) else io.BufferedReader(piped)  # type: ignore[type-var]
+    if not stream.peek(1):
+        raise UsageError("there is no context: nothing was piped in; name files with --context, or pipe a text in")
+    return stream

@@ -1,26 +1,29 @@
-"""`handrail rlm report`: a run as a page to look at and to show."""
+"""`handrail rlm report`: a run as a page to look at and to show, with the proof that the journal is whole."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from handrail.cli import complete
 from handrail.cli.ids import resolve_id
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, answer, answer_json, is_terminal, with_common_options
-from handrail.cli.rlm.report_page import page_of_run, page_of_trajectory, save_page
+from handrail.cli.rlm.run_kind import is_rlm_run
 from handrail.cli.text import printable
 from handrail.core.errors import UsageError
+from handrail.journal.auditing import audit
+from handrail.journal.merkle import root
+from handrail.rlm.record.trajectory import read
+from handrail.rlm.report import ReportProof, from_journal, from_trajectory, render
 
 
-@click.command(
+@cli_command(
     "report",
-    epilog=examples(
-        "handrail rlm report run_0193 -o run.html",
-        "handrail rlm report logs/rlm_2026-11-15_12-00-00_1a2b3c4d.jsonl -o run.html",
-    ),
+    "handrail rlm report run_0193 -o run.html",
+    "handrail rlm report logs/rlm_2026-11-15_12-00-00_1a2b3c4d.jsonl -o run.html",
 )
 @click.argument("run", shell_complete=complete.runs)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page there.")
@@ -50,3 +53,58 @@ def _page(view: CommandView, run: str) -> tuple[str, str]:
     with view.reader() as reader:
         run = resolve_id(run, (each.run for each in reader.runs()), "run")
     return run, page_of_run(view, run)
+
+
+def page_of_run(view: CommandView, run: str) -> str:
+    """
+    Raises:
+        UsageError: It is a run of another kind.
+        JournalError: The journal cannot be read.
+    """
+    with view.reader() as reader:
+        if not is_rlm_run(run, reader.events(run)):
+            raise UsageError(f"run {run!r} is none of handrail rlm; look at it with: handrail proof show {run}")
+    found = audit(view.path)
+    with view.reader() as reader:
+        proof = ReportProof(root(reader.hashes()).hex(), found.entries, not found.problems)
+        return render(from_journal(reader.events, run, proof))
+
+
+def page_of_trajectory(path: Path) -> str:
+    """
+    Raises:
+        UsageError: It cannot be read, or there is nothing in it.
+    """
+    trajectory = read(path)
+    if trajectory.metadata is None and not trajectory.iterations:
+        raise UsageError(f"{str(path)!r} is no trajectory of handrail or rlms: nothing of a run is in it")
+    return render(from_trajectory(trajectory))
+
+
+def write_page(view: CommandView, run: str, path: Path) -> None:
+    save_page(page_of_run(view, run), path)
+
+
+def check_page_path(path: Path) -> None:
+    """Before anything is spent on what is to be written there.
+
+    Raises:
+        UsageError: A page cannot be written there.
+    """
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"cannot write the page {str(path)!r}: name a file in a folder that can be written to")
+
+
+def save_page(page: str, path: Path) -> None:
+    """For its owner alone: it holds what was read and said.
+
+    Raises:
+        UsageError: It cannot be written there.
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+    except OSError as error:
+        raise UsageError(f"cannot write the page {str(path)!r}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from handrail.cli import text
 from handrail.cli.output.view import answer, answer_json, tell
 from handrail.cli.rlm.live_display import DisplayPausingApprover, RlmLiveDisplay
 from handrail.cli.rlm.options import RlmOptions
-from handrail.cli.rlm.report_page import check_page_path, write_page
+from handrail.cli.rlm.report import check_page_path, write_page
 from handrail.cli.run_driver import tell_waiting
 from handrail.cli.run_options import CliSetup
 from handrail.core.errors import HandrailError

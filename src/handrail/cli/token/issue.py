@@ -9,11 +9,11 @@ from typing import Any, cast
 import click
 
 from handrail.cli import text
-from handrail.cli.lazy_groups import examples
-from handrail.cli.output.view import answer, answer_json, tell
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import answer, tell
 from handrail.cli.run_options import CliSetup, configured
+from handrail.cli.token.issued import rights_lines
 from handrail.cli.token.key_files import identity, read_token, tokens
-from handrail.cli.token.rights import rights_lines
 from handrail.core.errors import UsageError
 from handrail.node.tokens.patterns import EVERYTHING
 from handrail.node.tokens.scope import Scope
@@ -22,13 +22,11 @@ from handrail.node.tokens.token import ANYBODY, DEFAULT_TTL, LONGEST_TTL, Capabi
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-@click.command(
+@cli_command(
     "issue",
-    epilog=examples(
-        "handrail token issue --can 'rag.*@1.*' --param corpus=docs,faq --rate 60 > reader.token",
-        "handrail token issue --can '*' --for ed25519:… --ttl 1d > friend.token",
-        "handrail token issue --from friend.token --can 'llm.chat@2.*' --calls 100 > short.token",
-    ),
+    "handrail token issue --can 'rag.*@1.*' --param corpus=docs,faq --rate 60 > reader.token",
+    "handrail token issue --can '*' --for ed25519:… --ttl 1d > friend.token",
+    "handrail token issue --from friend.token --can 'llm.chat@2.*' --calls 100 > short.token",
 )
 @click.option(
     "--can", "patterns", multiple=True, metavar="PATTERN", help="What may be called, as rag.query@1.0; several times."
@@ -89,8 +87,7 @@ def command(
 
 
 def _print(setup: CliSetup, token: CapabilityToken, secret: str) -> None:
-    if setup.view.as_json:
-        answer_json({"token": str(secret), "claims": token.to_dict()})
+    if setup.view.wrote_json({"token": str(secret), "claims": token.to_dict()}):
         return
     answer(str(secret))
     tell(f"{token.id}, until {setup.view.when(token.expires_at * 1000)}, for {_holder(token)}")

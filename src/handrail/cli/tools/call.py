@@ -9,13 +9,13 @@ import click
 
 from handrail.app import open_app
 from handrail.cli import complete, text
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.live_run import LiveRunPrinter
 from handrail.cli.output.view import answer, answer_json, tell
 from handrail.cli.resume import read_run_record
 from handrail.cli.rlm.run_kind import is_rlm_run
 from handrail.cli.run_options import CliSetup, RunOptions, configured, with_rule_and_yes, with_tools
-from handrail.cli.tools.show import tool_by_name
+from handrail.cli.tools.offered import tool_by_name
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
@@ -25,12 +25,10 @@ from handrail.run.history import conversation_of
 from handrail.tools.tool import Tool
 
 
-@click.command(
+@cli_command(
     "call",
-    epilog=examples(
-        'handrail tools call add \'{"a": 1, "b": 2}\' --tools tools.py',
-        'handrail tools call pay \'{"to": "ada", "amount": 5}\' --tools tools.py --yes',
-    ),
+    'handrail tools call add \'{"a": 1, "b": 2}\' --tools tools.py',
+    'handrail tools call pay \'{"to": "ada", "amount": 5}\' --tools tools.py --yes',
 )
 @click.argument("name")
 @click.argument("arguments", metavar="JSON", default="{}")

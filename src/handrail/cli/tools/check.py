@@ -8,24 +8,19 @@ import click
 
 from handrail.cli import text
 from handrail.cli.doctor.configuration_checks import ConfigurationFinding, check_node
-from handrail.cli.lazy_groups import examples
-from handrail.cli.output.view import CommandView, TableColumn, answer_json, table, tell, with_common_options
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import CommandView, answer_json, columns, table, tell, with_common_options
 from handrail.cli.tools.tool_files import read_tool_file
 from handrail.config.load import find_config
 from handrail.core.errors import HandrailError, UsageError
 from handrail.tools.files.static_python import tools_in_source
 
-_COLUMNS = (TableColumn("file"), TableColumn("state"), TableColumn("tools", right=True), TableColumn("problem"))
+_COLUMNS = columns("file", "state", "tools", "problem", right=("tools",))
 _STYLES = {"ok": "green", "wrong": "red", "warn": "yellow"}
 
 
-@click.command(
-    "check",
-    epilog=examples(
-        "handrail tools check",
-        "handrail tools check --connect",
-        "handrail tools check ensembles/*.toml tools.py",
-    ),
+@cli_command(
+    "check", "handrail tools check", "handrail tools check --connect", "handrail tools check ensembles/*.toml tools.py"
 )
 @click.argument("files", nargs=-1)
 @click.option("--connect", is_flag=True, help="Connect to the MCP servers that are approved, and check what they have.")

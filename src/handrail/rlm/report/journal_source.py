@@ -7,14 +7,7 @@ from datetime import UTC, datetime
 
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.events import Recorded, RunFinished, RunStarted
-from handrail.core.messages import (
-    AssistantMessage,
-    InvocationMessage,
-    Message,
-    ResultMessage,
-    Usage,
-    UserMessage,
-)
+from handrail.core.messages import AssistantMessage, InvocationMessage, Message, ResultMessage, Usage, UserMessage
 from handrail.rlm.prompts import question_in
 from handrail.rlm.recorded_usage import said
 from handrail.rlm.repl import turns as told

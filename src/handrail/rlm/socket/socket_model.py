@@ -11,14 +11,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
 from handrail.core.calls import ToolCall
-from handrail.core.errors import (
-    ModelError,
-    ModelUnavailable,
-    ProtocolError,
-    RateLimited,
-    RequestRefused,
-    UsageError,
-)
+from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused, UsageError
 from handrail.core.events import CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
 from handrail.core.framing import FRAME_LIMIT
 from handrail.core.jsontext import JSONTextError, parse

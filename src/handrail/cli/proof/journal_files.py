@@ -1,34 +1,38 @@
-"""`handrail proof erase`: take arguments and results out of a journal that stays provable."""
+"""`handrail proof erase`, `backup` and `new`: taking words out of a journal, copying it, beginning another."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
 from handrail.cli import text
 from handrail.cli.complete import calls, runs
 from handrail.cli.ids import resolve_id
-from handrail.cli.lazy_groups import examples
-from handrail.cli.output.view import CommandView, answer, answer_json, ask, tell, with_common_options
+from handrail.cli.journal_location import DEFAULT, configured_journal
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import CommandView, answer, ask, tell, with_common_options
 from handrail.core.errors import UsageError
+from handrail.journal.database import back_up, key_file
+from handrail.journal.journal import SqliteJournal
+from handrail.journal.journal_files import set_lost_journal_aside
 from handrail.journal.reader import JournalReader, JournalRow, erase
 
 
-@click.command(
+@cli_command(
     "erase",
-    epilog=examples(
-        "handrail proof erase run_0193",
-        "handrail proof erase run_0193 --call call_4f",
-        "handrail proof erase --before 2026-01-31 --yes",
-    ),
+    "handrail proof erase run_0193",
+    "handrail proof erase run_0193 --call call_4f",
+    "handrail proof erase --before 2026-01-31 --yes",
 )
 @click.argument("run", required=False, shell_complete=runs)
 @click.option("--call", shell_complete=calls, metavar="CALL", help="Only of this call.")
 @click.option("--before", metavar="DATE", help="Only what was recorded before this date or time (ISO 8601).")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_common_options
-def command(view: CommandView, run: str | None, call: str | None, before: str | None, yes: bool) -> None:
+def erase_bodies(view: CommandView, run: str | None, call: str | None, before: str | None, yes: bool) -> None:
     """Erase arguments and results: of a RUN, of one call, from before a date, or of what fits all three.
 
     That something was called, when and how it ended stays in the journal, and every proof stays valid.
@@ -51,10 +55,10 @@ def command(view: CommandView, run: str | None, call: str | None, before: str | 
         tell("Nothing was erased.")
         raise click.exceptions.Exit(1)
     erased = erase(view.path, run=run, call_id=call, before=limit)
-    if view.as_json:
-        answer_json({"erased": erased, "run": run, "call": call, "before": limit})
-        return
-    answer(f"erased {_bodies(erased)}; the entries stay, and their proofs stay valid")
+    view.reply(
+        {"erased": erased, "run": run, "call": call, "before": limit},
+        f"erased {_bodies(erased)}; the entries stay, and their proofs stay valid",
+    )
 
 
 def _chosen(reader: JournalReader, run: str | None, before: int | None) -> list[JournalRow]:
@@ -80,3 +84,46 @@ def _milliseconds(date: str, utc: bool) -> int:
         return round(moment.timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{date!r} is not a date; write it as 2026-01-31 or 2026-01-31T18:00+01:00") from error
+
+
+@cli_command(
+    "backup", "handrail proof backup journal-2026-11-16.db", "handrail proof verify --journal journal-2026-11-16.db"
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@with_common_options
+def backup(view: CommandView, file: Path) -> None:
+    """Copy the journal as it stands into a new file.
+
+    A plain copy of a journal that is in use lacks what stands in the log beside it. This copy needs no other file, and
+    can be verified on read-only media. The key is not copied; keep it apart.
+    """
+    path = view.path
+    count = back_up(path, file)
+    if view.wrote_json({"journal": str(path), "backup": str(file), "entries": count}):
+        return
+    answer(f"{text.count_text(count, 'entry')} of {text.printable(str(path))} are in {text.printable(str(file))}")
+    tell("The key is not in it; to write to the copy in place of the journal, put the key beside it.")
+
+
+@cli_command("new", "handrail proof new", "handrail proof new --journal audit/journal.db")
+@with_common_options
+def new(view: CommandView) -> None:
+    """Begin a new journal where the old one was lost.
+
+    Nothing is deleted: the old key, and whatever else is left, is moved aside, and the new journal has a new key. Runs
+    of the lost journal cannot be taken up any more, and what they did may be done again if somebody asks for it again.
+    """
+    path = view.named or configured_journal(view.config, Path.cwd()) or Path.cwd() / DEFAULT
+    moved = set_lost_journal_aside(path, key_file(path))
+    key = asyncio.run(_begin(path))
+    if view.wrote_json({"journal": str(path), "verifier_key": key, "set_aside": [str(each) for each in moved]}):
+        return
+    for each in moved:
+        answer(f"Set aside: {text.printable(str(each))}")
+    answer(f"A new journal begins at {text.printable(str(path))}, signed by {text.printable(key)}")
+
+
+async def _begin(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    async with await SqliteJournal.open(path) as journal:
+        return journal.verifier_key

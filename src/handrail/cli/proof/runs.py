@@ -1,20 +1,21 @@
-"""`handrail proof show`: what happened in a run, or to one call."""
+"""`handrail proof list` and `show`: the runs of a journal, and what happened in one, or to one call."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import click
 from msgspec.structs import replace
 
 from handrail.cli import complete, text
-from handrail.cli.ids import resolve_id
-from handrail.cli.lazy_groups import examples
+from handrail.cli.ids import above, resolve_id
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.call_detail import print_call, print_entry
 from handrail.cli.output.reply_extras import service_call_line
 from handrail.cli.output.timeline import UNKNOWN, TimelineLine, timeline
-from handrail.cli.output.view import CommandView, TableColumn, answer, answer_json, table, with_common_options
-from handrail.cli.proof.list import run_state
+from handrail.cli.output.view import CommandView, answer, answer_json, columns, table, tell, with_common_options
+from handrail.cli.text import builtins, count_text, dashed, printable
 from handrail.core.errors import UsageError
 from handrail.core.events import ReplyFailed, ReplyGiven, RunStarted
 from handrail.core.messages import AssistantMessage
@@ -23,25 +24,76 @@ from handrail.journal.entry import leaf_position
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.summaries import RunSummary
 
-_COLUMNS = (
-    TableColumn("time"),
-    TableColumn("call"),
-    TableColumn("tool"),
-    TableColumn("arguments", cut=True),
-    TableColumn("outcome"),
-    TableColumn("took", right=True),
-    TableColumn("confirmed by"),
+_RUNS = columns(
+    "run",
+    "started",
+    "calls",
+    "failed",
+    "in doubt",
+    "waiting",
+    "state",
+    right=("calls", "failed", "in doubt", "waiting"),
 )
 
 
-@click.command(
+@cli_command(
+    "list",
+    "handrail proof list",
+    "handrail proof list --last 5 --utc",
+    "handrail proof list --json | jq 'select(.in_doubt > 0)'",
+)
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the N runs that began last.")
+@click.option("--all", "whole", is_flag=True, help="Also the runs that other runs began, as those of handrail rlm do.")
+@with_common_options
+def list_runs(view: CommandView, last: int | None, whole: bool) -> None:
+    """List the runs: when they began, what came of their calls, what waits.
+
+    A run is `open` until its program says that it ended: it may be at work now, or have been cut off.
+    """
+    with view.reader() as reader:
+        every = reader.runs()
+        waiting = Counter(question.run for question in reader.pending())
+    top = set(above(run.run for run in every))
+    # What somebody has to look at is never left out.
+    runs = [run for run in every if whole or run.run in top or run.in_doubt or waiting[run.run]]
+    chosen = runs if last is None else runs[-last:]
+    if view.wrote_json(
+        *({**builtins(run), "waiting": waiting[run.run], "state": run_state(run, waiting[run.run])} for run in chosen)
+    ):
+        return
+    if not chosen:
+        tell("The journal has no runs yet.")
+        return
+    shown = view.ids(run.run for run in runs)
+    table(_RUNS, [_of_run(view, run, shown[run.run], waiting[run.run]) for run in chosen])
+    if len(runs) < len(every):
+        tell(f"{count_text(len(every) - len(runs), 'run')} that these began are left out; --all lists them.")
+
+
+def run_state(run: RunSummary, waiting: int) -> str:
+    if run.finished is not None:
+        return printable(run.finished)
+    if waiting:
+        return "waiting"
+    return f"open, {run.open} unanswered" if run.open else "open"
+
+
+def _of_run(view: CommandView, run: RunSummary, shown: str, waiting: int) -> tuple[str, ...]:
+    numbers = (run.calls, run.errors, run.in_doubt, waiting)
+    return printable(shown), view.when(run.started), *map(dashed, numbers), run_state(run, waiting)
+
+
+_CALLS = columns(
+    "time", "call", "tool", "arguments", "outcome", "took", "confirmed by", right=("took",), cut="arguments"
+)
+
+
+@cli_command(
     "show",
-    epilog=examples(
-        "handrail proof show run_0193",
-        "handrail proof show run_0193 call_4f",
-        "handrail proof show run_0193 call_4f --exact",
-        "handrail proof show run_0193 --json | jq .type",
-    ),
+    "handrail proof show run_0193",
+    "handrail proof show run_0193 call_4f",
+    "handrail proof show run_0193 call_4f --exact",
+    "handrail proof show run_0193 --json | jq .type",
 )
 @click.argument("run", shell_complete=complete.runs)
 @click.argument("call", required=False, shell_complete=complete.calls)
@@ -52,7 +104,7 @@ _COLUMNS = (
     help="Arguments exactly as they were, also what looks like a secret. Needs the journal's key.",
 )
 @with_common_options
-def command(view: CommandView, run: str, call: str | None, full: bool, exact: bool) -> None:
+def show(view: CommandView, run: str, call: str | None, full: bool, exact: bool) -> None:
     """Show a run as a timeline, or one CALL of it in detail.
 
     What looks like a secret is masked. Of the arguments that a person decided about and of those that ran, the journal
@@ -110,7 +162,7 @@ def _print_run(view: CommandView, summary: RunSummary, entries: Sequence[Journal
         answer()
         shown = view.ids(line.call_id for line in lines)
         days = {text.day(line.at, view.utc) for line in lines}
-        table(_COLUMNS, [_row(view, line, shown[line.call_id], len(days) == 1) for line in lines])
+        table(_CALLS, [_of_call(view, line, shown[line.call_id], len(days) == 1) for line in lines])
     _print_service_calls(view, [event for event in events if isinstance(event, ReplyGiven)])
     _print_failures(view, [event for event in events if isinstance(event, ReplyFailed)])
 
@@ -143,7 +195,7 @@ def _print_failures(view: CommandView, failures: Sequence[ReplyFailed]) -> None:
         answer(f"  {view.when(each.at)}  {model}, attempt {each.attempt}: {error}, {then}: {words}")
 
 
-def _row(view: CommandView, line: TimelineLine, shown: str, one_day: bool) -> tuple[str, ...]:
+def _of_call(view: CommandView, line: TimelineLine, shown: str, one_day: bool) -> tuple[str, ...]:
     match line.arguments:
         case None:
             arguments = "[erased]"

@@ -1,4 +1,4 @@
-"""`handrail bus call`: one call, as JSON, or frame by frame as they come."""
+"""`handrail bus list` and `call`: what there is to call, and one call, as JSON or frame by frame."""
 
 from __future__ import annotations
 
@@ -12,23 +12,62 @@ from typing import Any, TextIO
 
 import click
 
+from handrail.cli import text
 from handrail.cli.bus.connection import BusConnectionOptions, with_bus_connection
-from handrail.cli.lazy_groups import examples
-from handrail.cli.output.view import answer_json
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import answer_json, columns, is_terminal, table, tell
 from handrail.core.errors import BusError, UsageError
 from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.node.bus.interfaces import CapabilityOffer
 from handrail.node.bus.stream_frame import DONE, ERROR
 from handrail.node.bus.versions import split_name
 
+_COLUMNS = columns("capability", "effects", "trust", "node", "description", cut="description")
 
-@click.command(
+
+@cli_command("list", "handrail bus list", "handrail bus list rag.query --json | jq .request_schema")
+@click.argument("name", required=False)
+@with_bus_connection
+def list_capabilities(reach: BusConnectionOptions, name: str | None) -> None:
+    """List the capabilities, of one NAME or all. With --json each has its schemas and their hash."""
+    offers = asyncio.run(_offers(reach, name))
+    if reach.setup.view.wrote_json(*({"node_id": offer.node_id, **offer.descriptor.to_dict()} for offer in offers)):
+        return
+    if not offers:
+        tell(
+            f"There is {'nothing' if name is None else f'no {name!r}'} to call; a token shows only what it is good for"
+        )
+        return
+    nodes = reach.setup.view.ids(offer.node_id for offer in offers)
+    if len(nodes) == 1 and is_terminal():
+        nodes = dict.fromkeys(nodes, "-")  # the same in every row, and long
+    table(_COLUMNS, [_row(offer, nodes[offer.node_id]) for offer in offers], {})
+
+
+async def _offers(reach: BusConnectionOptions, name: str | None) -> list[CapabilityOffer]:
+    async with reach.bus() as bus:
+        found = await bus.discover(name)
+    return sorted(found, key=lambda offer: (offer.descriptor.full_name, offer.node_id))
+
+
+def _row(offer: CapabilityOffer, node: str) -> tuple[str, ...]:
+    each = offer.descriptor
+    effects = "reads" if not each.side_effects else "writes, idempotent" if each.idempotent else "writes"
+    return (
+        each.full_name,
+        effects,
+        each.trust_required,
+        text.printable(node),
+        text.printable(each.description) or "-",
+    )
+
+
+@cli_command(
     "call",
-    epilog=examples(
-        "handrail bus call peers.list",
-        'handrail bus call market.list@1.0 \'{"input": {"limit": 5}}\'',
-        'handrail bus call llm.chat@2.0 --stream \'{"input": {"messages": [{"role": "user", "content": "Hi"}]}}\'',
-        'handrail bus call rag.ingest \'{"params": {"corpus": "docs"}}\' --blob doc_cid=manual.pdf',
-    ),
+    "handrail bus call peers.list",
+    'handrail bus call market.list@1.0 \'{"input": {"limit": 5}}\'',
+    'handrail bus call llm.chat@2.0 --stream \'{"input": {"messages": [{"role": "user", "content": "Hi"}]}}\'',
+    'handrail bus call rag.ingest \'{"params": {"corpus": "docs"}}\' --blob doc_cid=manual.pdf',
 )
 @click.argument("capability")
 @click.argument("body", required=False)
@@ -45,7 +84,7 @@ from handrail.node.bus.versions import split_name
 @click.option("--stream", is_flag=True, help="Print each frame as it comes, one line of JSON each.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="How long to wait.")
 @with_bus_connection
-def command(
+def call(
     reach: BusConnectionOptions,
     capability: str,
     body: str | None,

@@ -1,37 +1,35 @@
-"""`handrail mcp approve`: a person's word on a server: that it may start, and that its tools are right as they are."""
+"""`handrail mcp approve`, `revoke` and `login`: a person's word on a server, and signing in to one."""
 
 from __future__ import annotations
 
 import asyncio
+import webbrowser
 from collections.abc import Mapping
 
 import click
 
 from handrail.app import Person
-from handrail.app.tool_groups import GroupContext, make_server
+from handrail.app.tool_groups import GroupContext, make_server, server_refusal
 from handrail.cli import text
-from handrail.cli.lazy_groups import examples
+from handrail.cli.lazy_groups import cli_command
 from handrail.cli.mcp.server_selection import complete_servers, file_of, servers_by_name
 from handrail.cli.output.view import answer, answer_json, ask, tell
-from handrail.cli.run_options import CliSetup, configured
+from handrail.cli.run_options import CliSetup, configured, with_unapproved_configuration
 from handrail.cli.terminal.person import describe_server_start, terminal_person
 from handrail.config.approvals import unapproved_reason
 from handrail.config.pins import differences
 from handrail.core.errors import HandrailError, UsageError
 from handrail.execute.confirm import DeferAll
-from handrail.mcp.values import RemoteTool
+from handrail.mcp.values import HttpEndpoint, RemoteTool
 
 
-@click.command(
-    "approve",
-    epilog=examples("handrail mcp approve time", "handrail mcp approve --all", "handrail mcp approve time --yes"),
-)
+@cli_command("approve", "handrail mcp approve time", "handrail mcp approve --all", "handrail mcp approve time --yes")
 @click.argument("names", nargs=-1, metavar="NAME…", shell_complete=complete_servers)
 @click.option("--all", "every", is_flag=True, help="Every server of the configuration that is switched on.")
 @click.option("--yes", is_flag=True, help="Without being asked.")
 @click.option("--no-connect", is_flag=True, help="Do not connect to look at the tools.")
 @configured
-def command(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_connect: bool) -> None:
+def approve(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_connect: bool) -> None:
     """Look at exactly what each server NAME would run, let it, and take its tools as they are now.
 
     The word is for this command with these arguments and names of variables, or this address with these headers, in
@@ -109,3 +107,67 @@ def _said(setup: CliSetup, name: str, tools: Mapping[str, RemoteTool] | None) ->
         counted = text.count_text(len(tools), "tool")
         answer(f"{text.printable(name)} is approved, with {counted}; see what they say with: handrail mcp show {name}")
     return True
+
+
+@cli_command("revoke", "handrail mcp revoke time")
+@click.argument("name", shell_complete=complete_servers)
+@with_unapproved_configuration
+def revoke(setup: CliSetup, name: str) -> None:
+    """Take back the approval of the server of this NAME, and forget its tools and its sign-in.
+
+    Programs that have it in use go on with it until they end.
+    """
+    person = terminal_person(ask=False)
+    was = person.approvals.revoke(file_of(setup.config), name)
+    signed = _sign_out(setup, name)
+    if not was and not signed:
+        raise UsageError(f"{name!r} was not approved")
+    setup.view.reply(
+        {"server": name, "approved": False, "signed_out": signed},
+        f"{text.printable(name)} is approved no more{'; signed out' if signed else ''}",
+    )
+
+
+def _sign_out(setup: CliSetup, name: str) -> bool:
+    from handrail.mcp.client.sign_in import SignIn
+
+    settings = setup.config.mcp.get(name)
+    if settings is None or not isinstance(settings.endpoint, HttpEndpoint):
+        return False
+    return SignIn(store=terminal_person(ask=False).tokens, show=lambda address: None).forget(settings.endpoint.url)
+
+
+@cli_command("login", "handrail mcp login github", "handrail mcp login github --browser")
+@click.argument("name", shell_complete=complete_servers)
+@click.option("--browser", is_flag=True, help="Open the address in your browser too.")
+@configured
+def login(setup: CliSetup, name: str, browser: bool) -> None:
+    """Sign in to the server of this NAME: open the address that is shown, and come back.
+
+    What it gives is kept in your state folder, readable by you alone, and renewed by itself.
+    """
+    settings = servers_by_name(setup.config, name)
+    if not isinstance(settings.endpoint, HttpEndpoint) or settings.endpoint.oauth is None:
+        raise UsageError(f"{name!r} has no sign-in; write oauth = true under [mcp.{name}] if it wants one")
+    person = terminal_person(ask=False)
+    if (why := unapproved_reason(person.approvals, file_of(setup.config), name, settings.endpoint)) is not None:
+        raise UsageError(server_refusal(name, settings, why))
+    asyncio.run(_login(setup, name, person, browser))
+    setup.view.reply({"server": name, "signed_in": True}, f"Signed in to {text.printable(name)}")
+
+
+async def _login(setup: CliSetup, name: str, person: Person, browser: bool) -> None:
+    from handrail.mcp.client.sign_in import SignIn
+
+    def show(address: str) -> None:
+        tell(f"Open this address, and sign in:\n  {text.printable(address)}")
+        if browser:
+            webbrowser.open(address)
+
+    around = GroupContext(person, DeferAll())
+    sign_in = SignIn(store=person.tokens, show=show)
+    server = make_server(setup.config, name, setup.config.mcp[name], around, sign_in=sign_in, required=True)
+    try:
+        await server.ensemble.prepare()
+    finally:
+        await server.close()

@@ -1,0 +1,57 @@
+"""`handrail confirm rules` and `forget`: what was decided once and for all when a call waited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from handrail.cli import text
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import answer, is_terminal, tell
+from handrail.cli.run_options import CliSetup, with_unapproved_configuration
+from handrail.cli.terminal.person import terminal_person
+from handrail.config.load import find_config
+from handrail.core.errors import HandrailError, UsageError
+
+
+@cli_command("rules", "handrail confirm rules", "handrail confirm rules --json | jq -r .rule")
+@with_unapproved_configuration
+def list_rules(setup: CliSetup) -> None:
+    """List your standing rules for this configuration, in the order in which they are asked.
+
+    You set them at the page or in the terminal program, by "always". They stand in a file of your own, not in the
+    project, and are asked after the rules of the configuration.
+    """
+    rules = terminal_person(ask=False).approvals.rules(setup.config.file)
+    if setup.view.wrote_json(*({"rule": rule} for rule in rules)):
+        return
+    if not rules:
+        tell("There are no standing rules for this configuration.")
+        return
+    for rule in rules:
+        answer(text.printable(rule))
+    if is_terminal():
+        tell("Take one back with: handrail confirm forget 'RULE'")
+
+
+def _complete_rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    named = ctx.params.get("config") or ctx.find_root().params.get("config")
+    try:
+        rules = terminal_person(ask=False).approvals.rules(find_config(named, Path.cwd()))
+    except HandrailError:
+        return []
+    return [rule for rule in rules if rule.startswith(incomplete) and rule.isascii() and rule.isprintable()]
+
+
+@cli_command("forget", "handrail confirm forget 'allow io:write_file@sha256:4f1c0a2b77d3 path=a.md'")
+@click.argument("rule", shell_complete=_complete_rules)
+@with_unapproved_configuration
+def forget(setup: CliSetup, rule: str) -> None:
+    """Take back the standing RULE, as `handrail confirm rules` shows it.
+
+    From their next question on, programs that are at work ask you again.
+    """
+    if not terminal_person(ask=False).approvals.remove_rule(setup.config.file, rule):
+        raise UsageError(f"there is no standing rule {rule!r} here; handrail confirm rules lists them")
+    setup.view.reply({"rule": rule, "holds": False}, f"forgotten: {text.printable(rule)}")

@@ -1,1 +1,0 @@
-"""`handrail identity`: the key of this node."""

@@ -1,1 +1,0 @@
-"""`handrail local`: the embedded model."""

@@ -1,0 +1,159 @@
+"""`handrail mcp list` and `show`: the servers, how each of them stands, and what one says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from handrail.app import Person
+from handrail.app.person import endpoint_description, unpinned_reason
+from handrail.app.tool_groups import AppMcpServer
+from handrail.cli import text
+from handrail.cli.lazy_groups import cli_command
+from handrail.cli.mcp.resources import prompt_usage
+from handrail.cli.mcp.server_selection import complete_servers, connect_servers, usable_servers
+from handrail.cli.output.call_detail import print_fields
+from handrail.cli.output.view import answer, columns, table, tell
+from handrail.cli.run_options import CliSetup, configured
+from handrail.cli.terminal.person import terminal_person
+from handrail.config.approvals import unapproved_reason
+from handrail.config.mcp_settings import McpSettings
+from handrail.core.errors import ConfigError, McpError
+from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.tools.finder import description_line
+
+_COLUMNS = columns("server", "state", "tools", "held", "what", right=("tools", "held"), cut="what")
+_STYLES = {"ready": "green", "lost": "red", "off": "dim", "unapproved": "yellow", "approved": "cyan"}
+_NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or take some over with: handrail mcp import"
+
+
+@cli_command("list", "handrail mcp list", "handrail mcp list --no-connect", "handrail mcp list --json | jq .state")
+@click.option("--no-connect", is_flag=True, help="Do not connect to those that are approved.")
+@configured
+def list_servers(setup: CliSetup, no_connect: bool) -> None:
+    """List the servers of the configuration: whether they may be used, whether they answer, what they offer."""
+    if not setup.config.mcp:
+        tell(_NONE)
+        return
+    person = terminal_person(ask=False)
+    rows = asyncio.run(_rows(setup, person, not no_connect))
+    if setup.view.wrote_json(*rows):
+        return
+    table(_COLUMNS, [_row(row) for row in rows], _STYLES)
+    for row in rows:
+        for note in row["notes"]:
+            tell(f"{text.printable(row['server'])}: {text.printable(note)}")
+
+
+async def _rows(setup: CliSetup, person: Person, connect: bool) -> list[dict[str, Any]]:
+    names = usable_servers(setup, person) if connect else ()
+    async with connect_servers(setup, names, person, all_needed=False) as servers:
+        return [_state_of(setup, person, name, servers) for name in setup.config.mcp]
+
+
+def _state_of(setup: CliSetup, person: Person, name: str, servers: Mapping[str, AppMcpServer]) -> dict[str, Any]:
+    settings = setup.config.mcp[name]
+    row: dict[str, Any] = {"server": name, "state": "approved", "tools": [], "held": {}, "notes": []}
+    row["what"] = endpoint_description(settings.endpoint)
+    file = setup.config.file
+    why = None if file is None else unapproved_reason(person.approvals, file, name, settings.endpoint)
+    if not settings.enabled:
+        row["state"] = "off"
+    elif why is not None:
+        row["state"] = "unapproved"
+        row["notes"].append(f"{why}; look at it with: handrail mcp approve {name}")
+    elif name in servers:
+        ensemble = servers[name].ensemble
+        row["state"] = "lost" if ensemble.problem else "ready"
+        row["tools"] = [tool.name for tool in ensemble.tools]
+        row["held"] = dict(ensemble.held)
+        row["notes"] += [ensemble.problem] if ensemble.problem else []
+        row["notes"] += [f"some tools are held back; see why with: handrail mcp show {name}"] if ensemble.held else []
+    elif (problem := _unset(settings)) is not None:
+        row.update(state="lost", notes=[problem])
+    if (warning := unpinned_reason(settings.endpoint)) is not None:
+        row["notes"].append(warning)
+    return row
+
+
+def _unset(settings: McpSettings) -> str | None:
+    """Which variable it lacks, in words."""
+    try:
+        settings.resolved()
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    counts = (text.dashed(len(row["tools"])), text.dashed(len(row["held"])))
+    return text.printable(row["server"]), row["state"], *counts, text.printable(row["what"])
+
+
+@cli_command("show", "handrail mcp show time", "handrail mcp show time --json | jq .tools")
+@click.argument("name", shell_complete=complete_servers)
+@configured
+def show(setup: CliSetup, name: str) -> None:
+    """Connect to the server of this NAME and show what it is, what it offers, what is held back and why."""
+    told = asyncio.run(_told(setup, name))
+    if setup.view.wrote_json(told):
+        return
+    answer(text.printable(name), "title")
+    facts = told["facts"]
+    print_fields(
+        [
+            ("is", text.printable(told["what"])),
+            ("calls itself", text.printable(f"{facts['name']} {facts['version']}")),
+            ("protocol", text.printable(facts["protocol"])),
+            ("offers", text.printable(", ".join(sorted(facts["capabilities"]))) or "-"),
+        ]
+    )
+    for line in text.printable_lines(facts["instructions"]).splitlines():
+        answer(f"  {line}")
+    for title in ("tools", "held", "resources", "prompts"):
+        _print(title, told[title])
+    if told["diagnosis"]:
+        answer("diagnosis", "title")
+        for line in text.printable_lines(told["diagnosis"]).splitlines():
+            answer(f"  {line}")
+
+
+def _print(title: str, items: dict[str, str]) -> None:
+    if not items:
+        return
+    answer(title, "title")
+    for name, says in items.items():
+        answer(f"  {text.printable(name)}: {text.printable(says)}" if says else f"  {text.printable(name)}")
+
+
+async def _told(setup: CliSetup, name: str) -> dict[str, Any]:
+    async with connect_servers(setup, (name,), terminal_person()) as servers:
+        ensemble = servers[name].ensemble
+        return {
+            "server": name,
+            "what": endpoint_description(setup.config.mcp[name].endpoint),
+            "facts": text.builtins(ensemble.connection.facts),
+            "tools": {tool.name: f"{tool.effects}; {description_line(tool)}" for tool in ensemble.tools},
+            "held": dict(ensemble.held),
+            "resources": await _resources(ensemble),
+            "prompts": await _prompts(ensemble),
+            "diagnosis": ensemble.connection.diagnosis,
+        }
+
+
+async def _resources(ensemble: McpEnsemble) -> dict[str, str]:
+    try:
+        return {each.uri: each.description or each.name for each in await ensemble.resources()}
+    except McpError as error:
+        return {"(cannot be listed)": error.why}
+
+
+async def _prompts(ensemble: McpEnsemble) -> dict[str, str]:
+    try:
+        found = await ensemble.prompts()
+    except McpError as error:
+        return {"(cannot be listed)": error.why}
+    return {prompt_usage(each): each.description for each in found}
