@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -10,19 +11,21 @@ from handrail.cli import complete, text
 from handrail.cli.ids import resolve_id
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, answer, tell
-from handrail.cli.rlm.run_kind import is_rlm_run
 from handrail.cli.run_driver import drive_run, is_answered
 from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
 from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallAmended,
+    CallIntended,
     CallSettled,
     ConfirmationAnswered,
     ConfirmationRequested,
     Recorded,
     RunFinished,
 )
+from handrail.core.ids import nested_id
 from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage
+from handrail.rlm.repl.turns import REPL
 from handrail.run.history import conversation_of
 
 
@@ -65,6 +68,12 @@ def read_run_record(view: CommandView, run: str) -> tuple[str, list[Recorded]]:
     with view.reader() as reader:
         run = resolve_id(run, (each.run for each in reader.runs()), "run")
         return run, list(reader.events(run))
+
+
+def is_rlm_run(run: str, events: Iterable[Recorded]) -> bool:
+    """Whether a run is one of `handrail rlm`, which takes it up: it began with making a REPL ready."""
+    first = nested_id(run, "setup-0")
+    return any(isinstance(event, CallIntended) and (event.tool, event.call_id) == (REPL, first) for event in events)
 
 
 def _waits_at(conversation: Conversation, events: list[Recorded], *, anybody: bool) -> int | None:

@@ -174,6 +174,24 @@ def with_rule_and_yes(function: Callable[..., None]) -> Callable[..., None]:
     )
 
 
+def nats_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command `nats`, a tuple that is empty if the option was not given."""
+    several = " Several, of which one is used at a time: given more than once, or with commas."
+    return click.option("--nats", metavar="URL", multiple=True, callback=_nats_addresses, help=help + several)
+
+
+def _nats_addresses(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    from handrail.node.nats.client_helpers import split_addresses
+
+    return tuple(address for text in given for address in split_addresses(text))
+
+
+def rule_option(example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command `rules`, where nothing is allowed by `--yes`."""
+    help = f"A rule beside the configured ones, as {example!r}."
+    return click.option("--rule", "rules", multiple=True, metavar="RULE", help=help)
+
+
 def with_run_options(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command -m, --fallback, --tools, --offer-at-most, --rule and --yes as a `RunOptions`."""
 

@@ -20,6 +20,7 @@ from handrail.cli.run_options import (
     CliSetup,
     RunOptions,
     configured,
+    rule_option,
     with_fallback,
     with_model,
     with_offer_limit,
@@ -47,9 +48,7 @@ if TYPE_CHECKING:
 @with_fallback
 @with_tools
 @with_offer_limit
-@click.option(
-    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
-)
+@rule_option("deny io:write_*")
 @configured
 def command(setup: CliSetup, run: str | None, system: str | None, **chosen: Any) -> None:
     """Talk with a model in a full terminal: tools, proofs, undo.

@@ -37,6 +37,7 @@ from handrail.rlm.query.single_query import WAITING, completion_of_error
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.recursion import recursive_tools
+from handrail.rlm.repl import final_answers
 from handrail.rlm.repl.bridge import ReplBridge
 from handrail.rlm.repl.handler_channel import Channels
 from handrail.rlm.repl.notebook import ReplNotebook, contexts_of_message
@@ -103,11 +104,12 @@ class RlmRun:
         self._notebook = ReplNotebook(
             sandbox,
             seed=zlib.crc32(run.encode()),
-            source=prelude(custom),
-            functions=functions(custom),
+            source=f"{final_answers.FUNCTIONS}\n{prelude(custom)}",
+            functions=functions(custom).union(final_answers.CALLED),
             bridge=self._bridge,
             recall=self._recall,
             dumps=None if setup.state is None else VariableDumps(setup.state, run),
+            reset=final_answers.RESET,
         )
         self._carried = CallVolume(setup.limits.calls_bytes)
         pauses = setup.on_wait == "pause"
@@ -229,7 +231,7 @@ class RlmRun:
         """
         number = len(self._held) - 1
         code = self._setup.setup_code if number == 0 else ""
-        asked = ReplArguments(blocks=(code,) if code.strip() else (), contexts=(held.digest(),))
+        asked = ReplArguments(blocks=(code,) if code.strip() else (), contexts=(held.digest,))
         call = ToolCall(record.setup_id(self.id, number), REPL, asked.to_dict())
         result = await self._executor.invoke(call, context, self._watching.emit)
         if result.outcome in ("timeout", WAITING) and seconds is not None and _is_late(context, seconds):

@@ -30,6 +30,16 @@ class _Wire(Struct, kw_only=True):
         except msgspec.ValidationError as error:
             raise UsageError(f"not a {cls.__name__}: {error}") from error
 
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, as JSON."""
+        return {name: _json(getattr(self, name)) for name in self.__struct_fields__}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json(each) for each in value]
+    return value.to_dict() if isinstance(value, _Wire) else value
+
 
 class ModelUsage(_Wire, omit_defaults=True):
     """What one model was used for."""
@@ -197,12 +207,10 @@ class LMResponse(_Wire):
         one, many = self.chat_completion, self.chat_completions
         if self.error is None and one is None and many is None:
             raise UsageError("an LMResponse needs an error, a completion or several; this one has none of them")
-        said: dict[str, Any] = {
-            "error": self.error,
-            "chat_completion": None if one is None else one.to_dict(),
-            "chat_completions": None if many is None else [each.to_dict() for each in many],
-        }
-        return said if self.metadata is None else {**said, "metadata": self.metadata}
+        said = super().to_dict()
+        if self.metadata is None:
+            del said["metadata"]
+        return said
 
 
 class REPLResult(_Wire):
@@ -217,23 +225,10 @@ class REPLResult(_Wire):
     """Every sub-query that it made."""
     final_answer: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "stdout": self.stdout,
-            "stderr": self.stderr,
-            "locals": self.locals,
-            "execution_time": self.execution_time,
-            "rlm_calls": [call.to_dict() for call in self.rlm_calls],
-            "final_answer": self.final_answer,
-        }
-
 
 class CodeBlock(_Wire):
     code: str
     result: REPLResult
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"code": self.code, "result": self.result.to_dict()}
 
 
 class RLMIteration(_Wire):
@@ -244,15 +239,6 @@ class RLMIteration(_Wire):
     code_blocks: list[CodeBlock] = field(default_factory=list)
     final_answer: str | None = None
     iteration_time: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "prompt": self.prompt,
-            "response": self.response,
-            "code_blocks": [block.to_dict() for block in self.code_blocks],
-            "final_answer": self.final_answer,
-            "iteration_time": self.iteration_time,
-        }
 
 
 class RLMMetadata(_Wire):
@@ -266,6 +252,3 @@ class RLMMetadata(_Wire):
     environment_type: str = "monty"
     environment_kwargs: dict[str, Any] = field(default_factory=dict)
     other_backends: list[str] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__struct_fields__}

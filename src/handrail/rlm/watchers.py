@@ -69,15 +69,12 @@ class WatchNotifier:
         return ignore_event if self._watch is None else self._emit
 
     async def _emit(self, event: Event) -> None:
-        await self._tell(event)
+        await self.tell(event)
         if isinstance(event, CallSettled) and event.tool in QUERIES:
-            await self._tell(self._in_flight())
-            await self._tell(self._spent())
+            await self.tell(self._in_flight())
+            await self.tell(self._spent())
 
-    async def tell(self, progress: Progress) -> None:
-        await self._tell(progress)
-
-    async def _tell(self, event: Event | Progress) -> None:
+    async def tell(self, event: Event | Progress) -> None:
         if self._watch is not None:
             told = self._watch(event)
             if inspect.isawaitable(told):
@@ -121,7 +118,7 @@ class WatchNotifier:
         if self._watch is not None:
             told = self._watch(event)
             if inspect.isawaitable(told):
-                task = asyncio.ensure_future(_awaited(told))
+                task = asyncio.ensure_future(told)
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 
@@ -139,7 +136,3 @@ class WatchNotifier:
         """Wait until everything was told."""
         if self._telling:
             await asyncio.gather(*self._telling, return_exceptions=True)
-
-
-async def _awaited(told: Awaitable[None]) -> None:
-    await told

@@ -257,7 +257,7 @@ async def test_a_file_that_changes_meanwhile_is_said_and_not_read(tmp_path: Path
 async def test_the_digest_follows_the_content_of_values_and_the_time_of_files(tmp_path: Path) -> None:
     async def digest(context: Any, most: int = 4) -> str:
         async with await load(context, most=most) as held:
-            return held.digest()
+            return held.digest
 
     assert await digest("abcdef") == await digest("abcdef") != await digest("abcdeg")
     assert await digest(["abcdef"]) != await digest(["abcdeg"])

@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from handrail.cli.node.nats_option import nats_option
-from handrail.cli.run_options import CliSetup, configured
+from handrail.cli.run_options import CliSetup, configured, nats_option
 from handrail.cli.token.key_files import key_file
 from handrail.core.errors import BusError, UsageError
 from handrail.node.bus.interfaces import Bus

@@ -7,20 +7,8 @@ from pathlib import Path
 
 import click
 
-from handrail.cli.doctor.checks import (
-    DoctorCheck,
-    check_approval,
-    check_extras,
-    check_journal,
-    check_local,
-    check_models,
-    check_python,
-    check_rlm,
-    check_sandbox,
-    check_servers,
-    check_tools,
-    print_checks,
-)
+from handrail.cli.doctor import checks
+from handrail.cli.doctor.checks import DoctorCheck, print_checks
 from handrail.cli.doctor.node_checks import check_network
 from handrail.cli.lazy_groups import cli_command, one_line
 from handrail.cli.output.view import CommandView, with_common_options
@@ -44,9 +32,9 @@ def command(view: CommandView, config: Path | None) -> None:
 
 
 def _all(view: CommandView, named: Path | None) -> Iterator[DoctorCheck]:
-    yield from check_python()
-    yield from check_extras()
-    yield from check_sandbox()
+    yield from checks.check_python()
+    yield from checks.check_extras()
+    yield from checks.check_sandbox()
     config = Config()
     try:
         found = find_config(named, Path.cwd())
@@ -55,16 +43,16 @@ def _all(view: CommandView, named: Path | None) -> Iterator[DoctorCheck]:
         yield DoctorCheck("ok", "configuration", said)
     except HandrailError as error:
         yield DoctorCheck("fail", "configuration", one_line(error), "mend it there")
-    yield from check_approval(config)
-    yield from check_models(config)
-    yield from check_rlm(config)
-    yield from check_tools(config)
-    yield from check_servers(config)
-    yield from check_local()
+    yield from checks.check_approval(config)
+    yield from checks.check_models(config)
+    yield from checks.check_rlm(config)
+    yield from checks.check_tools(config)
+    yield from checks.check_servers(config)
+    yield from checks.check_local()
     try:
         journal = CliSetup(view, config).journal
     except HandrailError as error:
         yield DoctorCheck("fail", "journal", one_line(error))
         return
-    yield from check_journal(journal)
+    yield from checks.check_journal(journal)
     yield from check_network(config, journal)

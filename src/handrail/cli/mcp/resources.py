@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
 
 import click
 from msgspec.structs import replace
@@ -21,6 +22,9 @@ from handrail.core.messages import AssistantMessage, DocumentMessage, Media, Mes
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import RemotePrompt, RemoteResource, ResourceBody
 
+T = TypeVar("T")
+Servers = Mapping[str, McpEnsemble]
+
 
 @cli_command("read", "handrail mcp read file:///notes.md", "handrail mcp read demo://picture --server demo > x.png")
 @click.argument("uri")
@@ -28,7 +32,7 @@ from handrail.mcp.values import RemotePrompt, RemoteResource, ResourceBody
 @configured
 def read(setup: CliSetup, uri: str, server: str | None) -> None:
     """Read the resource at this URI, of whichever server has it."""
-    for body in asyncio.run(_read(setup, uri, server)):
+    for body in asyncio.run(_asking(setup, server, lambda servers: read_anywhere(servers, uri))):
         if setup.view.as_json:
             data = None if body.data is None else base64.b64encode(body.data).decode()
             answer_json({"uri": body.uri, "media_type": body.media_type, "text": body.text, "data": data})
@@ -43,11 +47,12 @@ def read(setup: CliSetup, uri: str, server: str | None) -> None:
             sys.stdout.buffer.write(body.data or b"")
 
 
-async def _read(setup: CliSetup, uri: str, server: str | None) -> list[ResourceBody]:
+async def _asking(setup: CliSetup, server: str | None, ask: Callable[[Servers], Awaitable[T]]) -> T:
+    """What the server of this name says, or without a name all that may be used."""
     person = terminal_person()
     names = usable_servers(setup, person) if server is None else (server,)
     async with connect_servers(setup, names, person, all_needed=server is not None) as servers:
-        return await read_anywhere({name: each.ensemble for name, each in servers.items()}, uri)
+        return await ask({name: each.ensemble for name, each in servers.items()})
 
 
 @cli_command("prompt", "handrail mcp prompt review path=src/app.py", "handrail mcp prompt review --server code --json")
@@ -57,7 +62,8 @@ async def _read(setup: CliSetup, uri: str, server: str | None) -> list[ResourceB
 @configured
 def prompt(setup: CliSetup, name: str, arguments: tuple[str, ...], server: str | None) -> None:
     """Show the messages of the prompt of this NAME, filled in with these arguments."""
-    for message in asyncio.run(_filled(setup, name, parse_prompt_arguments(arguments), server)):
+    given = parse_prompt_arguments(arguments)
+    for message in asyncio.run(_asking(setup, server, lambda servers: prompt_anywhere(servers, name, given))):
         if setup.view.as_json:
             answer_json(message)
         else:
@@ -66,36 +72,21 @@ def prompt(setup: CliSetup, name: str, arguments: tuple[str, ...], server: str |
             answer(text.printable_lines(words))
 
 
-async def _filled(setup: CliSetup, name: str, arguments: dict[str, str], server: str | None) -> tuple[Message, ...]:
-    person = terminal_person()
-    names = usable_servers(setup, person) if server is None else (server,)
-    async with connect_servers(setup, names, person, all_needed=server is not None) as servers:
-        return await prompt_anywhere({each: found.ensemble for each, found in servers.items()}, name, arguments)
-
-
-Servers = Mapping[str, McpEnsemble]
-
-
 async def all_resources(servers: Servers) -> dict[str, list[RemoteResource] | str]:
     """By server; of one that cannot tell, why."""
-    found: dict[str, list[RemoteResource] | str] = {}
-    for name, server in servers.items():
-        try:
-            found[name] = await server.resources()
-        except McpError as error:
-            found[name] = error.why
-    return found
+    return {name: await _or_why(server.resources()) for name, server in servers.items()}
 
 
 async def all_prompts(servers: Servers) -> dict[str, list[RemotePrompt] | str]:
     """By server; of one that cannot tell, why."""
-    found: dict[str, list[RemotePrompt] | str] = {}
-    for name, server in servers.items():
-        try:
-            found[name] = await server.prompts()
-        except McpError as error:
-            found[name] = error.why
-    return found
+    return {name: await _or_why(server.prompts()) for name, server in servers.items()}
+
+
+async def _or_why(asked: Awaitable[list[T]]) -> list[T] | str:
+    try:
+        return await asked
+    except McpError as error:
+        return error.why
 
 
 async def read_anywhere(servers: Servers, uri: str) -> list[ResourceBody]:
@@ -125,7 +116,7 @@ async def prompt_anywhere(servers: Servers, name: str, arguments: Mapping[str, s
     found = {
         server: prompt
         for server, prompts in listed.items()
-        for prompt in (() if isinstance(prompts, str) else prompts)
+        for prompt in _those(prompts)
         if name in (prompt.name, f"{server}:{prompt.name}")
     }
     if len(found) != 1:

@@ -13,8 +13,9 @@ import click
 
 import handrail
 from handrail.cli.lazy_groups import cli_command
+from handrail.cli.node.serve import listen_address
 from handrail.cli.output.view import tell
-from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tools
+from handrail.cli.run_options import CliSetup, RunOptions, configured, rule_option, with_tools
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.mcp_settings import ConverseSettings, ServeSettings
 from handrail.core.errors import UsageError
@@ -37,9 +38,7 @@ from handrail.mcp.import_errors import import_failure
 )
 @click.option("--converse/--no-converse", default=None, help="Whether the model itself is served as a tool.")
 @click.option("--token", metavar="env:NAME", help="The variable with the token that HTTP callers must bring.")
-@click.option(
-    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'allow io:read_*'."
-)
+@rule_option("allow io:read_*")
 @with_tools
 @configured
 def command(
@@ -61,7 +60,7 @@ def command(
     if stdio and http is not None:
         raise UsageError("--stdio and --http are two ways to serve; take one")
     setup = setup.adjusted(lambda config: replace(config, serve=_settings(config.serve, converse, token)))
-    address = None if http is None else _address(http)
+    address = None if http is None else listen_address(http, "127.0.0.1:8765")
     try:
         asyncio.run(_serve(setup, RunOptions(None, tools, rules), address))
     except ImportError as error:
@@ -90,13 +89,6 @@ def _entry(setup: CliSetup) -> str:
         f'  "mcpServers": {json.dumps(entry)}\n'
         "Ctrl-C ends it; --http serves over HTTP instead."
     )
-
-
-def _address(written: str) -> tuple[str, int]:
-    host, _, port = written.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"{written!r} is no HOST:PORT; write 127.0.0.1:8765")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 async def _serve(setup: CliSetup, chosen: RunOptions, address: tuple[str, int] | None) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 
@@ -22,9 +22,9 @@ from handrail.cli.terminal.person import terminal_person
 from handrail.config.approvals import unapproved_reason
 from handrail.config.mcp_settings import McpSettings
 from handrail.core.errors import ConfigError, McpError
-from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.tools.finder import description_line
 
+T = TypeVar("T")
 _COLUMNS = columns("server", "state", "tools", "held", "what", right=("tools", "held"), cut="what")
 _STYLES = {"ready": "green", "lost": "red", "off": "dim", "unapproved": "yellow", "approved": "cyan"}
 _NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or take some over with: handrail mcp import"
@@ -138,22 +138,14 @@ async def _told(setup: CliSetup, name: str) -> dict[str, Any]:
             "facts": text.builtins(ensemble.connection.facts),
             "tools": {tool.name: f"{tool.effects}; {description_line(tool)}" for tool in ensemble.tools},
             "held": dict(ensemble.held),
-            "resources": await _resources(ensemble),
-            "prompts": await _prompts(ensemble),
+            "resources": await _described(ensemble.resources(), lambda each: (each.uri, each.description or each.name)),
+            "prompts": await _described(ensemble.prompts(), lambda each: (prompt_usage(each), each.description)),
             "diagnosis": ensemble.connection.diagnosis,
         }
 
 
-async def _resources(ensemble: McpEnsemble) -> dict[str, str]:
+async def _described(asked: Awaitable[list[T]], describe: Callable[[T], tuple[str, str]]) -> dict[str, str]:
     try:
-        return {each.uri: each.description or each.name for each in await ensemble.resources()}
+        return dict(map(describe, await asked))
     except McpError as error:
         return {"(cannot be listed)": error.why}
-
-
-async def _prompts(ensemble: McpEnsemble) -> dict[str, str]:
-    try:
-        found = await ensemble.prompts()
-    except McpError as error:
-        return {"(cannot be listed)": error.why}
-    return {prompt_usage(each): each.description for each in found}

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.node.nats_option import nats_option
 from handrail.cli.output.view import answer_json, tell
-from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tools
+from handrail.cli.run_options import CliSetup, RunOptions, configured, nats_option, rule_option, with_tools
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.values import Config
 from handrail.core.errors import BusError, UsageError
@@ -46,9 +45,7 @@ _AGAIN = 1.0
 )
 @click.option("--no-page", is_flag=True, help="Leave the page out, and whatever only it can do.")
 @nats_option("Also serve on this NATS server, and use what other nodes offer there.")
-@click.option(
-    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
-)
+@rule_option("deny io:write_*")
 @with_tools
 @configured
 def command(
@@ -89,13 +86,15 @@ def _paged(config: Config, page: bool) -> Config:
     return config if page else replace(config, services=replace(services, off=services.off | {"page"}))
 
 
-def listen_address(written: str) -> tuple[str, int]:
-    """Raises:
-    UsageError: It is no HOST:PORT.
+def listen_address(written: str, example: str = "127.0.0.1:8420") -> tuple[str, int]:
+    """The host and the port in `HOST:PORT`.
+
+    Raises:
+        UsageError: It is none.
     """
     host, _, port = written.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"{written!r} is no HOST:PORT; write 127.0.0.1:8420")
+        raise UsageError(f"{written!r} is no HOST:PORT; write {example}")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 

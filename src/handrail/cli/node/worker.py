@@ -6,13 +6,10 @@ import asyncio
 import signal
 import sys
 
-import click
-
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.node.nats_option import nats_option
 from handrail.cli.node.serve import node_settings
 from handrail.cli.output.view import answer_json, tell
-from handrail.cli.run_options import CliSetup, RunOptions, configured, with_tools
+from handrail.cli.run_options import CliSetup, RunOptions, configured, nats_option, rule_option, with_tools
 from handrail.cli.terminal.person import terminal_person
 
 
@@ -22,9 +19,7 @@ from handrail.cli.terminal.person import terminal_person
     "handrail worker                          what [node] and [services] of handrail.toml say",
 )
 @nats_option("The NATS server. Default: [node] nats.")
-@click.option(
-    "--rule", "rules", multiple=True, metavar="RULE", help="A rule beside the configured ones, as 'deny io:write_*'."
-)
+@rule_option("deny io:write_*")
 @with_tools
 @configured
 def command(setup: CliSetup, nats: tuple[str, ...], rules: tuple[str, ...], tools: tuple[str, ...]) -> None:

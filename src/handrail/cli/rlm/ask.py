@@ -13,11 +13,10 @@ import click
 from handrail.cli import complete, text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import tell
-from handrail.cli.resume import read_run_record
+from handrail.cli.resume import is_rlm_run, read_run_record
 from handrail.cli.rlm.options import RlmOptions, exploring
 from handrail.cli.rlm.report import check_page_path, write_page
 from handrail.cli.rlm.run_driver import drive_rlm_run
-from handrail.cli.rlm.run_kind import is_rlm_run
 from handrail.cli.run_options import CliSetup
 from handrail.core.errors import UsageError
 from handrail.core.ids import new_id

@@ -11,7 +11,7 @@ from handrail.cli import complete
 from handrail.cli.ids import resolve_id
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, answer, answer_json, is_terminal, with_common_options
-from handrail.cli.rlm.run_kind import is_rlm_run
+from handrail.cli.resume import is_rlm_run
 from handrail.cli.text import printable
 from handrail.core.errors import UsageError
 from handrail.journal.auditing import audit

@@ -12,8 +12,7 @@ from handrail.cli import complete, text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.live_run import LiveRunPrinter
 from handrail.cli.output.view import answer, answer_json, tell
-from handrail.cli.resume import read_run_record
-from handrail.cli.rlm.run_kind import is_rlm_run
+from handrail.cli.resume import is_rlm_run, read_run_record
 from handrail.cli.run_options import CliSetup, RunOptions, configured, with_rule_and_yes, with_tools
 from handrail.cli.tools.offered import tool_by_name
 from handrail.core.calls import ToolCall, ToolResult

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from handrail.rlm.contexts.held_context import HeldContext
-from handrail.rlm.contexts.load import Context, Files, load
+from handrail.rlm.contexts.load import Context, Files, HeldContext, load
 
 __all__ = ["Context", "Files", "HeldContext", "load"]

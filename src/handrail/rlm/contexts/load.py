@@ -6,11 +6,11 @@ import asyncio
 import io
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -18,11 +18,10 @@ from handrail.core.errors import UsageError
 from handrail.core.jsontext import why_not_json
 from handrail.rlm.contexts import describe, prelude
 from handrail.rlm.contexts.file_listing import ContextFileListing, list_files
-from handrail.rlm.contexts.held_context import HeldContext
 from handrail.rlm.contexts.scan import ContextFileChanged
 from handrail.rlm.contexts.text_library import TextLibrary
 from handrail.rlm.contexts.text_storage import Stored, encode_utf8, spill, spill_all, spill_bytes
-from handrail.sandbox.port import HostError
+from handrail.sandbox.port import JSON, HostError
 
 HELD_OUTSIDE = 4_000_000
 """Characters, or bytes of JSON, from which a context is held outside of the REPL."""
@@ -88,7 +87,7 @@ def _bound(variable: str, text: str) -> HeldContext:
         variable=variable,
         bind={variable: text},
         description=describe.of_str(variable, "a text", len(text), text.count("\n") + 1, is_broken=False),
-        fingerprint=sha256(text.encode()).hexdigest(),
+        digest=sha256(text.encode()).hexdigest(),
     )
 
 
@@ -97,7 +96,7 @@ def _value(variable: str, value: Any, data: bytes) -> HeldContext:
         variable=variable,
         bind={variable: msgspec.json.decode(data)},
         description=describe.of_value(variable, value, len(data)),
-        fingerprint=sha256(data).hexdigest(),
+        digest=sha256(data).hexdigest(),
     )
 
 
@@ -169,13 +168,13 @@ async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -
             variable=variable,
             bind={variable: whole},
             description=describe.of_str(variable, *facts),
-            fingerprint=library.digest(),
+            digest=library.digest(),
         )
     return HeldContext(
         variable=variable,
         prelude=prelude.of_text(variable, name, text.size, text.breaks + 1),
         description=describe.of_text(variable, *facts),
-        fingerprint=library.digest(),
+        digest=library.digest(),
         library=library,
     )
 
@@ -188,7 +187,7 @@ def _held(variable: str, found: ContextFileListing, what: str, sizes: list[int],
         bind={f"_{variable}_files": files},
         prelude=prelude.of_files(variable, f"_{variable}_files"),
         description=describe.of_files(variable, what, sizes, unit, found.left_out),
-        fingerprint=library.digest(),
+        digest=library.digest(),
         library=library,
     )
 
@@ -197,3 +196,42 @@ def _paths(items: list[Any]) -> tuple[Path, ...]:
     if not all(isinstance(item, Path) for item in items):
         raise UsageError("a list of paths must have nothing else in it; for texts and files together, give two runs")
     return tuple(items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldContext:
+    variable: str
+    """What code calls it."""
+    bind: dict[str, JSON] = field(default_factory=dict)
+    """Variables to `put` before the prelude runs."""
+    prelude: str = ""
+    """Python to run in the REPL before the first cell; empty if nothing is held outside."""
+    description: str
+    """For the model: what it is, how much, and how to read it."""
+    digest: str
+    """The same when a run is taken up again over the same context."""
+    library: TextLibrary | None = None
+
+    def serves(self, name: str) -> bool:
+        """Whether `_host(name, …)` is for this context."""
+        return self.library is not None and name.startswith(f"{self.variable}.")
+
+    async def serve(self, name: str, value: JSON) -> JSON:
+        """Answer `_host(name, value)` of a cell. Nothing changes by it, so it may be asked again.
+
+        Raises:
+            HostError: In words for the one who wrote the code.
+        """
+        if self.library is None or not self.serves(name):
+            raise HostError(f"nothing answers to {name!r} here", "NameError")
+        return await self.library.answer(name.removeprefix(f"{self.variable}."), value)
+
+    async def aclose(self) -> None:
+        if self.library is not None:
+            self.library.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()

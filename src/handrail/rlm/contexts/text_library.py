@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from handrail.core.errors import BusError
+from handrail.core.timeouts import time_limit
 from handrail.rlm.contexts.indexed_text import IndexedText, index_text
 from handrail.rlm.contexts.scan import ContextFileChanged
-from handrail.rlm.contexts.scan_process import SECONDS, run_scan
 from handrail.rlm.contexts.text_storage import SpilledText, Stored, TextPile, as_utf8, encode_utf8, raw_pieces
 from handrail.sandbox.port import JSON, HostError
 
+SECONDS = 30.0
+"""A search may take."""
+_PROGRAM = Path(__file__).with_name("scan.py")
 MOST = 4_000_000
 """Characters that cross at once."""
 MOST_HITS = 1_000
@@ -214,3 +221,43 @@ async def _from_pdf(name: str, stored: Stored) -> Iterator[bytes]:
 def _bounded(length: int) -> None:
     if length > MOST:
         raise HostError(f"{length:,} characters at once are too many; read at most {MOST:,}", "ValueError")
+
+
+async def run_scan(asked: dict[str, Any], texts: Iterable[dict[str, Any]], seconds: float = SECONDS) -> Any:
+    """What the program answers.
+
+    Raises:
+        HostError: The pattern is none, or takes too long, or a file changed.
+    """
+    request, files = await asyncio.to_thread(_written, asked, texts)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", str(_PROGRAM)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        pass_fds=files,
+    )
+    try:
+        async with time_limit(seconds):
+            output, _ = await process.communicate(request)
+    except TimeoutError:
+        slow = f"looking took more than {seconds:g} s; take a simpler pattern, or look through less"
+        raise HostError(slow, "TimeoutError") from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    try:
+        said = json.loads(output)
+    except ValueError:
+        raise HostError("the search broke off; take a simpler pattern") from None
+    if "error" in said:
+        raise HostError(said["error"], said["kind"])
+    return said["value"]
+
+
+def _written(asked: dict[str, Any], texts: Iterable[dict[str, Any]]) -> tuple[bytes, tuple[int, ...]]:
+    """The request, and the descriptors that it names."""
+    listed = list(texts)
+    return json.dumps({**asked, "texts": listed}).encode(), tuple({each["fd"] for each in listed if "fd" in each})

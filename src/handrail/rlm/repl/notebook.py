@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from handrail.rlm.contexts import HeldContext
@@ -10,10 +10,8 @@ from handrail.rlm.repl import final_answers
 from handrail.rlm.repl.bridge import ReplBridge
 from handrail.rlm.repl.turns import ReplArguments, ReplBlock, ReplResult
 from handrail.run.code import notebook
-from handrail.run.code.callers import CodeCaller, ReplayCaller
 from handrail.run.code.notebook import HostBindings
-from handrail.run.code.variable_dumps import VariableDumps
-from handrail.sandbox.port import JSON, Sandbox
+from handrail.sandbox.port import JSON
 
 
 def contexts_of_message(number: int, held: HeldContext, values: Mapping[str, JSON]) -> HostBindings:
@@ -50,27 +48,7 @@ class FinishedReplCall:
 
 
 class ReplNotebook(notebook.InterpreterNotebook[FinishedReplCall, ReplBridge]):
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        *,
-        seed: int,
-        source: str,
-        functions: frozenset[str],
-        bridge: Callable[[CodeCaller, str], ReplBridge],
-        recall: Callable[[str], Awaitable[ReplayCaller]],
-        dumps: VariableDumps | None = None,
-    ) -> None:
-        super().__init__(
-            sandbox,
-            seed=seed,
-            source=f"{final_answers.FUNCTIONS}\n{source}",
-            functions=functions.union(final_answers.CALLED),
-            bridge=bridge,
-            recall=recall,
-            dumps=dumps,
-            reset=final_answers.RESET,
-        )
+    """Knows of each call which question it belongs to."""
 
     @property
     def has_run(self) -> bool:

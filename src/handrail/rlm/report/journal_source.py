@@ -9,7 +9,6 @@ from handrail.core.errors import HandrailError, UsageError
 from handrail.core.events import Recorded, RunFinished, RunStarted
 from handrail.core.messages import AssistantMessage, InvocationMessage, Message, ResultMessage, Usage, UserMessage
 from handrail.rlm.prompts import question_in
-from handrail.rlm.recorded_usage import said
 from handrail.rlm.repl import turns as told
 from handrail.rlm.report.trajectory_source import DEEPEST, used_by
 from handrail.rlm.report.tree import (
@@ -23,6 +22,7 @@ from handrail.rlm.report.tree import (
     ReportUsage,
     by_model,
 )
+from handrail.rlm.run_record import said
 from handrail.run.history import conversation_of
 
 History = Callable[[str], Iterable[Recorded]]

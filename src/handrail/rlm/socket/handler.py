@@ -7,6 +7,10 @@ as hung up.
 A port of 127.0.0.1 is open to every user of the machine, and `rlms` knows no password, so by default whoever can log
 in here can ask these models. `secret` closes it to everyone who does not send it as `metadata.secret`; a Unix socket
 (`path`) is closed to other users by the file system. Anything but loopback needs a secret, and goes unencrypted.
+
+With tools, one reply of the model is asked for, and its calls are the client's to run. They are tagged: `tool_calls`
+of the completion holds them, and `metadata.tagged` of the response says that it would. For clients that know no tag
+they also stand in the text, as `{"tool_calls": […], "content": …}`.
 """
 
 from __future__ import annotations
@@ -21,17 +25,19 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from handrail.core.errors import HandrailError, RateLimited, UsageError, describe_exception
 from handrail.core.framing import FrameError
 from handrail.core.redact import redact_text
 from handrail.http.listener import listening_socket
 from handrail.http.request_guard import is_loopback
 from handrail.http.request_memory import RequestMemory
+from handrail.rlm.query.batch import run_all_bounded
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.socket.connection import HandlerBusy, HandlerConnection, HandlerLimits
-from handrail.rlm.socket.responses import answered
 from handrail.rlm.socket.wire import CHUNK, Address, request_of
-from handrail.rlm.values import LMRequest, LMResponse
+from handrail.rlm.values import LMRequest, LMResponse, RLMChatCompletion
 from handrail.sync import Portal
 
 logger = logging.getLogger(__name__)
@@ -249,3 +255,48 @@ def _remove(path: Path, made: os.stat_result) -> None:
     with suppress(OSError):
         if os.path.samestat(path.lstat(), made):
             path.unlink()
+
+
+_AT_ONCE = 16
+
+
+async def answered(queries: Queries, request: LMRequest) -> LMResponse:
+    """
+    Raises:
+        ValueError: It cannot be asked as it is.
+        UsageError: It asks for nothing.
+        JournalError: The record cannot be kept.
+    """
+    if request.is_batched or (request.prompts is not None and request.prompt is None):
+        return LMResponse(chat_completions=await _batch(queries, request), metadata={"tagged": True})
+    if request.prompt is None:
+        raise UsageError("Missing 'prompt' or 'prompts' in request.")
+    found = await _one(queries, request, request.prompt, request.response_format)
+    # Clients look for a failure here, and find its kind in the completion.
+    return LMResponse(error=found.error, chat_completion=found, metadata={"tagged": True})
+
+
+async def _one(queries: Queries, request: LMRequest, prompt: Any, form: Any) -> RLMChatCompletion:
+    model, depth = request.model, request.depth
+    if request.tools is None:
+        return await queries.query(prompt, model, form, tool_choice=request.tool_choice, depth=depth)
+    choice = request.tool_choice
+    return _twofold(await queries.turn(prompt, model, form, request.tools, tool_choice=choice, depth=depth))
+
+
+async def _batch(queries: Queries, request: LMRequest) -> list[RLMChatCompletion]:
+    prompts = request.prompts or []
+    forms = request.response_formats or [request.response_format] * len(prompts)
+    if request.tools is None:
+        return await queries.batched(prompts, request.model, forms, depth=request.depth)
+    if len(forms) != len(prompts):
+        raise ValueError(f"Invalid response_formats: give one for each of the {len(prompts)} prompts, not {len(forms)}")
+    return await run_all_bounded(len(prompts), lambda at: _one(queries, request, prompts[at], forms[at]), _AT_ONCE)
+
+
+def _twofold(found: RLMChatCompletion) -> RLMChatCompletion:
+    """A reply with calls as those read it who look at its text."""
+    if not found.tool_calls:
+        return found
+    told = {"tool_calls": found.tool_calls, "content": found.response or None}
+    return msgspec.structs.replace(found, response=msgspec.json.encode(told).decode())

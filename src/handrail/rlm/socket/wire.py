@@ -9,9 +9,6 @@ An address is a host and a port, or the path of a Unix socket, which `rlms` does
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from handrail.core.framing import FRAME_LIMIT, FrameError, FrameSplitter, length
 from handrail.core.jsontext import JSONTextError, kind_of, parse_lightly
 from handrail.core.timeouts import time_limit
 from handrail.rlm.values import LMRequest, LMResponse
+from handrail.sync import Portal
 
 Address = tuple[str, int] | str | Path
 
@@ -52,13 +50,15 @@ async def ask(
         RequestRefused: The request is not JSON, or larger than the limit.
     """
     data = _framed(request, secret, limit)
+    where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
     try:
         async with time_limit(timeout):
             return response_of(await _exchanged(address, data, limit))
     except TimeoutError as error:
-        raise _late(address, timeout) from error
+        raise ModelUnavailable(f"the handler at {where} gave no answer within {timeout:g} s") from error
     except _UNREACHED as error:
-        raise _unreached(address, error) from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise ModelUnavailable(f"the handler at {where} cannot be reached: {why}") from error
 
 
 def send_lm_request(
@@ -73,11 +73,13 @@ def send_lm_request(
     """The blocking form, as upstream has it: whatever goes wrong is the error of the response."""
     if depth is not None:
         request = msgspec.structs.replace(request, depth=depth)
+    portal = Portal()
     try:
-        data = _framed(request, secret, limit)
-        return response_of(_exchanged_blocking(address, data, timeout, limit))
+        return portal.call(ask(address, request, timeout, secret=secret, limit=limit))
     except ModelError as error:
         return LMResponse(error=f"Request failed: {error}", metadata={"error_type": error.code})
+    finally:
+        portal.close()
 
 
 def send_lm_request_batched(
@@ -140,92 +142,26 @@ def _framed(request: LMRequest, secret: str | None, limit: int) -> bytes:
         raise RequestRefused(f"the request cannot be sent: {error}") from error
 
 
-class _IncomingAnswer:
-    """The bytes of one answer as they arrive, from whichever socket."""
-
-    def __init__(self, limit: int) -> None:
-        self._frames = FrameSplitter(limit)
-        self._begun = False
-
-    def take(self, data: bytes) -> bytes | None:
-        """The answer as soon as it is whole; what may follow it is not looked at. No bytes are the end."""
-        if not data and not self._begun:
-            raise ModelUnavailable("the handler closed the connection without an answer")
-        if not data:
-            raise ProtocolError("the handler broke off in the middle of its answer")
-        self._begun = True
-        try:
-            return next(self._frames.feed(data), None)
-        except FrameError as error:
-            raise ProtocolError(f"the handler's answer cannot be read: {error}") from error
-
-
 async def _exchanged(address: Address, data: bytes, limit: int) -> bytes:
     reader, writer = await _connected(address)
+    frames, said = FrameSplitter(limit), False
     try:
         writer.write(data)  # and no drain: a handler may refuse before it has read everything
-        answer = _IncomingAnswer(limit)
-        while (body := answer.take(await reader.read(CHUNK))) is None:
-            pass
-        return body
+        while piece := await reader.read(CHUNK):
+            said = True
+            # The answer as soon as it is whole; what may follow it is not looked at.
+            if (body := next(frames.feed(piece), None)) is not None:
+                return body
+    except FrameError as error:
+        raise ProtocolError(f"the handler's answer cannot be read: {error}") from error
     finally:
         writer.transport.abort()  # whatever of the request was not sent yet has nobody who wants it
+    if said:
+        raise ProtocolError("the handler broke off in the middle of its answer")
+    raise ModelUnavailable("the handler closed the connection without an answer")
 
 
 async def _connected(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if isinstance(address, tuple):
         return await asyncio.open_connection(*address, limit=CHUNK)
     return await asyncio.open_unix_connection(address, limit=CHUNK)
-
-
-def _exchanged_blocking(address: Address, data: bytes, timeout: float, limit: int) -> bytes:
-    until = time.monotonic() + timeout
-    try:
-        with _dialled(address, _left(until)) as peer:
-            peer.settimeout(_left(until))
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused early: it may have said why
-                peer.sendall(data)
-            answer = _IncomingAnswer(limit)
-            body = None
-            while body is None:
-                peer.settimeout(_left(until))
-                body = answer.take(peer.recv(CHUNK))
-            return body
-    except TimeoutError as error:
-        raise _late(address, timeout) from error
-    except _UNREACHED as error:
-        raise _unreached(address, error) from error
-
-
-def _dialled(address: Address, timeout: float) -> socket.socket:
-    if isinstance(address, tuple):
-        return socket.create_connection(address, timeout)
-    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        peer.settimeout(timeout)
-        peer.connect(str(address))
-    except BaseException:
-        peer.close()
-        raise
-    return peer
-
-
-def _left(until: float) -> float:
-    """Seconds; nought would mean not to wait at all, and is said as what it is."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
-
-
-def _late(address: Address, timeout: float) -> ModelUnavailable:
-    return ModelUnavailable(f"the handler at {_shown(address)} gave no answer within {timeout:g} s")
-
-
-def _unreached(address: Address, error: Exception) -> ModelUnavailable:
-    why = getattr(error, "strerror", None) or str(error)
-    return ModelUnavailable(f"the handler at {_shown(address)} cannot be reached: {why}")
-
-
-def _shown(address: Address) -> str:
-    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
