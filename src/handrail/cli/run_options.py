@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from handrail.app import Adjust, AllowAll, AppAdditions, Ask, Person, model_names, settings_of
+from handrail.cli.complete import completer, named_config
 from handrail.cli.config.approval import check_approved, require_approval
 from handrail.cli.confirm.answers import login_name
 from handrail.cli.journal_location import journal_to_write
@@ -24,6 +25,8 @@ from handrail.config.values import LOCAL, Config
 from handrail.core.errors import HandrailError
 from handrail.execute.confirm import DeferAll
 from handrail.run.offering import Offering
+
+complete_models = completer(lambda ctx: model_names(load_config(find_config(named_config(ctx), Path.cwd()))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +211,3 @@ def _is_local(config: Config, model: str | None) -> bool:
         return settings_of(config, model or model_names(config)[0]).provider == LOCAL
     except HandrailError:
         return False  # it is said where the model is opened
-
-
-def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    named = ctx.params.get("config") or ctx.find_root().params.get("config")
-    try:
-        names = model_names(load_config(find_config(named, Path.cwd())))
-    except HandrailError:
-        return []
-    return [name for name in names if name.startswith(incomplete) and name.isascii() and name.isprintable()]

@@ -50,23 +50,13 @@ def command(setup: CliSetup, yes: bool, show: bool, revoke: bool) -> None:
 
 
 def _show(setup: CliSetup, powers: Powers, why: str | None) -> None:
-    file = setup.config.file
+    file, name = setup.config.file, text.printable(str(setup.config.file))
     if not powers.lines:
-        _print(
-            setup,
-            powers,
-            True,
-            f"{text.printable(str(file))} needs no approval: it does nothing beyond the defaults",
-        )
+        _print(setup, powers, True, f"{name} needs no approval: it does nothing beyond the defaults")
         return
     if not setup.view.as_json and file is not None:
         describe_powers(file, powers, why or "you want to look; it is approved")
-    _print(
-        setup,
-        powers,
-        why is None,
-        f"{text.printable(str(file))} is {'approved' if why is None else 'not approved'}",
-    )
+    _print(setup, powers, why is None, f"{name} is {'approved' if why is None else 'not approved'}")
 
 
 def _print(setup: CliSetup, powers: Powers, approved: bool, words: str) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from handrail.cli import text
+from handrail.cli.complete import completer, named_config
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import answer, is_terminal, tell
 from handrail.cli.run_options import CliSetup, with_unapproved_configuration
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.load import find_config
-from handrail.core.errors import HandrailError, UsageError
+from handrail.core.errors import UsageError
 
 
 @cli_command("rules", "handrail confirm rules", "handrail confirm rules --json | jq -r .rule")
@@ -35,13 +36,9 @@ def list_rules(setup: CliSetup) -> None:
         tell("Take one back with: handrail confirm forget 'RULE'")
 
 
-def _complete_rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    named = ctx.params.get("config") or ctx.find_root().params.get("config")
-    try:
-        rules = terminal_person(ask=False).approvals.rules(find_config(named, Path.cwd()))
-    except HandrailError:
-        return []
-    return [rule for rule in rules if rule.startswith(incomplete) and rule.isascii() and rule.isprintable()]
+_complete_rules = completer(
+    lambda ctx: terminal_person(ask=False).approvals.rules(find_config(named_config(ctx), Path.cwd()))
+)
 
 
 @cli_command("forget", "handrail confirm forget 'allow io:write_file@sha256:4f1c0a2b77d3 path=a.md'")

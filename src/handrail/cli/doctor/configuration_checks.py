@@ -19,9 +19,9 @@ from handrail.app.person import unpinned_reason
 from handrail.app.tool_groups import GroupContext, close_all, make_server, standard_groups
 from handrail.cli.config.approval import require_approval
 from handrail.cli.lazy_groups import one_line
+from handrail.cli.mcp.server_selection import why_unapproved
 from handrail.cli.terminal.person import terminal_person
 from handrail.cli.tools.tool_files import read_tool_file
-from handrail.config.approvals import unapproved_reason
 from handrail.config.load import read_config
 from handrail.config.values import STANDARD_SET, Config
 from handrail.core.errors import ConfigError, DuplicateTool, HandrailError
@@ -119,7 +119,7 @@ async def _servers(config: Config, ensembles: list[Ensemble], connect: bool) -> 
         found += (ConfigurationFinding(what=what, state=state, problem=problem) for state, problem in noted)
         try:
             settings.resolved()
-            if connect and settings.enabled and _may(config, name, person):
+            if connect and settings.enabled and why_unapproved(config, name, person) is None:
                 # Not one that is required: it would keep the others from being looked at.
                 servers.append(make_server(config, name, settings, GroupContext(person, DeferAll()), required=False))
             elif not noted:
@@ -136,12 +136,6 @@ async def _servers(config: Config, ensembles: list[Ensemble], connect: bool) -> 
     return found
 
 
-def _may(config: Config, name: str, person: Person) -> bool:
-    if config.file is None:
-        return True
-    return unapproved_reason(person.approvals, config.file, name, config.mcp[name].endpoint) is None
-
-
 def server_problem(config: Config, name: str, person: Person) -> Iterator[tuple[State, str]]:
     """What can be said of a server without starting it."""
     settings = config.mcp[name]
@@ -149,7 +143,7 @@ def server_problem(config: Config, name: str, person: Person) -> Iterator[tuple[
     if not settings.enabled:
         yield "warn", "it is switched off (enabled = false)"
         return
-    if not _may(config, name, person):
+    if why_unapproved(config, name, person) is not None:
         yield "warn", f"it is not approved; look at it with: handrail mcp approve {name}"
     if isinstance(endpoint, StdioEndpoint) and _is_missing(endpoint, config.file.parent if config.file else Path()):
         yield "wrong", f"there is no program {endpoint.command!r} here; install it, or write its path"

@@ -8,20 +8,21 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import click
-
 from handrail.app import Person
 from handrail.app.tool_groups import AppMcpServer, GroupContext, close_all, make_server, server_refusal
+from handrail.cli.complete import completer, named_config
 from handrail.cli.run_options import CliSetup
 from handrail.cli.terminal.approver import TerminalApprover
 from handrail.config.approvals import unapproved_reason
 from handrail.config.load import find_config, load_config
 from handrail.config.mcp_settings import McpSettings
 from handrail.config.values import Config
-from handrail.core.errors import ConfigError, HandrailError, McpError, UsageError
+from handrail.core.errors import ConfigError, McpError, UsageError
 from handrail.execute.confirm import DeferAll
 from handrail.tools.preparation import prepare_ensembles
 from handrail.tools.registry import registered
+
+complete_servers = completer(lambda ctx: load_config(find_config(named_config(ctx), Path.cwd())).mcp)
 
 
 def servers_by_name(config: Config, name: str) -> McpSettings:
@@ -61,12 +62,7 @@ async def connect_servers(
     try:
         for name in names:
             settings = servers_by_name(config, name)
-            why = (
-                None
-                if config.file is None
-                else unapproved_reason(person.approvals, config.file, name, settings.endpoint)
-            )
-            if why is not None:
+            if (why := why_unapproved(config, name, person)) is not None:
                 raise UsageError(server_refusal(name, settings, why))
             try:
                 servers[name] = make_server(config, name, settings, around)
@@ -84,18 +80,14 @@ async def connect_servers(
 
 def usable_servers(setup: CliSetup, person: Person) -> tuple[str, ...]:
     """The names of the servers that are switched on and approved."""
-    file = setup.config.file
+    config = setup.config
     return tuple(
-        name
-        for name, settings in setup.config.mcp.items()
-        if settings.enabled
-        and (file is None or unapproved_reason(person.approvals, file, name, settings.endpoint) is None)
+        name for name, each in config.mcp.items() if each.enabled and why_unapproved(config, name, person) is None
     )
 
 
-def complete_servers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    above = ctx.params.get("config") or ctx.find_root().params.get("config")
-    try:
-        return [name for name in load_config(find_config(above, Path.cwd())).mcp if name.startswith(incomplete)]
-    except HandrailError:
-        return []
+def why_unapproved(config: Config, name: str, person: Person) -> str | None:
+    """Why a server may not be used, if it may not. One that no file names needs no approval."""
+    if config.file is None:
+        return None
+    return unapproved_reason(person.approvals, config.file, name, config.mcp[name].endpoint)

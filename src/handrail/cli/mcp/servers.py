@@ -14,12 +14,11 @@ from handrail.app.tool_groups import AppMcpServer
 from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.mcp.resources import prompt_usage
-from handrail.cli.mcp.server_selection import complete_servers, connect_servers, usable_servers
+from handrail.cli.mcp.server_selection import complete_servers, connect_servers, usable_servers, why_unapproved
 from handrail.cli.output.call_detail import print_fields
 from handrail.cli.output.view import answer, columns, table, tell
 from handrail.cli.run_options import CliSetup, configured
 from handrail.cli.terminal.person import terminal_person
-from handrail.config.approvals import unapproved_reason
 from handrail.config.mcp_settings import McpSettings
 from handrail.core.errors import ConfigError, McpError
 from handrail.tools.finder import description_line
@@ -58,8 +57,7 @@ def _state_of(setup: CliSetup, person: Person, name: str, servers: Mapping[str, 
     settings = setup.config.mcp[name]
     row: dict[str, Any] = {"server": name, "state": "approved", "tools": [], "held": {}, "notes": []}
     row["what"] = endpoint_description(settings.endpoint)
-    file = setup.config.file
-    why = None if file is None else unapproved_reason(person.approvals, file, name, settings.endpoint)
+    why = why_unapproved(setup.config, name, person)
     if not settings.enabled:
         row["state"] = "off"
     elif why is not None:
