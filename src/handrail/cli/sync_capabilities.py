@@ -104,9 +104,7 @@ async def _catalogue(config: Config, source: str | None, wanted: tuple[str, ...]
 
 
 async def _tools(config: Config, wanted: tuple[str, ...]) -> RegisteredTools:
-    """Raises:
-    UsageError: A server of the node is not there: half of its tools would be a lie.
-    """
+    """The tools of the node. All of its servers must be there: half of the tools would be a lie."""
     from handrail.app.app import open_tools
     from handrail.cli.terminal.person import terminal_person
     from handrail.config.tools import tools_of

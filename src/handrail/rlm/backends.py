@@ -70,7 +70,8 @@ class RlmBackends:
 
 
 def make_backend(backend: Backend, kwargs: Mapping[str, Any] | None = None) -> BackendModel:
-    """
+    """The model that a program named or made.
+
     Raises:
         UsageError: There is no such service, or it lacks a model, a key or an address.
         MissingExtra: What it needs is not installed.

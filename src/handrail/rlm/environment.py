@@ -21,11 +21,7 @@ class ReplEnvironment:
     """A kind of sandbox, or one that is shared."""
 
     def __init__(self, chosen: str | Sandbox, limits: ReplLimits) -> None:
-        """
-        Raises:
-            UsageError: There is no such kind.
-            SandboxUnavailable: This machine cannot have it.
-        """
+        """A kind that there is not is a `UsageError`, one that this machine cannot have `SandboxUnavailable`."""
         if isinstance(chosen, str):
             create_sandbox(chosen, limits)  # what is missing is said now; nothing is started yet
         self._chosen = chosen

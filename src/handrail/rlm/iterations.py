@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from handrail.core.messages import AssistantMessage, Message, ResultMessage, SupervisorMessage, UserMessage
@@ -21,45 +22,38 @@ Trajectory = dict[str, Any]
 """Of a run below this one, by its run, until the turn is told that asked for it."""
 
 
+@dataclass(slots=True, kw_only=True)
 class IterationReporter:
     """Tells each turn once. Those that were told before a run was taken up again are not told again."""
 
-    def __init__(
-        self,
-        run: str,
-        *,
-        told: int,
-        of: int,
-        depth: int,
-        clock: Clock,
-        tell: Callable[[Progress], Awaitable[None]],
-        on_iteration: OnIteration | None,
-        logger: RLMLogger | None,
-        below: dict[str, Trajectory],
-    ) -> None:
-        self._run = run
-        self._told = told
-        self._read = 0
-        """Messages whose turns were told."""
-        self._skip = told
-        """Turns after them that were, too."""
-        self._of = of
-        self._depth = depth
-        self._clock = clock
-        self._tell = tell
-        self._on_iteration = on_iteration
-        self._logger = logger
-        self._below = below
-        self._prompt: tuple[Message, ...] = ()
-        self._started = clock.monotonic()
+    run: str
+    told: int
+    """Turns that were told."""
+    of: int
+    depth: int
+    clock: Clock
+    tell: Callable[[Progress], Awaitable[None]]
+    on_iteration: OnIteration | None
+    logger: RLMLogger | None
+    below: dict[str, Trajectory]
+    _read: int = 0
+    """Messages whose turns were told."""
+    _skip: int = 0
+    """Turns after them that were, too."""
+    _prompt: tuple[Message, ...] = ()
+    _started: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._skip = self.told
+        self._started = self.clock.monotonic()
 
     async def before(self, messages: tuple[Message, ...], shown: tuple[Message, ...] | None) -> None:
         """The model is about to be asked with `shown`; None says that it is not asked any more."""
         await self.after(messages)
         if shown is not None:
             self._prompt = shown
-            self._started = self._clock.monotonic()
-            await self._tell(IterationStarted(run=self._run, index=self._told + 1, of=self._of, depth=self._depth))
+            self._started = self.clock.monotonic()
+            await self.tell(IterationStarted(run=self.run, index=self.told + 1, of=self.of, depth=self.depth))
 
     async def after(self, messages: tuple[Message, ...]) -> None:
         """Tell the turns that have ended since."""
@@ -68,14 +62,14 @@ class IterationReporter:
         if isinstance(messages[-1], ResultMessage):
             self._read, self._skip = len(messages), 0
         for turn in turns:
-            self._told += 1
-            if self._logger is None and self._on_iteration is None:
+            self.told += 1
+            if self.logger is None and self.on_iteration is None:
                 continue
-            iteration = iteration_of(turn, self._prompt, self._clock.monotonic() - self._started, self._below)
-            if self._logger is not None:
-                self._logger.log(iteration)
-            if self._on_iteration is not None:
-                awaited = self._on_iteration(iteration, self._told)
+            iteration = iteration_of(turn, self._prompt, self.clock.monotonic() - self._started, self.below)
+            if self.logger is not None:
+                self.logger.log(iteration)
+            if self.on_iteration is not None:
+                awaited = self.on_iteration(iteration, self.told)
                 if inspect.isawaitable(awaited):
                     await awaited
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -276,14 +276,14 @@ class RLM(Closable):
         await self._backends.aclose()
 
 
+@dataclass(frozen=True, slots=True)
 class PersistentRun:
     """The run of a persistent `RLM`, in the loop that it was opened in."""
 
-    def __init__(self, run: RlmRun, stack: AsyncExitStack) -> None:
-        self.run = run
-        self._stack = stack
-        self._loop = asyncio.get_running_loop()
-        self._turn = asyncio.Lock()
+    run: RlmRun
+    stack: AsyncExitStack
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def turn(self) -> asyncio.Lock:
         """Held while one question is answered.
@@ -291,14 +291,14 @@ class PersistentRun:
         Raises:
             UsageError: This is not the loop that the REPL works in.
         """
-        if asyncio.get_running_loop() is not self._loop:
+        if asyncio.get_running_loop() is not self.loop:
             raise UsageError(
                 "this REPL works in another event loop; use the blocking methods or the async ones, not both"
             )
-        return self._turn
+        return self.lock
 
     async def aclose(self) -> None:
-        await self._stack.aclose()
+        await self.stack.aclose()
 
 
 async def journal_of(given: Journal | Path | None, stack: AsyncExitStack) -> Journal | None:

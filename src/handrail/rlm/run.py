@@ -177,7 +177,7 @@ class RlmRun:
         if not conversation.messages:
             conversation = self._first(prompt, question, held)
         iterations = IterationReporter(
-            self.id,
+            run=self.id,
             told=len(turns_of(record.conversation.messages)),
             of=self._setup.max_iterations,
             depth=self._setup.depth,

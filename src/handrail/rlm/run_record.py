@@ -42,7 +42,8 @@ class RlmRunRecord:
     """The calls of the tool that came to nothing, and whose code had called nothing by then."""
 
     def check(self, run: str, question: str | None) -> None:
-        """
+        """Make sure that the run can be taken up with this question.
+
         Raises:
             UsageError: It answers another question, or was the REPL of several, of which only the last is known.
         """

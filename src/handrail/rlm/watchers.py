@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable
+from dataclasses import dataclass, field
 
 from handrail.core.events import CallSettled, Emit, Event, ignore_event
 from handrail.core.messages import Usage
@@ -44,29 +45,28 @@ class SafeWatcher:
         self._failed = None
 
     def check(self) -> None:
-        """
-        Raises:
-            Exception: What the one inside has raised.
-        """
+        """Raise what the one inside has raised."""
         if self._failed is not None:
             raise self._failed
 
 
+@dataclass(slots=True)
 class WatchNotifier:
     """Costs nothing when nobody watches."""
 
-    def __init__(self, watch: SafeWatcher | None, run: str, depth: int, spend: Spending) -> None:
-        self._watch = watch
-        self._run = run
-        self._depth = depth
-        self._spend = spend
-        self._telling: set[asyncio.Future[None]] = set()
-        if watch is not None and spend.whole is spend:
-            spend.on_begin = lambda: self._soon(self._in_flight())
+    watch: SafeWatcher | None
+    run: str
+    depth: int
+    spending: Spending
+    _telling: set[asyncio.Future[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.watch is not None and self.spending.whole is self.spending:
+            self.spending.on_begin = lambda: self._soon(self._in_flight())
 
     @property
     def emit(self) -> Emit:
-        return ignore_event if self._watch is None else self._emit
+        return ignore_event if self.watch is None else self._emit
 
     async def _emit(self, event: Event) -> None:
         await self.tell(event)
@@ -75,34 +75,30 @@ class WatchNotifier:
             await self.tell(self._spent())
 
     async def tell(self, event: Event | Progress) -> None:
-        if self._watch is not None:
-            told = self._watch(event)
+        if self.watch is not None:
+            told = self.watch(event)
             if inspect.isawaitable(told):
                 await told
 
     def begin(self) -> None:
         """A question is asked. What was raised about the one before has ended that."""
-        if self._watch is not None and self._spend.whole is self._spend:
-            self._watch.forget()
+        if self.watch is not None and self.spending.whole is self.spending:
+            self.watch.forget()
 
     def check(self) -> None:
-        """
-        Raises:
-            LimitExceeded: Nothing more may be asked.
-            Exception: What the one who watches has raised.
-        """
-        if self._watch is not None:
-            self._watch.check()
-        self._spend.check()
+        """Raise `LimitExceeded` if nothing more may be asked, or what the one who watches has raised."""
+        if self.watch is not None:
+            self.watch.check()
+        self.spending.check()
 
     def spend(self, model: str, usage: Usage) -> None:
         """The root model has replied."""
-        self._spend.add(model, usage)
+        self.spending.add(model, usage)
         self._soon(self._spent())
 
     def on_request(self, told: OnRequest | None) -> OnRequest | None:
         """Tells of each query that has its answer, and then `told`."""
-        if self._watch is None:
+        if self.watch is None:
             return told
 
         def answered(request: LMRequest, response: LMResponse) -> None:
@@ -115,22 +111,22 @@ class WatchNotifier:
 
     def _soon(self, event: Progress) -> None:
         """From where nothing can be awaited."""
-        if self._watch is not None:
-            told = self._watch(event)
+        if self.watch is not None:
+            told = self.watch(event)
             if inspect.isawaitable(told):
                 task = asyncio.ensure_future(told)
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 
     def _in_flight(self) -> QueriesInFlight:
-        spend = self._spend.whole
+        spend = self.spending.whole
         done = spend.queries - spend.in_flight
-        return QueriesInFlight(run=self._run, in_flight=spend.in_flight, done=done, depth=self._depth)
+        return QueriesInFlight(run=self.run, in_flight=spend.in_flight, done=done, depth=self.depth)
 
     def _spent(self) -> RunSpent:
-        spend = self._spend.whole
+        spend = self.spending.whole
         cost = spend.summary().total_cost
-        return RunSpent(run=self._run, tokens=spend.tokens, cost=cost, depth=self._depth)
+        return RunSpent(run=self.run, tokens=spend.tokens, cost=cost, depth=self.depth)
 
     async def aclose(self) -> None:
         """Wait until everything was told."""

@@ -31,9 +31,7 @@ class BusConnectionOptions:
 
     @property
     def token(self) -> str | None:
-        """Raises:
-        UsageError: The file with it cannot be read.
-        """
+        """The token for the other nodes. A file that cannot be read is a `UsageError`."""
         if self.token_file is None:
             return os.environ.get(VARIABLE) or None
         try:
@@ -43,9 +41,7 @@ class BusConnectionOptions:
 
     @asynccontextmanager
     async def bus(self) -> AsyncIterator[Bus]:
-        """Raises:
-        UsageError: What was asked of it was refused, or failed; with what to do.
-        """
+        """A bus to the other nodes. What they refuse or fail at is a `UsageError` that says what to do."""
         try:
             async with self._nats() if self.nats else self._http() as bus:
                 yield bus

@@ -87,9 +87,7 @@ def describe(view: CommandView, waiting: WaitingQuestion) -> None:
 
 
 def login_name() -> str:
-    """Raises:
-    UsageError: The machine knows no name for whoever runs this.
-    """
+    """The name of whoever runs this; a `UsageError` asks for --by where the machine knows none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError) as error:

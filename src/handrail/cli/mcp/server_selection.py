@@ -26,9 +26,7 @@ complete_servers = completer(lambda ctx: load_config(find_config(named_config(ct
 
 
 def servers_by_name(config: Config, name: str) -> McpSettings:
-    """Raises:
-    UsageError: There is no server of that name.
-    """
+    """The settings of a server; a `UsageError` lists the names if there is no such server."""
     if name not in config.mcp:
         near = difflib.get_close_matches(name, config.mcp, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(config.mcp) or 'none'}"
@@ -37,9 +35,7 @@ def servers_by_name(config: Config, name: str) -> McpSettings:
 
 
 def file_of(config: Config) -> Path:
-    """Raises:
-    UsageError: There is no configuration file, so there is nothing to approve.
-    """
+    """The file of the configuration, without which there is nothing to approve: a `UsageError` says so."""
     if config.file is None:
         raise UsageError("there is no handrail.toml here or above; servers stand in one, under [mcp.NAME]")
     return config.file

@@ -112,10 +112,7 @@ def _tell_again(setup: CliSetup, exploring: RlmOptions, run: str, answered: str)
 
 
 def context_of(paths: Sequence[Path]) -> Files | BinaryIO:
-    """
-    Raises:
-        UsageError: Stdin is named beside others, or there is nothing in it.
-    """
+    """What the paths name. Standard input beside others, or an empty one, is a `UsageError`."""
     if STDIN not in paths:
         return Files.of(*(path.absolute() for path in paths))
     if len(paths) > 1:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import click
 
@@ -167,20 +168,20 @@ class RlmLiveDisplay:
                     tell(line)
 
 
+@dataclass(frozen=True, slots=True)
 class DisplayPausingApprover:
     """An `Approver` in front of another: it has the line give way to the question, and notes what is left for later."""
 
-    def __init__(self, inner: Approver, live: RlmLiveDisplay) -> None:
-        self._inner = inner
-        self._live = live
+    inner: Approver
+    live: RlmLiveDisplay
 
     async def decide(self, question: Confirmation) -> Decision:
-        with self._live.silent():
-            decision = await self._inner.decide(question)
+        with self.live.silent():
+            decision = await self.inner.decide(question)
         if isinstance(decision, Defer):
-            self._live.waiting[question.request] = question
+            self.live.waiting[question.request] = question
         else:
-            self._live.waiting.pop(question.request, None)
+            self.live.waiting.pop(question.request, None)
         return decision
 
 

@@ -56,11 +56,7 @@ def _page(view: CommandView, run: str) -> tuple[str, str]:
 
 
 def page_of_run(view: CommandView, run: str) -> str:
-    """
-    Raises:
-        UsageError: It is a run of another kind.
-        JournalError: The journal cannot be read.
-    """
+    """A run of the journal as a page. A run of another kind is a `UsageError`."""
     with view.reader() as reader:
         if not is_rlm_run(run, reader.events(run)):
             raise UsageError(f"run {run!r} is none of handrail rlm; look at it with: handrail proof show {run}")
@@ -71,10 +67,7 @@ def page_of_run(view: CommandView, run: str) -> str:
 
 
 def page_of_trajectory(path: Path) -> str:
-    """
-    Raises:
-        UsageError: It cannot be read, or there is nothing in it.
-    """
+    """A trajectory as a page. A file that is none is a `UsageError`."""
     trajectory = read(path)
     if trajectory.metadata is None and not trajectory.iterations:
         raise UsageError(f"{str(path)!r} is no trajectory of handrail or rlms: nothing of a run is in it")

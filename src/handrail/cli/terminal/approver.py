@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -19,20 +20,20 @@ from handrail.core.unmask import restore_masked
 from handrail.tools.registry import RegisteredTools
 
 
+@dataclass(frozen=True, slots=True)
 class TerminalApprover:
     """An `Approver`. It shows exactly what will run; fields that are declared as secret are masked."""
 
-    def __init__(self, tools: RegisteredTools, by: str) -> None:
-        self._tools = tools
-        self._by = by
-        self._one_at_a_time = asyncio.Lock()
+    tools: RegisteredTools
+    by: str
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def decide(self, question: Confirmation) -> Decision:
         async with self._one_at_a_time:
             if question.form is not None:
-                return await fill_form(question, self._by)
-            if question.tool not in self._tools:
-                return await _of_server(question, self._by)
+                return await fill_form(question, self.by)
+            if question.tool not in self.tools:
+                return await _of_server(question, self.by)
             tell()
             tell(f"{text.printable(question.tool)} asks to run with these arguments:")
             _show(question.shown)
@@ -41,15 +42,15 @@ class TerminalApprover:
             while True:
                 match await read_word("Allow it? [y/N/e(dit)/l(ater)] "):
                     case "y" | "yes":
-                        return Allow(self._by)
+                        return Allow(self.by)
                     case "e" | "edit":
                         edited = await self._edit(question)
                         if edited is not None:
-                            return Edit(self._by, edited)
+                            return Edit(self.by, edited)
                     case "l" | "later":
                         return Defer()
                     case _:
-                        return Deny(self._by, await read_line("Why? (the model reads it; may be empty) "))
+                        return Deny(self.by, await read_line("Why? (the model reads it; may be empty) "))
 
     async def _edit(self, question: Confirmation) -> dict[str, Any] | None:
         """Other arguments that fit the tool, or None to ask again."""
@@ -62,7 +63,7 @@ class TerminalApprover:
         except UsageError as error:
             tell(f"  {text.printable(str(error))}")
             return None
-        problems = self._tools.find(question.tool).validator.problems(edited)
+        problems = self.tools.find(question.tool).validator.problems(edited)
         for problem in problems:
             tell(f"  {text.printable(problem)}")
         return None if problems else edited

@@ -22,17 +22,13 @@ def key_file(setup: CliSetup) -> Path:
 
 
 def identity(setup: CliSetup) -> Identity:
-    """Raises:
-    UsageError: There is none, with how to make one.
-    """
+    """The identity of this node; a `UsageError` says how to make one where there is none."""
     return Identity.load(key_file(setup))
 
 
 @contextmanager
 def tokens(setup: CliSetup) -> Iterator[TokenStore]:
-    """Raises:
-    UsageError: The store cannot be opened.
-    """
+    """The tokens that this node issued, until the block ends."""
     with closing(TokenStore(setup.journal.parent / TOKENS)) as store:
         yield store
 

@@ -90,9 +90,7 @@ _WHERE = {
 
 
 def tool_by_name(tools: RegisteredTools, name: str) -> Tool:
-    """Raises:
-    UsageError: There is none; near names are in the message.
-    """
+    """The tool of this name; a `UsageError` lists the tools if there is none."""
     try:
         return tools.find(name)
     except UnknownTool as error:

@@ -81,7 +81,7 @@ def index_text(stored: Stored, block: int = BLOCK) -> IndexedText:
     """Read all of it once, a block at a time, and note where the blocks begin.
 
     Raises:
-        Changed: The file is not the same any more.
+        ContextFileChanged: The file is not the same any more.
     """
     file = stored.open()
     try:

@@ -42,7 +42,7 @@ def open_unchanged(path: str, expected: list[int]) -> int:
     """A descriptor of the very file that was listed; whatever stands there by now is not read.
 
     Raises:
-        Changed: It was written to, replaced or removed.
+        ContextFileChanged: It was written to, replaced or removed.
         OSError: Nothing can be opened just now.
     """
     try:

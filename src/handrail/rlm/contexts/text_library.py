@@ -90,9 +90,7 @@ class TextLibrary:
         }
 
     async def answer(self, what: str, value: JSON) -> JSON:
-        """Raises:
-        HostError: In words for the one who wrote the code.
-        """
+        """Answer a cell. A `HostError` has words for the one who wrote the code."""
         if what not in self._answers:
             raise HostError(f"a context has no {what!r}; it has {', '.join(self._answers)}", "NameError")
         shape, method = self._answers[what]
@@ -109,10 +107,7 @@ class TextLibrary:
             raise HostError(f"{what}: {error.strerror or error}; try again", "OSError") from error
 
     async def text(self, name: str) -> IndexedText:
-        """Raises:
-        HostError: There is none of that name, or it cannot be read.
-        Changed: The file is not the same any more.
-        """
+        """The text of this name. `HostError` if it cannot be read, `ContextFileChanged` if it is another by now."""
         async with self._one:
             if name not in self._texts:
                 stored = await self._plain(name)

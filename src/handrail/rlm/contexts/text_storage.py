@@ -41,7 +41,7 @@ class ListedFile:
         """Looks at its first bytes.
 
         Raises:
-            Changed: It cannot be read, or is another one already.
+            ContextFileChanged: It cannot be read, or is another one already.
             OSError: Nothing can be opened just now.
         """
         file = open_unchanged(str(path), stamp(status))
@@ -58,9 +58,7 @@ class ListedFile:
         return self.stamp[2]
 
     def open(self) -> int:
-        """Raises:
-        Changed: It is not the same file any more.
-        """
+        """A descriptor of the file; `ContextFileChanged` if it is not the same any more."""
         return open_unchanged(str(self.path), self.stamp)
 
     def for_scan(self) -> dict[str, Any]:
@@ -130,7 +128,7 @@ def spill_bytes(stream: BinaryIO, stop: threading.Event) -> SpilledText:
     """All that comes, as whatever its first bytes say that it is.
 
     Raises:
-        Abandoned: It was told to stop before the end came.
+        SpillAbandoned: It was told to stop before the end came.
     """
     raw = spill(_streamed(stream, stop))
     form, skipped = detect_encoding(os.pread(raw.file.fileno(), _HEAD, 0))
@@ -201,7 +199,7 @@ def raw_pieces(stored: Stored) -> Iterator[bytes]:
     """Its bytes as they are.
 
     Raises:
-        Changed: The file is not the same any more.
+        ContextFileChanged: The file is not the same any more.
     """
     file, at = stored.open(), stored.start
     try:

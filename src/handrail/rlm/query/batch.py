@@ -14,10 +14,7 @@ T = TypeVar("T")
 
 
 def check_prompts(prompts: Any) -> None:
-    """
-    Raises:
-        ValueError: It is no list.
-    """
+    """Raise a `ValueError` for prompts that are no list."""
     if not isinstance(prompts, list | tuple):
         raise ValueError(f"Invalid prompts: give a list of them, not {type(prompts).__name__}; for one, use llm_query")
 

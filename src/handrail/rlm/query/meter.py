@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
 
 from handrail.core.events import ModelEvent
 from handrail.core.messages import AssistantMessage, Conversation
@@ -12,58 +13,53 @@ from handrail.rlm.query.spending import NOTHING, Spending
 from handrail.rlm.values import UsageSummary
 
 
+@dataclass(slots=True)
 class QueryMeter:
     """Follows the conversation of one query: each reply in it is counted once, also what is on record of a query
     that is taken up again."""
 
-    __slots__ = ("_model", "_seen", "_spend", "summary")
-
-    def __init__(self, spend: Spending, model: str, asked: int) -> None:
-        """`asked` is how many messages there were before the first reply."""
-        self._spend = spend
-        self._model = model
-        self._seen = asked
-        self.summary = UsageSummary()
+    spend: Spending
+    model: str
+    seen: int
+    """Messages that were looked at: at first, those before the first reply."""
+    summary: UsageSummary = field(default_factory=UsageSummary)
 
     def take(self, conversation: Conversation) -> None:
         messages = conversation.messages
-        if len(messages) <= self._seen:
+        if len(messages) <= self.seen:
             return
-        for message in messages[self._seen :]:
+        for message in messages[self.seen :]:
             if isinstance(message, AssistantMessage):
-                model = message.model or self._model
+                model = message.model or self.model
                 self.summary.count(model, message.usage or NOTHING)
-                self._spend.add(model, message.usage)
-        self._seen = len(messages)
+                self.spend.add(model, message.usage)
+        self.seen = len(messages)
 
 
+@dataclass(frozen=True, slots=True)
 class MeteredModel:
     """A model that is asked only as long as something is left to spend."""
 
-    def __init__(self, model: Model, spend: Spending) -> None:
-        self._model = model
-        self._spend = spend
+    model: Model
+    spend: Spending
 
     @property
     def name(self) -> str:
-        return self._model.name
+        return self.model.name
 
     @property
     def provider(self) -> str | None:
-        return provider_of(self._model)
+        return provider_of(self.model)
 
     @property
     def takes_tools(self) -> bool:
-        return takes_tools(self._model)
+        return takes_tools(self.model)
 
     @property
     def searches_tools(self) -> bool:
-        return bool(getattr(self._model, "searches_tools", False))
+        return bool(getattr(self.model, "searches_tools", False))
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """
-        Raises:
-            LimitExceeded: Nothing is left.
-        """
-        self._spend.check()
-        return self._model.stream(request)
+        """Ask the model, or raise `LimitExceeded` if nothing is left to spend."""
+        self.spend.check()
+        return self.model.stream(request)

@@ -35,10 +35,7 @@ MOST_TOOLS = 1_000
 
 
 def check_model(model: Any) -> None:
-    """
-    Raises:
-        ValueError: It is not a name.
-    """
+    """Raise a `ValueError` for a model that is not a name."""
     if not isinstance(model, str | None):
         raise ValueError(f"Invalid model: give its name, not {type(model).__name__}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from handrail.core.context import Context
@@ -67,7 +68,8 @@ class Queries:
         self.default = default
         self.sub = sub
         self.spend = spend or Spending()
-        self._asker = QueryAsker(self.spend, journal, policy, iterations, tracer, clock, new_id)
+        alone = replace(policy, concurrency=1, confirm_side_effects=False)
+        self._asker = QueryAsker(self.spend, journal, alone, iterations, tracer, clock, new_id)
         self._concurrency = concurrency
         self._iterations = iterations
         self._on_request = on_request

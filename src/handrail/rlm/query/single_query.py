@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -66,41 +66,29 @@ class ModelQuery(Struct, frozen=True, kw_only=True):
     """Who asks, and as part of what."""
 
 
+@dataclass(slots=True)
 class QueryAsker:
     """Keeps what queries share: an executor without tools, and a runner for each model."""
 
-    def __init__(
-        self,
-        spend: Spending,
-        journal: Journal | None,
-        policy: Policy,
-        iterations: int,
-        tracer: Tracer | None,
-        clock: Clock,
-        new_id: NewId,
-    ) -> None:
-        self._spend = spend
-        self._journal = journal
-        self._tracer = tracer
-        self._policy = replace(policy, concurrency=1, confirm_side_effects=False)
-        self._iterations = iterations
-        self._clock = clock
-        self._new_id = new_id
-        self._executor: Executor | None = None
-        self._plain: dict[int, tuple[Model, Runner]] = {}
-        """For what most queries are: no tools, and nothing else of their own."""
+    spend: Spending
+    journal: Journal | None
+    policy: Policy
+    iterations: int
+    tracer: Tracer | None
+    clock: Clock
+    new_id: NewId
+    _executor: Executor | None = None
+    _plain: dict[int, tuple[Model, Runner]] = field(default_factory=dict)
+    """For what most queries are: no tools, and nothing else of their own."""
 
     async def answer(self, query: ModelQuery, model: Model) -> RLMChatCompletion:
-        """
-        Raises:
-            JournalError: The record cannot be kept.
-        """
+        """The completion of a query. Only a record that cannot be kept is raised, as `JournalError`."""
         run = query.run or self._run_of(query)
-        meter = QueryMeter(self._spend, model.name, len(query.conversation))
+        meter = QueryMeter(self.spend, model.name, len(query.conversation))
         completion = RLMChatCompletion(
             root_model=model.name, prompt=query.request.prompt, response="", usage_summary=meter.summary, run=run
         )
-        self._spend.begin(query.run)
+        self.spend.begin(query.run)
         try:
             if query.tools:
                 conversation = await self._with_tools(query, model, run, meter)
@@ -118,7 +106,7 @@ class QueryAsker:
         except Exception as error:
             return completion_of_error(completion, error)
         finally:
-            self._spend.end()
+            self.spend.end()
         completion.response = conversation.text
         if query.external:
             _leave_calls(completion, conversation)
@@ -129,21 +117,21 @@ class QueryAsker:
     def _run_of(self, query: ModelQuery) -> str:
         """A query that nobody writes down and that makes no calls needs no run of its own."""
         calls = query.tools or query.external
-        plain = self._journal is None and not calls and isinstance(query.request.prompt, str)
-        return "" if plain else self._new_id("run")
+        plain = self.journal is None and not calls and isinstance(query.request.prompt, str)
+        return "" if plain else self.new_id("run")
 
     def _without_tools(self) -> Executor:
         if self._executor is None:
-            self._executor = Executor(NO_TOOLS, journal=self._journal, tracer=self._tracer, clock=self._clock)
+            self._executor = Executor(NO_TOOLS, journal=self.journal, tracer=self.tracer, clock=self.clock)
         return self._executor
 
     async def _with_tools(self, query: ModelQuery, model: Model, run: str, meter: QueryMeter) -> Conversation:
-        journal, tracer, clock = self._journal, self._tracer, self._clock
-        async with Executor(query.tools, policy=self._policy, journal=journal, tracer=tracer, clock=clock) as executor:
+        journal, tracer, clock = self.journal, self.tracer, self.clock
+        async with Executor(query.tools, policy=self.policy, journal=journal, tracer=tracer, clock=clock) as executor:
             return await self._run(executor, self._runner(executor, model, query), query, run, meter)
 
     def _runner(self, executor: Executor, model: Model, query: ModelQuery) -> Runner:
-        own = bool(query.tools) or query.schema is not None or query.iterations != self._iterations
+        own = bool(query.tools) or query.schema is not None or query.iterations != self.iterations
         if not own and id(model) in self._plain:
             return self._plain[id(model)][1]
         defaults = ModelRequest(messages=(), response_schema=query.schema)
@@ -156,7 +144,7 @@ class QueryAsker:
         )
         # A handler in a REPL waits when its cell does; one that is called here cannot be taken up by calling it again.
         on_wait: OnWait = "pause" if any(tool.replays for tool in query.tools) else "tell"
-        runner = Runner(MeteredModel(model, self._spend), executor, limits, on_wait=on_wait, defaults=defaults)
+        runner = Runner(MeteredModel(model, self.spend), executor, limits, on_wait=on_wait, defaults=defaults)
         if not own:
             self._plain[id(model)] = model, runner
         return runner
@@ -168,7 +156,7 @@ class QueryAsker:
         reason: str | None = "failed"
         try:
             conversation = query.conversation
-            if self._journal is not None and query.run:
+            if self.journal is not None and query.run:
                 conversation = await self._begun(executor, query, context)
             conversation = await runner.run(
                 conversation, context, tool_choice=query.choice, follow=meter.take, external=query.external
@@ -180,7 +168,7 @@ class QueryAsker:
             reason = "stopped"
             raise
         finally:
-            if self._journal is not None and reason is not None:
+            if self.journal is not None and reason is not None:
                 await run_to_completion(executor.finish(run, reason))
             elif run and reason is not None:
                 await executor.finish(run, reason)

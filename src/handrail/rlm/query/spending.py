@@ -129,10 +129,7 @@ class Spending:
         return copy
 
     def check(self) -> None:
-        """
-        Raises:
-            LimitExceeded: Nothing more may be asked.
-        """
+        """Raise `LimitExceeded` if nothing more may be asked."""
         if self._above is not None:
             self._above.check()
         if self.max_cost is not None and self.cost >= self.max_cost:

@@ -46,10 +46,7 @@ class RLMLogger:
         line_bytes: int = LINE_BYTES,
         kept: int = KEPT,
     ) -> None:
-        """
-        Raises:
-            UsageError: There is no such folder, and it cannot be made.
-        """
+        """A folder that is not there and cannot be made is a `UsageError`."""
         self._clock = clock
         self._line_bytes = line_bytes
         self._kept = kept

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from handrail.core.calls import ToolResult
@@ -64,45 +64,31 @@ class _HostCallScope:
         return f"{self.prefix}{self.calls}"
 
 
+@dataclass(slots=True)
 class ReplBridge:
     """A `Host`. Close it when the cells have ended: what they still waited for is cancelled."""
 
-    def __init__(
-        self,
-        caller: CodeCaller,
-        call_id: str,
-        names: Container[str],
-        channels: Channels,
-        *,
-        spend: Spending | None = None,
-    ) -> None:
-        """
-        Args:
-            caller: Calls a tool under a key.
-            call_id: Of the `repl` call.
-            names: The tools that code may call.
-            channels: Where the tools find the handlers; the same that `query_tools` was given.
-            spend: Counts the answers that come from the record.
-        """
-        self._caller = caller
-        self._call_id = call_id
-        self._names = names
-        self._channels = channels
-        self._spend = spend
-        self._levels = [_HostCallScope()]
-        self._under_way: dict[str, _HandledQuery] = {}
-        """Queries whose handlers are in the REPL, by the ids of their calls."""
-        self.completions: list[RLMChatCompletion] = []
-        """Of every query so far, in the order of their ends."""
+    caller: CodeCaller
+    """Calls a tool under a key."""
+    call_id: str
+    """Of the `repl` call."""
+    names: Container[str]
+    """The tools that code may call."""
+    channels: Channels
+    """Where the tools find the handlers; the same that `query_tools` was given."""
+    spend: Spending | None = None
+    """Counts the answers that come from the record."""
+    completions: list[RLMChatCompletion] = field(default_factory=list)
+    """Of every query so far, in the order of their ends."""
+    _levels: list[_HostCallScope] = field(default_factory=lambda: [_HostCallScope()])
+    _under_way: dict[str, _HandledQuery] = field(default_factory=dict)
+    """Queries whose handlers are in the REPL, by the ids of their calls."""
 
     async def __call__(self, name: str, value: JSON) -> JSON:
-        """
-        Raises:
-            HostError: In words for the one who wrote the code.
-        """
+        """Answer what a cell asks of the host. A `HostError` has words for the one who wrote the code."""
         if name == HANDLED:
             return await self._handled(value)
-        if name not in self._names:
+        if name not in self.names:
             raise HostError(f"nothing answers to {name!r} here", "NameError")
         if not isinstance(value, dict):
             raise HostError(f"{name} takes its arguments by name, as an object", "TypeError")
@@ -110,10 +96,10 @@ class ReplBridge:
         if name in QUERIES and value.get("tools") is not None:
             return await self._go_on(self._begin(name, value, key))
         if name not in QUERIES:
-            return result_value(await self._caller.invoke(name, value, key=key))
+            return result_value(await self.caller.invoke(name, value, key=key))
         with _cut_off():
-            async with time_limit_at(self._caller.until):
-                result = await self._caller.invoke(name, value, key=key)
+            async with time_limit_at(self.caller.until):
+                result = await self.caller.invoke(name, value, key=key)
         return {"done": self._answer(name, value, result)}
 
     def again(self) -> None:
@@ -128,31 +114,31 @@ class ReplBridge:
     # ── queries whose handlers are in the REPL ───────────────────────────────────────
 
     def _begin(self, name: str, arguments: dict[str, Any], key: str) -> _HandledQuery:
-        id = nested_id(self._call_id, key)
+        id = nested_id(self.call_id, key)
         if (asked := self._under_way.get(id)) is not None:
             if (asked.name, asked.arguments) != (name, arguments):
                 raise HostError(OTHER)
             return asked
-        channel = self._channels[id] = HandlerChannel()
+        channel = self.channels[id] = HandlerChannel()
         task = asyncio.create_task(self._invoked(name, arguments, key))
         self._under_way[id] = _HandledQuery(name, arguments, key, channel, task)
         return self._under_way[id]
 
     async def _invoked(self, name: str, arguments: dict[str, Any], key: str) -> ToolResult:
-        return await self._caller.invoke(name, arguments, key=key)
+        return await self.caller.invoke(name, arguments, key=key)
 
     async def _go_on(self, asked: _HandledQuery) -> JSON:
         """Until the query has its answer, or one of its calls needs the code."""
         following = asyncio.create_task(asked.channel.next())
         try:
             with _cut_off():
-                async with time_limit_at(self._caller.until):
+                async with time_limit_at(self.caller.until):
                     await asyncio.wait({asked.task, following}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.task.done():
                 return {"calls": [self._put_to_code(asked, following.result())]}
         finally:
             following.cancel()
-        self._forget(nested_id(self._call_id, asked.key))
+        self._forget(nested_id(self.call_id, asked.key))
         return {"done": self._answer(asked.name, asked.arguments, asked.task.result())}
 
     def _put_to_code(self, asked: _HandledQuery, waiting: WaitingHandlerCall) -> JSON:
@@ -182,7 +168,7 @@ class ReplBridge:
         raise HostError(f"no call waits under the ticket {ticket!r}; {words}", "ValueError")
 
     def _forget(self, id: str) -> None:
-        del self._under_way[id], self._channels[id]
+        del self._under_way[id], self.channels[id]
 
     # ── answers ──────────────────────────────────────────────────────────────────────
 
@@ -202,9 +188,9 @@ class ReplBridge:
             return [words] * (len(prompts) if isinstance(prompts, list) else 1) if many else words
         completions = completions_of(arguments, result.content)
         self.completions += completions
-        if self._spend is not None:
+        if self.spend is not None:
             for each in completions:
-                self._spend.heard(each)
+                self.spend.heard(each)
         answers = list(map(sentinel.answer_of, completions))
         return answers if many else answers[0]
 
@@ -251,7 +237,7 @@ def _cut_off() -> Iterator[None]:
     """Whoever goes away while models are asked, and time that is up then, cut the cell off.
 
     Raises:
-        CutOff: In the place of both.
+        CellCutOff: In the place of both.
     """
     try:
         yield

@@ -57,7 +57,7 @@ class HandlerChannel:
 
         Raises:
             ToolError: It failed, with its words.
-            Waits: The code itself waits for a person.
+            CallWaitsForPerson: The code itself waits for a person.
         """
         if self._pause:
             raise CallWaitsForPerson(self._pause)

@@ -113,7 +113,7 @@ def leave_call_open(channel: HandlerChannel | None = None) -> Iterator[None]:
     that there are. Not if its own code has left the query behind.
 
     Raises:
-        CutOff: In the place of the cancellation.
+        CellCutOff: In the place of the cancellation.
     """
     try:
         yield
@@ -124,10 +124,7 @@ def leave_call_open(channel: HandlerChannel | None = None) -> Iterator[None]:
 
 
 def check_waiting(*completions: RLMChatCompletion) -> None:
-    """
-    Raises:
-        Waits: One of them waits for a person; so whoever asked waits too.
-    """
+    """Raise `CallWaitsForPerson` if one of them waits for a person: then whoever asked waits too."""
     for each in completions:
         if each.error_type == WAITING:
             raise CallWaitsForPerson(f"a call of {each.run!r}, which it began, waits for a person's word")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import msgspec
@@ -49,24 +50,16 @@ _SCHEMA = {
 Tell = Callable[[Progress], Awaitable[None]]
 
 
+@dataclass(slots=True)
 class ReplTool:
     """The handler of the tool, with the notebook of its run."""
 
-    def __init__(
-        self,
-        notebook: ReplNotebook,
-        tell: Tell,
-        *,
-        depth: int = 0,
-        pauses: bool = False,
-        carried: CallVolume | None = None,
-    ) -> None:
-        """`pauses`: a call that waits for a person leaves its cell without a result, to be run again."""
-        self._notebook = notebook
-        self._tell = tell
-        self._depth = depth
-        self._pauses = pauses
-        self._carried = carried or CallVolume()
+    notebook: ReplNotebook
+    tell: Tell
+    depth: int = 0
+    pauses: bool = False
+    """A call that waits for a person leaves its cell without a result, to be run again."""
+    carried: CallVolume = field(default_factory=CallVolume)
 
     def tool(self) -> Tool:
         definition = ToolDefinition(
@@ -85,14 +78,14 @@ class ReplTool:
 
     async def perform(self, invocation: Invocation) -> dict[str, Any]:
         asked = ReplArguments.read(invocation.arguments)
-        live = LiveCaller(invocation, pauses=self._pauses, carried=self._carried)
-        async with self._notebook.bridge(live, invocation.id) as bridge:
+        live = LiveCaller(invocation, pauses=self.pauses, carried=self.carried)
+        async with self.notebook.bridge(live, invocation.id) as bridge:
             ran = await self._tried(asked, bridge, invocation.context.run)
             if ran is None:  # by its own doing or not: nothing is done twice, so it may be tried once more
-                self._notebook.was_lost()
+                self.notebook.was_lost()
                 bridge.again()
                 ran = await self._run(asked, bridge, invocation.context.run)
-        await self._notebook.settled(FinishedReplCall(invocation.id, asked, ran))
+        await self.notebook.settled(FinishedReplCall(invocation.id, asked, ran))
         return {"output": ran.to_dict()}
 
     async def _tried(self, asked: ReplArguments, bridge: ReplBridge, run: str) -> ReplResult | None:
@@ -104,11 +97,11 @@ class ReplTool:
         return None if ran.lost else ran
 
     async def _run(self, asked: ReplArguments, bridge: ReplBridge, run: str) -> ReplResult:
-        notebook = self._notebook
+        notebook = self.notebook
         notices = list(await notebook.ready())
         if notebook.rebuilt is not None:
             whole = not notices
-            await self._tell(ReplRebuilt(run=run, calls=notebook.rebuilt, whole=whole, depth=self._depth))
+            await self.tell(ReplRebuilt(run=run, calls=notebook.rebuilt, whole=whole, depth=self.depth))
         blocks, seen = await self._blocks(asked.blocks, bridge, run)
         final, more = await self._final(asked, blocks, seen)
         if final is None and seen.keys() & {"text", "name"}:  # it was not taken, and must not be the next time either
@@ -128,13 +121,13 @@ class ReplTool:
         blocks: list[ReplBlock] = []
         seen: dict[str, str] = {}
         for number, code in enumerate(codes, 1):
-            await self._tell(CellRunning(run=run, block=number, of=len(codes), code=code, depth=self._depth))
+            await self.tell(CellRunning(run=run, block=number, of=len(codes), code=code, depth=self.depth))
             asked = len(bridge.completions)
-            cell = await self._notebook.run(code, bridge, peek=final_answers.PEEK)
+            cell = await self.notebook.run(code, bridge, peek=final_answers.PEEK)
             queries = tuple(map(ReplQuery.of, bridge.completions[asked:]))
-            blocks.append(ReplBlock.of(cell, self._notebook.names, queries))
-            ran = CellRan(run=run, block=number, ending=cell.ending, seconds=cell.seconds, depth=self._depth)
-            await self._tell(ran)
+            blocks.append(ReplBlock.of(cell, self.notebook.names, queries))
+            ran = CellRan(run=run, block=number, ending=cell.ending, seconds=cell.seconds, depth=self.depth)
+            await self.tell(ran)
             seen = await self._seen(cell)
             if cell.ending != "ok" or seen.keys() & {"text", "name"}:
                 break
@@ -149,13 +142,13 @@ class ReplTool:
             content = answer.get("content")
             if not content or isinstance(content, str):
                 return {"draft": content} if content else {}
-        found = await self._notebook.read(final_answers.LOOK, *final_answers.SEEN)
+        found = await self.notebook.read(final_answers.LOOK, *final_answers.SEEN)
         if not _is_told(found):
-            found = await self._notebook.read(final_answers.LOOK_AGAIN, *final_answers.SEEN)
+            found = await self.notebook.read(final_answers.LOOK_AGAIN, *final_answers.SEEN)
         if not _is_told(found):
             return {"unread": ""}
         if cell.ending != "ok" and found.keys() & {"text", "name"}:
-            await self._notebook.read(final_answers.UNREADY, *final_answers.SEEN)
+            await self.notebook.read(final_answers.UNREADY, *final_answers.SEEN)
             return {"failed": "", "draft": found.get("text", "")}
         return found
 
@@ -175,16 +168,16 @@ class ReplTool:
             return await self._variable(name) if _NAME.fullmatch(name) else self._taken(name)
         if asked.final is None and asked.final_var is None:
             return None, _cut(asked) or ([] if blocks or asked.contexts else [prompts.NO_CODE])
-        if not blocks and not self._notebook.has_run:
+        if not blocks and not self.notebook.has_run:
             return None, [prompts.TOO_EARLY]
         if asked.final_var is not None:
             return await self._variable(asked.final_var)
-        return await self._variable(asked.final) if asked.final in self._notebook.names else self._taken(asked.final)
+        return await self._variable(asked.final) if asked.final in self.notebook.names else self._taken(asked.final)
 
     async def _variable(self, name: str | None) -> tuple[ReplFinal | None, list[str]]:
-        found = await self._notebook.read(final_answers.as_text(name or ""), *final_answers.SEEN) if name else None
+        found = await self.notebook.read(final_answers.as_text(name or ""), *final_answers.SEEN) if name else None
         if not _is_told(found) or "text" not in found:
-            return None, [prompts.missing(name or "", self._notebook.names)]
+            return None, [prompts.missing(name or "", self.notebook.names)]
         return self._taken(found["text"])
 
     def _taken(self, text: str | None) -> tuple[ReplFinal | None, list[str]]:

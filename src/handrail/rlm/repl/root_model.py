@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -34,53 +35,44 @@ Before = Callable[[tuple[Message, ...], tuple[Message, ...] | None], Awaitable[N
 """Told before each turn what was said so far, and what the model is about to read; None: it is not asked again."""
 
 
+@dataclass(slots=True)
 class ReplModel:
     """A `Model` around the root model."""
 
-    def __init__(
-        self,
-        inner: Model,
-        *,
-        before: Before,
-        spend: Callable[[str, Usage], None],
-        check: Callable[[], None],
-        max_errors: int | None = None,
-        shown: RootTranscript | None = None,
-    ) -> None:
-        self._inner = inner
-        self._before = before
-        self._spend = spend
-        self._check = check
-        """Raises `LimitExceeded` when nothing more may be asked."""
-        self._max_errors = max_errors
-        self._shown = shown or RootTranscript()
+    inner: Model
+    before: Before
+    spend: Callable[[str, Usage], None]
+    check: Callable[[], None]
+    """Raises `LimitExceeded` when nothing more may be asked."""
+    max_errors: int | None = None
+    shown: RootTranscript = field(default_factory=RootTranscript)
 
     @property
     def name(self) -> str:
-        return self._inner.name
+        return self.inner.name
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         final = final_of(request.messages)
         if final is not None:
-            await self._before(request.messages, None)
+            await self.before(request.messages, None)
             yield TextDelta(text=final)
             yield ReplyFinished(stop="end", model=self.name)
             return
-        self._check()
+        self.check()
         self._check_errors(request.messages)
-        shown = self._shown.messages(request.messages)
-        await self._before(request.messages, shown)
+        shown = self.shown.messages(request.messages)
+        await self.before(request.messages, shown)
         text: list[str] = []
         # It is told of no tools: it writes code. Then no service may be told to choose one either.
         asked = msgspec.structs.replace(request, messages=shown, tools=(), tool_choice="auto")
-        async with aclosing(self._inner.stream(asked)) as events:
+        async with aclosing(self.inner.stream(asked)) as events:
             async for event in events:
                 match event:
                     case TextDelta(text=piece):
                         text.append(piece)
                         yield event
                     case ReplyFinished():
-                        self._spend(event.model or self.name, event.usage)
+                        self.spend(event.model or self.name, event.usage)
                         for each in self._finished(event, "".join(text), wants_code=request.tool_choice != "none"):
                             yield each
                     case ReasoningDelta() | Notice() | AttemptFailed():
@@ -94,8 +86,8 @@ class ReplModel:
         return [call, msgspec.structs.replace(end, stop="tool_calls")]
 
     def _check_errors(self, messages: tuple[Message, ...]) -> None:
-        if self._max_errors is None:
+        if self.max_errors is None:
             return
-        turns = turns_of(messages)[-self._max_errors :]
-        if len(turns) == self._max_errors and all(turn.ran.failed for turn in turns):
-            raise LimitExceeded("turns in a row that failed", self._max_errors)
+        turns = turns_of(messages)[-self.max_errors :]
+        if len(turns) == self.max_errors and all(turn.ran.failed for turn in turns):
+            raise LimitExceeded("turns in a row that failed", self.max_errors)

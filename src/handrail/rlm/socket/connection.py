@@ -70,7 +70,7 @@ class HandlerConnection:
 
         Raises:
             FrameError: It announced more than a frame may have, or broke off.
-            Busy: Together with what others ask it is too much.
+            HandlerBusy: Together with what others ask it is too much.
             OSError: The connection broke.
         """
         self._place.leave()

@@ -60,10 +60,7 @@ class LMHandler:
         secret: str | None = None,
         limits: HandlerLimits = HandlerLimits(),
     ) -> None:
-        """
-        Raises:
-            UsageError: The host can be reached from elsewhere, and there is no secret.
-        """
+        """A host that can be reached from elsewhere needs a secret, or is a `UsageError`."""
         if path is None and secret is None and not is_loopback(host):
             raise UsageError(f"{host!r} can be reached from other machines; give a secret=, or listen at 127.0.0.1")
         self._queries = queries
@@ -261,7 +258,8 @@ _AT_ONCE = 16
 
 
 async def answered(queries: Queries, request: LMRequest) -> LMResponse:
-    """
+    """The completions of a request, as a response.
+
     Raises:
         ValueError: It cannot be asked as it is.
         UsageError: It asks for nothing.

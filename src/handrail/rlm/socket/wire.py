@@ -104,9 +104,7 @@ def send_lm_request_batched(
 
 
 def request_of(body: bytes) -> LMRequest:
-    """Raises:
-    UsageError: It is not JSON, or no request.
-    """
+    """The request in a frame; a `UsageError` if it is not JSON, or no request."""
     try:
         return LMRequest.from_dict(_object(body))
     except JSONTextError as error:
@@ -114,9 +112,7 @@ def request_of(body: bytes) -> LMRequest:
 
 
 def response_of(body: bytes) -> LMResponse:
-    """Raises:
-    ProtocolError: It is not JSON, no response, or one with neither an answer nor an error.
-    """
+    """The response in a frame; a `ProtocolError` if there is neither an answer nor an error in it."""
     try:
         response = LMResponse.from_dict(_object(body))
     except (JSONTextError, UsageError) as error:
