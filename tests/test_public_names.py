@@ -13,21 +13,10 @@ from pathlib import Path
 
 import pytest
 
-import handrail
+from tests.public_surface import public_modules, public_names
 
 ROOT = Path(__file__).parents[1]
 LISTED = Path(__file__).with_name("public_names.txt")
-PRIVATE = {"cli", "core", "http", "desk", "compat"}
-"""`cli`, `core`, `http` and `desk` are the house itself; `compat` has one module for each document."""
-
-
-def public_modules() -> list[str]:
-    inner = (each.name for each in pkgutil.iter_modules(handrail.__path__) if not each.name.startswith("_"))
-    return ["handrail", *sorted(f"handrail.{name}" for name in inner if name not in PRIVATE)]
-
-
-def public_names(module: str) -> list[str]:
-    return sorted(importlib.import_module(module).__all__)
 
 
 def test_the_public_names_are_those_of_the_list() -> None:

@@ -43,10 +43,10 @@ def test_every_requirement_is_proven_by_a_test_or_has_a_gap_with_a_reason() -> N
 def test_what_people_see_is_proven_where_they_see_it() -> None:
     """In the browser and, where the sentence names it, in the terminal."""
     seen = {
-        "converser.alerts": {"tests/page", "tests/tui"},
-        "hearthnet.confirmation": {"tests/page"},
-        "hearthnet.progress": {"tests/page"},
-        "hearthnet.telemetry": {"tests/page", "tests/cli", "tests/server"},
+        "converser.alerts": {"tests/desk/page", "tests/desk/tui"},
+        "hearthnet.confirmation": {"tests/desk/page"},
+        "hearthnet.progress": {"tests/desk/page"},
+        "hearthnet.telemetry": {"tests/desk/page", "tests/cli", "tests/node/server"},
     }
     proven = {id: {place.rpartition("/")[0] for place in marked()[id]} for id in seen}
 

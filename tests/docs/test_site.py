@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.public_surface import public_modules, public_names
 
 PACKAGES = ("handrail", "handrail.mcp", "handrail.rlm", "handrail.app")
 _SHOWN = re.compile(r"^::: (\S+)$", re.MULTILINE)
@@ -85,13 +86,7 @@ def test_every_public_name_is_in_the_reference_and_says_what_it_is(package: str)
     names = set(shown())
     module = importlib.import_module(package)
     public = {name: getattr(module, name) for name in module.__all__}
-    homes = getattr(module, "_HOMES", {})
-
-    absent = [
-        name
-        for name, value in public.items()
-        if not names & {home := homes.get(name) or _home(value, name), f"{home}.{name}"}
-    ]
+    absent = [name for name, value in public.items() if not names & {home := _home(value, name), f"{home}.{name}"}]
     silent = [name for name, value in public.items() if not _documented(value, name)]
 
     assert (absent, silent) == ([], [])
@@ -99,7 +94,7 @@ def test_every_public_name_is_in_the_reference_and_says_what_it_is(package: str)
 
 def test_the_reference_heads_a_public_name_with_the_one_that_is_imported() -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
-    imported = {name: package for package in reversed(PACKAGES) for name in importlib.import_module(package).__all__}
+    imported = {name: module for module in reversed(public_modules()) for name in public_names(module)}
     heads = dict(_HEADED.findall(text))
 
     shown_alone = [name for name in shown() if name.rpartition(".")[2] in imported]

@@ -68,6 +68,8 @@ class CompletingSource(Protocol):
 
 
 class PromptArgument(Struct, frozen=True):
+    """An argument that a client fills in when it asks for a prompt."""
+
     name: str
     description: str = ""
     required: bool = False
