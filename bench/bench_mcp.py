@@ -33,7 +33,7 @@ AIM = 1.2
 PAUSE = 100
 """Milliseconds for which the loop may be blocked."""
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
-HOSTILE = str(Path(__file__).parent.parent / "tests" / "mcp" / "servers" / "raw.py")
+HOSTILE = str(Path(__file__).parent.parent / "tests" / "mcp" / "servers" / "raw_stdio_server.py")
 SERVERS = 5
 """Of different slowness, started at once."""
 ROUNDS = 5

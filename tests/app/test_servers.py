@@ -53,7 +53,7 @@ async def test_nothing_is_started_without_a_word_and_the_person_is_told_what_it_
 
     (told,) = place.told
     assert (offered, starts(place.folder / "a.json")) == ([], 0)
-    assert "described.py" in told
+    assert "described_server.py" in told
     assert "handrail mcp approve a" in told
 
 

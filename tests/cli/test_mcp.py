@@ -116,7 +116,7 @@ def test_approving_shows_exactly_what_would_run_and_asks(place: AppFolder) -> No
     allowed = run("mcp", "approve", "demo", text="y\n")
 
     assert (refused.exit_code, "Not approved." in refused.stderr, allowed.exit_code) == (1, True, 0)
-    assert f"described.py {place.folder}/demo.json" in refused.stderr
+    assert f"described_server.py {place.folder}/demo.json" in refused.stderr
     assert "it is not approved" in refused.stderr
 
 

@@ -23,11 +23,11 @@ PATIENCE = 20
 
 
 def raw(*args: str, env: dict[str, str] | None = None) -> StdioEndpoint:
-    return StdioEndpoint(command=sys.executable, args=("-I", "-S", str(SERVERS / "raw.py"), *args), env=env or {})
+    return StdioEndpoint(command=sys.executable, args=("-I", "-S", str(SERVERS / "raw_stdio_server.py"), *args), env=env or {})
 
 
 def sdk() -> StdioEndpoint:
-    return StdioEndpoint(command=sys.executable, args=(str(SERVERS / "sdk.py"), "stdio"))
+    return StdioEndpoint(command=sys.executable, args=(str(SERVERS / "sdk_server.py"), "stdio"))
 
 
 @dataclass
@@ -71,7 +71,7 @@ async def call(connection: McpConnection, name: str, /, *, resend: bool = False,
 async def web_of_sdk() -> AsyncIterator[tuple[HttpEndpoint, asyncio.subprocess.Process]]:
     """The SDK's own server over HTTP, in a process that can be killed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SERVERS / "sdk.py"), "http", stdout=asyncio.subprocess.PIPE
+        sys.executable, str(SERVERS / "sdk_server.py"), "http", stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:

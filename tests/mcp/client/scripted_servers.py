@@ -11,7 +11,7 @@ from typing import Any
 
 from handrail.mcp import McpBounds, McpEnsemble, StdioEndpoint
 
-SERVER = Path(__file__).with_name("stall.py")
+SERVER = Path(__file__).with_name("scripted_server_program.py")
 QUICK = McpBounds(settle=0.01)
 
 __all__ = ["QUICK", "SERVER", "ScriptedServer", "tool", "until"]

@@ -204,7 +204,7 @@ def test_without_the_official_package_the_way_to_get_it_is_told() -> None:
 
 def test_naming_a_server_does_not_load_the_official_package() -> None:
     program = (
-        "import sys, handrail.mcp as m; m.mcp_ensemble('a', 'b'); m.PortAsking();"
+        "import sys, handrail.mcp as m; m.mcp_ensemble('a', 'b'); m.ApproverQuestionHandler();"
         "sys.exit(str([name for name in ('mcp', 'mcp_types', 'pydantic') if name in sys.modules]))"
     )
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

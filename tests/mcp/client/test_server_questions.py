@@ -28,7 +28,7 @@ from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, text
 from tests.mcp.client.scripted_servers import until
 
-SERVER = Path(__file__).with_name("curious.py")
+SERVER = Path(__file__).with_name("asking_server_program.py")
 PROGRAM = StdioEndpoint(command=sys.executable, args=(str(SERVER),))
 FORM = {
     "type": "object",

@@ -1,4 +1,4 @@
-"""A server whose tools, resources and prompts are a JSON file, read again for each listing: `described.py FILE`.
+"""A server whose tools, resources and prompts are a JSON file, read again for each listing: `described_server.py FILE`.
 
 Each start is noted in `FILE.started`. It speaks the handshake era and uses nothing but the standard library, so that
 it starts at once.
