@@ -31,7 +31,7 @@ from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Usage
 from handrail.core.model_request import ModelRequest
 from handrail.rlm.query.queries import Queries
-from handrail.sandbox.create import create_sandbox
+from handrail.sandbox.port import create_sandbox
 
 BATCH, ONE, TURN, GROWTH = 1.3, 1.1, 1.0, 64.0
 """The aims: two ratios, milliseconds, megabytes."""

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from fuzz.law import Target, outcome
 from fuzz.mutate import data, texts, values
 from handrail.core.errors import BusError
-from handrail.core.trace_context import trace_id, traceparent
+from handrail.core.ids import trace_id, traceparent
 from handrail.node.bus.request import NOBODY
 from handrail.node.server.authentication import token_of
 from handrail.node.server.call_route import call_digest

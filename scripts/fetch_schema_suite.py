@@ -14,8 +14,7 @@ import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
 
-from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandSilent, run_pip
+from handrail.core.watched_command import CommandSilent, ProgressLine, run_pip
 
 PACKAGE = "jsonschema"
 VERSION = "4.26.0"

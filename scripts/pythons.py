@@ -16,8 +16,7 @@ import tomllib
 from hashlib import sha256
 from pathlib import Path
 
-from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandSilent, run_pip
+from handrail.core.watched_command import CommandSilent, ProgressLine, run_pip
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "pythons"

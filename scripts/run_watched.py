@@ -13,8 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import SILENCE, CommandSilent, run_watched
+from handrail.core.watched_command import SILENCE, CommandSilent, ProgressLine, run_watched
 
 
 def main() -> int:

@@ -14,8 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandSilent, run_watched
+from handrail.core.watched_command import CommandSilent, ProgressLine, run_watched
 
 ROOT = Path(__file__).resolve().parent.parent
 WANTED = ROOT / "scripts" / "node" / "package.json"

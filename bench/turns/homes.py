@@ -13,8 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from bench.turns.processes import CACHE, ROOT, Lost
-from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandSilent, run_pip
+from handrail.core.watched_command import CommandSilent, ProgressLine, run_pip
 
 OWN = ("by_hand", "by_hand_msgspec", "handrail", "handrail_journal", "handrail_search")
 PEERS = ("pydantic_ai", "openai_agents", "langchain", "litellm")

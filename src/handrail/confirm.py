@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
 from handrail.core.ports import Approver
-from handrail.core.unmask import restore_masked
+from handrail.core.secret_pointers import restore_masked
 from handrail.execute.rules import Rules
 
 __all__ = [

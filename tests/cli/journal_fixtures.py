@@ -71,7 +71,7 @@ async def _make(path: Path, acts: tuple[Act, ...], confirm: bool, ids: CountedId
 async def sums(executor: Executor, journal: SqliteJournal) -> None:
     """A run that ended: two good calls, one that failed, one of a tool that is not there."""
     context = Context(run="run_sums")
-    await executor.offered(context, ("add", "pay", "fail"))
+    await executor.runs.record_offer(context, ("add", "pay", "fail"))
     await executor.invoke(ToolCall("call_first", "add", {"a": 1, "b": 2}), context)
     await executor.invoke(ToolCall("call_second", "add", {"a": 3, "b": 4}), context)
     await executor.invoke(ToolCall("call_bad", "fail", {"why": NASTY}), context)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
-from handrail.core.media_files import safe_media_name
+from handrail.core.display import safe_media_name
 from tests.cli.journal_fixtures import NASTY, lines, run
 from tests.cli.terminal_fixtures import dialogue, run_of
 

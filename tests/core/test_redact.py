@@ -11,8 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from handrail.core.known_secrets import remember_secret
-from handrail.core.redact import MASK, Secret, mask_fields, may_hold_secret, redact, redact_text, secret_fields
+from handrail.core.redact import (
+    MASK,
+    Secret,
+    mask_fields,
+    may_hold_secret,
+    redact,
+    redact_text,
+    remember_secret,
+    secret_fields,
+)
 from tests.core.secret_samples import BESIDE, ORDINARY, SHAPES
 
 PEM = "-----BEGIN {0}PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASC-BKcw+/=\n-----END {0}PRIVATE KEY-----"

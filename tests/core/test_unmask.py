@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from handrail.core.errors import UsageError
 from handrail.core.redact import MASK, mask_fields
-from handrail.core.unmask import restore_masked
+from handrail.core.secret_pointers import restore_masked
 
 SECRETS = frozenset({"password", "key"})
 names = st.sampled_from(["user", "password", "key", "items"])

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.core.progress_line import ProgressLine
-from handrail.core.watched_command import CommandSilent, run_pip, run_watched
+from handrail.core.watched_command import CommandSilent, ProgressLine, run_pip, run_watched
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "run_watched.py"
 MUTE = "import os, sys; sys.stdout.flush(); os.read(os.pipe()[0], 1)"

@@ -18,7 +18,7 @@ from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Den
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, Usage
 from handrail.core.model_request import ModelRequest
-from handrail.run.run_terms import OnError, OnWait
+from handrail.run.single_run import OnError, OnWait
 from tests.crash.mortal_world import MortalProcess
 
 SIMPLE = ("look", "flaky", "pay", "put", "settle")

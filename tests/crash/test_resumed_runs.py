@@ -59,7 +59,7 @@ async def test_a_call_that_may_have_run_is_in_doubt_also_where_its_tool_is_gone(
     journal = MemoryJournal()
     journal.events.append(begun("pay"))
     async with Executor([look], journal=journal) as executor:
-        refused = await executor.answered(ToolCall("1", "pay", {"amount": 5}), RUN)
+        refused = await executor.result_of_left_call(ToolCall("1", "pay", {"amount": 5}), RUN)
 
     assert refused.outcome == "in_doubt"
 
@@ -74,7 +74,7 @@ async def test_a_call_that_ran_and_could_not_be_recorded_never_says_that_it_did_
     async with Executor([pay], journal=Full(), policy=FREE) as executor:
         with pytest.raises(JournalError):
             await executor.invoke(ToolCall("1", "pay", {"amount": 5}), RUN)
-        told = await executor.answered(ToolCall("1", "pay", {"amount": 5}), RUN)
+        told = await executor.result_of_left_call(ToolCall("1", "pay", {"amount": 5}), RUN)
 
     assert told.outcome == "in_doubt"
 
@@ -102,7 +102,7 @@ async def test_a_caller_that_is_cancelled_twice_leaves_one_answer() -> None:
             await asyncio.sleep(0)
             journal.go_on.set()
             await asyncio.wait({task})
-        again = await executor.answered(ToolCall("1", "pay", {"amount": 5}), RUN)
+        again = await executor.result_of_left_call(ToolCall("1", "pay", {"amount": 5}), RUN)
 
     assert [event.outcome for event in journal.events if isinstance(event, CallSettled)] == ["ok"]
     assert again.content == "paid 5"
@@ -125,7 +125,7 @@ def test_an_answer_that_takes_minutes_to_be_written_is_still_the_only_one() -> N
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return await executor.answered(asked, RUN), journal.events
+        return await executor.result_of_left_call(asked, RUN), journal.events
 
     stalled = asyncio.Event()
     answer, events = SeededLoop(1).run(scene())

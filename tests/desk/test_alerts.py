@@ -354,7 +354,7 @@ async def test_a_turn_lets_go_of_its_run_so_that_others_may_take_it_up(tmp_path:
         id = await desk.begin()
         await desk.say(id, "Hello")
         await over(desk, id)
-        assert not desk.app.executor.holds(id)
+        assert not desk.app.executor.runs.holds(id)
         history = await desk.app.journal.history(id)
         assert isinstance(history[-1], RunFinished) and history[-1].reason == "done"
 

@@ -118,7 +118,7 @@ async def test_whatever_happens_at_whatever_moment_everything_adds_up(tmp_path: 
             shown = await snapshot(desk, id)
             await asyncio.sleep(0)
             assert shown.live is None and shown.questions == () == desk.questions
-            assert shown.state in ("idle", "failed", "waiting") and not desk.app.executor.holds(id)
+            assert shown.state in ("idle", "failed", "waiting") and not desk.app.executor.runs.holds(id)
             assert heard(follower.heard) == (shown.items, shown.total, shown.state, shown.alert)
         await desk.say(id, "talk")  # it can be gone on with, whatever became of it
         shown = await over(desk, id)

@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 
 from handrail import Secret, ToolCall, ToolResult, tool
 from handrail.core.confirmation import Allow, Confirmation, Defer, Deny, Edit
+from handrail.core.display import exact_json, printable
 from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallAsked,
@@ -31,8 +32,6 @@ from handrail.core.events import (
     ReplyFinished,
     TextDelta,
 )
-from handrail.core.json_display import exact_json
-from handrail.core.safe_text import printable
 from handrail.desk.feed import ConversationFeed, DeskNews
 from handrail.desk.live_turn import TurnAssembler
 from handrail.desk.message_view import MessageView, browser_safe, shorten_texts

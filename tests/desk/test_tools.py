@@ -84,7 +84,7 @@ async def test_a_tool_that_is_not_there_is_refused_with_near_names(house: ViewsF
 
 async def test_the_numbers_are_those_of_proof_stats_and_follow_the_record(house: ViewsFolder) -> None:
     async with house.open() as (app, views):
-        await app.executor.offered(Context(run="run_1"), ("add", "fail", "note"))
+        await app.executor.runs.record_offer(Context(run="run_1"), ("add", "fail", "note"))
         for number in range(3):
             await call(app, "run_1", "add", a=number, b=1)
         before = await views.tools.rows()

@@ -154,7 +154,7 @@ async def test_a_trial_is_stopped_by_a_person_and_two_who_look_are_both_told(hou
         assert house.code.left == [True]
         (row,) = (await views.proofs.runs()).runs
         assert (row.calls, row.failed, row.state) == (1, 1, "done")
-        assert not desk.app.executor.holds(row.run)
+        assert not desk.app.executor.runs.holds(row.run)
         assert not desk.trials.under_way
         await trial.stop()  # it is over: nothing happens
 

@@ -356,7 +356,7 @@ async def test_when_the_intent_cannot_be_written_the_effect_does_not_happen() ->
 
     journal = MemoryJournal()
     async with Executor([pay], journal=journal, policy=Policy(confirm_side_effects=False)) as executor:
-        await executor.offered(Context(), ("pay",))
+        await executor.runs.record_offer(Context(), ("pay",))
         journal.fail_at = len(journal.events)
         with pytest.raises(JournalError):
             await executor.invoke(ToolCall("1", "pay"))

@@ -13,7 +13,7 @@ from handrail.testing.model import ScriptedModel, call
 from handrail.tools.tool import Retry
 from tests.execute.isolation.process_tools import raise_that
 
-LOG = "handrail.execute.failures"
+LOG = "handrail.execute.attempt"
 
 
 def unlucky(number: int, password: Secret) -> None:

@@ -84,7 +84,7 @@ async def test_after_a_restart_a_call_without_an_outcome_is_in_doubt_and_nothing
     with pytest.raises(OutcomeUnrecorded):
         await executor.invoke(CALL)
     run = executor.run
-    executor.let_go(run)
+    executor.runs.let_go(run)
 
     payments.journal.fail_at = None
     later = Executor([payments.tool], journal=payments.journal, policy=ALLOWED, new_id=lambda kind: run)

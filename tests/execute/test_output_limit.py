@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.core.calls import SpilledOutput
-from handrail.execute.output_limit import SMALLEST, bound_output, cut_position, cut_text
+from handrail.execute.output import SMALLEST, bound_output, cut_position, cut_text
 from handrail.execute.spill import MemorySpill
 from handrail.testing.ids import CountedIds
 

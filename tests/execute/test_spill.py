@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.core.errors import ToolError
-from handrail.execute.output_limit import bound_output
+from handrail.execute.output import bound_output
 from handrail.execute.spill import LONGEST_PIECE, MemorySpill, read_output_tool
 from handrail.testing.ids import CountedIds
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, strategies as st
 from packaging.specifiers import SpecifierSet
 
-from handrail.core.exception_groups import unwrap_exception_group
 from handrail.core.redact import MASK, redact_text
+from handrail.core.tasks import unwrap_exception_group
 from handrail.core.timeouts import reliable_timeout, time_limit, time_limit_at
 from handrail.models.prompted.lenient_json import strict_json
 from handrail.rlm.report.python_highlighting import marked
@@ -117,7 +117,7 @@ def test_a_group_that_holds_something_else_too_stays_a_group() -> None:
     ("what", "instead"),
     [
         (re.compile(r"asyncio\.timeout(_at)?\("), "time_limit of handrail.core.timeouts"),
-        (re.compile(r"^\s*except\*", re.MULTILINE), "unwrapped of handrail.core.exception_groups"),
+        (re.compile(r"^\s*except\*", re.MULTILINE), "unwrapped of handrail.core.tasks"),
         (_POSSESSIVE_GROUP, "(?>(?:…)*), for up to 3.11.4 a group that fails midway leaves the place where it did"),
     ],
     ids=["timeout", "except*", "possessive group"],

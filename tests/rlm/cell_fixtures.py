@@ -18,8 +18,7 @@ from handrail.rlm.repl.handler_channel import Channels
 from handrail.rlm.repl.prelude import prelude
 from handrail.rlm.repl.query_tools import query_tools
 from handrail.run.code.callers import LiveCaller
-from handrail.sandbox.create import create_sandbox
-from handrail.sandbox.port import Cell, Repl, ReplLimits
+from handrail.sandbox.port import Cell, Repl, ReplLimits, create_sandbox
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool, as_tool
 

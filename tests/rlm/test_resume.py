@@ -25,8 +25,7 @@ from handrail.rlm import RLM
 from handrail.rlm.iterations import OnIteration
 from handrail.rlm.progress import ReplRebuilt
 from handrail.rlm.values import RLMChatCompletion
-from handrail.sandbox.create import create_sandbox
-from handrail.sandbox.port import Sandbox
+from handrail.sandbox.port import Sandbox, create_sandbox
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.tool import Tool, tool

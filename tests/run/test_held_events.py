@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from handrail.core.events import Event, Notice
-from handrail.run.held_events import HeldEvents
+from handrail.run.reply import HeldEvents
 
 
 async def test_events_that_come_while_the_held_ones_are_emitted_come_after_them() -> None:

@@ -65,7 +65,7 @@ async def test_a_run_that_is_taken_up_is_read_once_however_long_it_is() -> None:
     async with Executor([payer([])], journal=journal, policy=FREE) as executor:
         await Runner(ScriptedModel([text("Bye.")]), executor).run(conversation.say("thanks"), RUN)
         assert journal.reads == 1
-        assert len(await executor.history("r")) == len(journal.events)  # what was written since is there too
+        assert len(await executor.runs.history("r")) == len(journal.events)  # what was written since is there too
 
 
 async def test_a_run_cut_off_at_any_entry_is_taken_up_and_ends_the_same_without_paying_twice() -> None:

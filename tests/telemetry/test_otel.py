@@ -19,10 +19,10 @@ from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.errors import ModelUnavailable, RequestRefused, ToolError
 from handrail.core.events import ReplyFinished
+from handrail.core.ids import trace_id, traceparent
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation, Text, Usage, UserMessage
 from handrail.core.model_request import ModelRequest
-from handrail.core.trace_context import trace_id, traceparent
 from handrail.execute.executor import Executor
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import StdioEndpoint

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from handrail import CapabilityBus, Executor
-from handrail.core.trace_context import trace_id
+from handrail.core.ids import trace_id
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import RouteRequest
 from handrail.testing.model import ScriptedModel, call, text

@@ -26,8 +26,8 @@ from handrail.execute.rules import Rule, Rules
 from handrail.execute.spill import read_output_tool
 from handrail.journal.database import explain_failure
 from handrail.journal.journal import SqliteJournal
-from handrail.run.run_terms import OnWait
 from handrail.run.runner import Runner
+from handrail.run.single_run import OnWait
 from handrail.sessions.store.spill import DirectorySpill
 from handrail.telemetry import tracer_of_program
 from handrail.tools.registry import RegisteredTools
@@ -96,7 +96,7 @@ class _AppApprover:
     async def decide(self, question: Confirmation) -> Decision:
         if self._executor is None:
             return Defer()
-        tools = self._executor.tools_of(question.run)
+        tools = self._executor.runs.tools_of(question.run)
         if id(tools) not in self._known:
             self._known[id(tools)] = tools, self._ask(tools)
         standing = await asyncio.to_thread(self._standing.now)
@@ -199,21 +199,21 @@ class App:
             offered, told = self._offered, self.config
             if (file := self.config.file or file) is not None:
                 before, config = self.config, self._adjust(load_config(file))
-                await self._node.change(config, self.executor.tools_in_use)
+                await self._node.change(config, self.executor.runs.tools_in_use)
                 if config.policy != before.policy or config.journal != before.journal:
                     self._person.tell("What changed under [policy], [llm] or [proof] holds from the next start on.")
             self._renew()
             if self.config != told:
                 for reader in tuple(self.rereaders):
                     reader()
-            await self._node.sweep(self.executor.tools_in_use)
+            await self._node.sweep(self.executor.runs.tools_in_use)
             return self._offered is not offered
 
     async def refresh(self) -> bool:
         """As `reload`, if a file has changed since the last look. A mistake in it is told, once."""
         if not await asyncio.to_thread(lambda: self._watch.look(self._files)):
             async with self._reloading:
-                await self._node.sweep(self.executor.tools_in_use)
+                await self._node.sweep(self.executor.runs.tools_in_use)
             return False
         try:
             renewed = await self.reload()
@@ -250,7 +250,7 @@ class App:
             self._offered = tools
             for listener in tuple(self.listeners):
                 listener()
-        self._approving.renew(self.config, self.executor.tools_in_use)
+        self._approving.renew(self.config, self.executor.runs.tools_in_use)
 
 
 @asynccontextmanager
@@ -289,7 +289,7 @@ async def open_app(
         tools = await node.open(groups)
         executor = await stack.enter_async_context(_executor(config, tools, approving, opened, spill))
         approving.begin(executor)
-        approving.renew(config, executor.tools_in_use)
+        approving.renew(config, executor.runs.tools_in_use)
         apps.append(App(node, executor, opened, spill, approving, person, tools, adjust))
         yield apps[0]
 

@@ -30,7 +30,7 @@ from handrail.core.events import (
 from handrail.core.ids import NewId, new_id
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation
-from handrail.execute.run_to_completion import run_to_completion
+from handrail.core.tasks import run_to_completion
 from handrail.mcp.server.client_approver import FORM, ClientApprover, decision_from_form, question_text
 from handrail.mcp.server.client_questions import KEY, ClientAsk
 from handrail.sessions.store.conversations import ConversationStore
@@ -147,7 +147,7 @@ class ConverseTool:
         self, app: App, llm: LLM, store: ConversationStore, id: str, invocation: Invocation
     ) -> dict[str, Any]:
         conversation = await self._begun(store, invocation.arguments.get("conversation"))
-        conversation = conversation.say(invocation.arguments["message"], at=app.executor.now())
+        conversation = conversation.say(invocation.arguments["message"], at=app.executor.runs.now())
         above, run = invocation.context, self._new_id("run")
         client = invocation.auxdata.get(KEY)
         through = _ClientApprover(client if isinstance(client, ClientAsk) else None, above.principal.id)
@@ -203,7 +203,7 @@ def _unknown(id: str) -> ToolError:
 
 
 async def _ended(app: App, store: ConversationStore, id: str, conversation: Conversation, run: str) -> None:
-    masked = Conversation(masked_messages(conversation.messages, app.executor.tools_of(run)))
+    masked = Conversation(masked_messages(conversation.messages, app.executor.runs.tools_of(run)))
     try:
         await asyncio.to_thread(store.save, id, masked)
     finally:

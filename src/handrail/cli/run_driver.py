@@ -81,8 +81,8 @@ async def _work(
 
 async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> None:
     """Take the lease, and make sure that what is gone on from is still what there is."""
-    await executor.calls(Context(run=run))
-    now = await executor.history(run)
+    await executor.runs.known_calls(Context(run=run))
+    now = await executor.runs.history(run)
     ours = 1  # that it was taken up
     if _told(now) - ours != _told(before):
         raise UsageError(f"run {run!r} went on in another process just now; look again with: handrail resume {run}")

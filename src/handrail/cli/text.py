@@ -10,8 +10,12 @@ from typing import Any
 
 import msgspec
 
-from handrail.core.human_numbers import count_text as count_text, duration_text as duration_text
-from handrail.core.safe_text import printable as printable, printable_lines as printable_lines
+from handrail.core.display import (
+    count_text as count_text,
+    duration_text as duration_text,
+    printable as printable,
+    printable_lines as printable_lines,
+)
 
 _WRITABLE = 10**4_000
 """Python writes no integers of more than 4,300 digits as decimals."""

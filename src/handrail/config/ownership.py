@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from handrail.core.errors import UsageError
-from handrail.core.file_owners import owner_of, ownership_doubt
+from handrail.core.keyfile import owner_of, ownership_doubt
 
 
 def check_owner(file: Path, environ: Mapping[str, str] = os.environ) -> None:

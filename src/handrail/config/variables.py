@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from handrail.core.known_secrets import remember_secret
-from handrail.core.redact import redact_text
+from handrail.core.redact import redact_text, remember_secret
 from handrail.core.secret_names import is_secret_name
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 

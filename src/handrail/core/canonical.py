@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 import rfc8785
 
+from handrail.core.jsontext import is_unicode
+
 _LARGEST = 2**53
 _sorted = msgspec.json.Encoder(order="sorted")
 
@@ -67,7 +69,7 @@ def _tagged(value: Any) -> Any:
         case bool() | None:
             return value
         case str():
-            return value if _encodable(value) else {"$text": value.encode("utf-16-be", "surrogatepass").hex()}
+            return value if is_unicode(value) else {"$text": value.encode("utf-16-be", "surrogatepass").hex()}
         case int():
             # In hex, because Python writes no decimals of more than 4,300 digits.
             return int(value) if -_LARGEST < value < _LARGEST else {"$int": hex(value)}
@@ -83,14 +85,6 @@ def _tagged(value: Any) -> Any:
 def _tagged_key(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a JSON object has text keys, not {type(key).__name__}")
-    if not _encodable(key):
+    if not is_unicode(key):
         return "$text:" + key.encode("utf-16-be", "surrogatepass").hex()
     return "$" + key if key.startswith("$") else key
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

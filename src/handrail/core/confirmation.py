@@ -1,4 +1,4 @@
-"""A question to a person about one call, and the answers there are."""
+"""A question to a person about one call, where its paths lead, and the answers there are."""
 
 from __future__ import annotations
 
@@ -7,8 +7,28 @@ from typing import Any
 from msgspec import Struct
 
 from handrail.core.canonical import digest
-from handrail.core.location import Locations
 from handrail.core.secret_pointers import mask_pointers
+
+
+class Location(Struct, frozen=True, kw_only=True):
+    """A file or folder by its real path: without links, without `..`, in every root that it lies in."""
+
+    names: tuple[str, ...]
+    """Each `root:path` that names it, that of the innermost root first: the canonical one."""
+    first: str
+    """The root that a path is in which names none."""
+    absolute: str
+    """Its whole path on this machine."""
+    tree: bool = False
+    """Whether the call touches everything below it too, as deleting a folder does."""
+
+    @property
+    def canonical(self) -> str:
+        return self.names[0]
+
+
+Locations = dict[str, Location | None]
+"""By the names of arguments; None where nobody can tell where one leads."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):

@@ -80,7 +80,7 @@ class _Interruption:
             await asyncio.wait((self._heard,))
 
 
-async def record_answer(
+async def append_answer(
     journal: Journal, event: ConfirmationAnswered, *, durable: bool = False
 ) -> ConfirmationAnswered:
     """Append an answer unless the question has one; return the one that counts.
@@ -93,7 +93,7 @@ async def record_answer(
     return event
 
 
-async def wait_for_answer(journal: Journal, run: str, request: str) -> ConfirmationAnswered:
+async def wait_in_journal(journal: Journal, run: str, request: str) -> ConfirmationAnswered:
     """The first answer that anybody writes into the journal. While the journal cannot be read, there is none."""
     if isinstance(journal, SharedAnswers):
         try:

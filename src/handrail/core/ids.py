@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 NewId = Callable[[str], str]
 
@@ -17,3 +19,16 @@ def new_id(kind: str) -> str:
 def nested_id(caller: str, key: str) -> str:
     """The id of what one call, or one run, has done under a key: the same whenever it is asked for again."""
     return f"{caller}.{key}"
+
+
+_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{1,64})?")
+
+
+def traceparent(said: Any) -> str | None:
+    """What somebody outside sent as a `traceparent`, if it is one. Anything else begins a trace of its own."""
+    return said if isinstance(said, str) and _PARENT.fullmatch(said) else None
+
+
+def trace_id(parent: str | None) -> str | None:
+    """The id that everything of one trace has in common."""
+    return None if parent is None else parent[3:35]

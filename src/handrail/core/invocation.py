@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.confirmation import Location
 from handrail.core.context import Context
-from handrail.core.location import Location
 
 Report = Callable[[float | None, float | None, str], None]
 Hold = Callable[[int], None]
@@ -99,4 +99,4 @@ class Invocation:
 
 
 def _nothing_to_hold(by: int) -> None:
-    """Nobody measures its time, or where it runs it cannot be stopped from."""
+    """Does nothing: where no timeout is measured, or where it cannot be paused."""

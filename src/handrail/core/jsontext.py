@@ -191,12 +191,37 @@ def _odd_items(value: list[Any] | tuple[Any, ...], max_depth: int) -> str | None
 
 
 def _odd_text(text: str) -> str | None:
+    return None if is_unicode(text) else "its text holds half of a surrogate pair"
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be encoded: it holds no half of a surrogate pair."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            return "its text holds half of a surrogate pair"
-    return None
+            return False
+    return True
+
+
+def first_non_json(value: Any, where: str) -> str | None:
+    """The place and type of the first thing in a value that is not JSON; None if it all is."""
+    match value:
+        case None | bool() | int():
+            return None
+        case str():
+            return None if is_unicode(value) else f"{where} is text that is not Unicode"
+        case float():
+            return None if math.isfinite(value) else f"{where} is {value}"
+        case list() | tuple():
+            found = (first_non_json(item, f"{where}[{index}]") for index, item in enumerate(value))
+        case dict():
+            if (odd := next((key for key in value if not isinstance(key, str)), None)) is not None:
+                return f"{where} has the key {odd!r}, which is not text"
+            found = (first_non_json(item, f"{where}.{key}") for key, item in value.items())
+        case _:
+            return f"{where} is a {type(value).__name__}"
+    return next(filter(None, found), None)
 
 
 def _decoded(text: str | bytes) -> Any:

@@ -1,13 +1,61 @@
-"""A file that holds one secret: only its owner may read it, and it is made whole or not at all."""
+"""A file that holds one secret: only its owner may read it, it is made whole or not at all, and it is nobody else's."""
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
-from handrail.core.file_owners import is_owned, owner_of
 from handrail.core.git_index import is_tracked
+
+Doubt = Literal["owner", "writable"]
+
+
+def ownership_doubt(path: Path, environ: Mapping[str, str] = os.environ) -> Doubt | None:
+    """Why a file or folder may be another user's work: they own it, or they may write it. None if it may not.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    about = os.stat(path)
+    if not is_owned(about, environ):
+        return "owner"
+    return "writable" if _others_may_write(about) else None
+
+
+def is_owned(about: os.stat_result, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether it belongs to this user or to root; to root under sudo, also whether to the user who called it."""
+    user = os.geteuid()
+    caller = environ.get("SUDO_UID", "")
+    return about.st_uid in (user, 0) or (user == 0 and caller.isdecimal() and about.st_uid == int(caller))
+
+
+def owner_of(path: Path) -> str:
+    """The name of a file's owner, or their number."""
+    user = os.stat(path).st_uid
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+def _others_may_write(about: os.stat_result) -> bool:
+    mode = about.st_mode
+    return bool(mode & stat.S_IWOTH) or (bool(mode & stat.S_IWGRP) and not _is_own_group(about.st_gid, about.st_uid))
+
+
+def _is_own_group(group: int, user: int) -> bool:
+    """Whether only its user is in the group. Many systems give each user one, and let it write by default."""
+    try:
+        found = grp.getgrgid(group)
+        return found.gr_name == pwd.getpwuid(user).pw_name and set(found.gr_mem) <= {found.gr_name}
+    except KeyError:
+        return False
+
 
 _LONGEST = 4096
 _AWAY = "move it away, and a new key is made"
@@ -21,7 +69,7 @@ def read_key(path: Path) -> str:
     """The text of a key file.
 
     Raises:
-        CarelessFile: It must not be used as it is.
+        UnsafeKeyFile: It must not be used as it is.
         OSError: It cannot be read.
     """
     # Without O_NONBLOCK a pipe in the place of the file would hang the caller.
@@ -52,7 +100,7 @@ def check_state_folder(folder: Path, *, alone: bool = True) -> None:
     One in which they do not stand `alone` may hold files that git tracks.
 
     Raises:
-        CarelessFile: It came with a repository, or another user owns it, with what to do.
+        UnsafeKeyFile: It came with a repository, or another user owns it, with what to do.
         OSError: It cannot be looked at.
     """
     if not os.path.lexists(folder):
@@ -99,3 +147,13 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+_P = 2**255 - 19
+_ORDER_8 = int.from_bytes(bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little")
+_SMALL = frozenset({0, 1, _P - 1, _P, _P + 1, _ORDER_8, _P - _ORDER_8})
+"""Their y coordinates, also those that are written in another way than the usual one."""
+
+
+def is_small_order(public: bytes) -> bool:
+    return int.from_bytes(public, "little") % 2**255 in _SMALL

@@ -1,18 +1,18 @@
 """Secrets: kept out of every record by their type, by their value and by how they look.
 
-The keys that this process was configured with are known by value (`known_secrets`). The
-shapes of well-known services (`secret_patterns`) and values beside the usual names
-(`secret_names`) are a net under the types, not a promise that no secret of an unknown
-form ever passes.
+The keys that this process was configured with are known by value: whoever reads one from the environment or from a
+file says so here, once, and records, errors, spans and logs are then without it. The shapes of well-known services
+(`secret_patterns`) and values beside the usual names (`secret_names`) are a net under the types, not a promise that no
+secret of an unknown form ever passes.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handrail.core.known_secrets import mask_known, may_hold_known
-from handrail.core.log_redaction import redact_logs
 from handrail.core.secret_names import is_secret_field, is_secret_flag, mask_named, may_hold_named
 from handrail.core.secret_patterns import MASK, mask_shapes, may_hold_shape
 
@@ -172,4 +172,76 @@ def _at(reference: str, root: Any) -> Any:
     return root if path else None
 
 
-redact_logs(redact_text)
+SHORTEST = 8
+"""A shorter value would mask ordinary words; a key of fewer characters protects nothing."""
+
+_known: tuple[str, ...] = ()
+"""Each value and, where that is different, how it is written inside JSON; the longest first. They are kept as long as
+the process lives: a key that was replaced is still a secret."""
+
+
+def remember_secret(value: str) -> None:
+    """Have this value masked from now on in every record, error, span and log line of this process."""
+    global _known
+    text = str(value).strip()
+    if len(text) >= SHORTEST:
+        written = json.dumps(text, ensure_ascii=False)[1:-1]
+        _known = tuple(sorted({*_known, text, written}, key=len, reverse=True))
+
+
+def may_hold_known(text: str) -> bool:
+    """Whether one of the values is in a text, or in the JSON of a value."""
+    return _known != () and any(secret in text for secret in _known)
+
+
+def mask_known(text: str) -> str:
+    """The text without the values that were remembered."""
+    for secret in _known:
+        if secret in text:
+            text = text.replace(secret, MASK)
+    return text
+
+
+_formatter = logging.Formatter()
+
+
+class RedactingHandler(logging.Handler):
+    """Masks secrets in every log record of this package in place, and leaves writing it to the handlers above.
+
+    A filter of a logger does not see the records of the loggers below it. A handler does, and before the handlers of
+    the root logger. Programs that configure no logging still see warnings on stderr.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._mask(record)
+        except Exception:  # a message that does not fit its arguments: whoever writes it says so
+            self.handleError(record)
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and _is_alone(self, record.name):
+            last.handle(record)
+
+    def _mask(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        safe = redact_text(message)
+        if safe != message:
+            record.msg, record.args = safe, ()
+        if record.exc_info and record.exc_info[0] is not None:
+            told = record.exc_text or _formatter.formatException(record.exc_info)
+            safe = redact_text(told)
+            if safe != told:
+                record.exc_info, record.exc_text = None, safe
+
+
+def _is_alone(handler: logging.Handler, name: str) -> bool:
+    """Whether nobody else handles the records of this logger: then logging writes warnings to stderr, and so do we."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        if any(each is not handler for each in logger.handlers):
+            return False
+        logger = logger.parent
+    return True
+
+
+if not any(isinstance(handler, RedactingHandler) for handler in logging.getLogger("handrail").handlers):
+    logging.getLogger("handrail").addHandler(RedactingHandler())

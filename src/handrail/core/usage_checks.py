@@ -38,7 +38,8 @@ def keyword_names(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def check_model(given: Any) -> None:
-    """
+    """Checks that `given` is a model.
+
     Raises:
         UsageError: It is no `Model`, with what to write instead.
     """
@@ -55,7 +56,8 @@ def check_model(given: Any) -> None:
 
 
 def check_journal(given: Any) -> None:
-    """
+    """Checks that `given` is no path in the place of a journal.
+
     Raises:
         UsageError: It says where a journal is, and is none.
     """

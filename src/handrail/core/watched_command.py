@@ -10,16 +10,21 @@ from __future__ import annotations
 import os
 import queue
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from handrail.core.child_process import kill_and_reap
 
 SILENCE = 60.0
 """Seconds without any output after which a command is given up."""
@@ -70,7 +75,7 @@ def run_watched(
     installing take as long as they take.
 
     Raises:
-        CommandGivenUp: It said nothing for so many seconds. It was ended, with every process that it started.
+        CommandSilent: It said nothing for so many seconds. It was ended, with every process that it started.
     """
     process = subprocess.Popen(
         list(command),
@@ -104,7 +109,7 @@ def run_watched(
             "registry, and try again"
         ) from None
     finally:
-        _end(process)
+        kill_and_reap(process)
 
 
 def run_pip(
@@ -118,7 +123,7 @@ def run_pip(
     """Run `pip <arguments>` of this interpreter as `run_watched` does.
 
     Raises:
-        CommandGivenUp: It said nothing for so many seconds, or ten times as many where pip is older than 24.1: that
+        CommandSilent: It said nothing for so many seconds, or ten times as many where pip is older than 24.1: that
             one says nothing while it downloads a file.
     """
     tells = _pip_version() >= (24, 1)
@@ -153,8 +158,38 @@ def _pieces_of(process: subprocess.Popen[bytes]) -> queue.Queue[bytes]:
     return pieces
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
-    process.wait()
+_EVERY = 10.0
+"""Seconds between two lines where nobody watches."""
+
+
+class ProgressLine:
+    """Use it with `with`; pass its `show` as the one that gets each line."""
+
+    def __init__(
+        self, out: TextIO | None = None, *, prefix: str = "  ", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._out = sys.stdout if out is None else out
+        self._prefix = prefix
+        self._clock = clock
+        self._shown_at = clock()
+
+    def show(self, line: str) -> None:
+        text = f"{self._prefix}{line.strip()}"
+        if self._out.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            self._out.write(f"\r\x1b[K{text[:width]}")
+            self._out.flush()
+        elif self._clock() - self._shown_at >= _EVERY:
+            self._shown_at = self._clock()
+            self._out.write(f"{text[:100]}\n")
+            self._out.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._out.isatty():
+            self._out.write("\r\x1b[K")
+            self._out.flush()

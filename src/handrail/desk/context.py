@@ -13,7 +13,7 @@ from handrail.core.ids import NewId
 from handrail.core.ports import Clock
 from handrail.desk.feed import DeskNews
 from handrail.desk.questions import PendingQuestions
-from handrail.run.run_terms import OnWait
+from handrail.run.single_run import OnWait
 from handrail.sessions.store.conversations import ConversationStore
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ class DeskConversation:
 
     @property
     def shown(self) -> MessageView:
-        return MessageView(self.around.app.executor.tools_of(self.id))
+        return MessageView(self.around.app.executor.runs.tools_of(self.id))
 
     @property
     def summary(self) -> ConversationSummary:
@@ -258,13 +258,14 @@ class DeskConversation:
         executor, context = self.around.app.executor, Context(run=self.id)
         try:
             results = [
-                await executor.answered(message.call, context) for message in unanswered_calls(self.conversation)
+                await executor.result_of_left_call(message.call, context)
+                for message in unanswered_calls(self.conversation)
             ]
         except BaseException:
-            executor.let_go(self.id)
+            executor.runs.let_go(self.id)
             raise
         if results:
-            now = executor.now()
+            now = executor.runs.now()
             self.become(self.conversation.add(*(ResultMessage(result, now) for result in results)))
 
     # ── a turn ───────────────────────────────────────────────────────────────────────
@@ -317,7 +318,7 @@ class DeskConversation:
         """Others may take up the run, and the next turn begins with the tools that there are then."""
         executor = self.around.app.executor
         if unanswered_calls(self.conversation):
-            executor.let_go(self.id)  # it is not over: a call waits
+            executor.runs.let_go(self.id)  # it is not over: a call waits
         elif self.around.terms.ends_turns:
             await executor.finish(self.id, "stopped" if work.cancelled() else "failed" if _broken(work) else "done")
 
@@ -326,7 +327,7 @@ class DeskConversation:
         for secrets, unless a call still waits: they are kept as the record has them."""
         assert self.turn is not None
         live = self.turn.live
-        said_before_end = self.turn.broken_off(self.around.app.executor.now()) if broken else None
+        said_before_end = self.turn.broken_off(self.around.app.executor.runs.now()) if broken else None
         self.turn = TurnAssembler(self.shown, begun=live.begun, model=live.model)
         said = self.conversation
         if not unanswered_calls(said):

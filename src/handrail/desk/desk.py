@@ -12,10 +12,10 @@ from types import EllipsisType
 from typing import Any, Self
 
 from handrail.app.app import App
+from handrail.core.display import safe_media_name
 from handrail.core.errors import UsageError
 from handrail.core.events import Emit, ignore_event
 from handrail.core.ids import NewId, new_id
-from handrail.core.media_files import safe_media_name
 from handrail.core.messages import Conversation, Media, Message
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.version import VERSION
@@ -148,7 +148,7 @@ class Desk:
         )
         id, begun = run or (None, Conversation())
         if system and run is None:
-            begun = begun.supervised(system, self.app.executor.now())
+            begun = begun.supervised(system, self.app.executor.runs.now())
         return await self._talks.begin(begun, chosen, run=id)
 
     async def follow(
@@ -217,7 +217,7 @@ class Desk:
             UsageError: A turn is under way, here or in another program; there is no such conversation, or nothing is
                 said.
         """
-        messages = messages_from_input(text, attached, self.app.executor.now())
+        messages = messages_from_input(text, attached, self.app.executor.runs.now())
         return await (await self._talks.of(id)).say(messages, upto, once, emit)
 
     async def add(self, id: str, messages: Sequence[Message]) -> None:

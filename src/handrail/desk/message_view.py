@@ -9,8 +9,8 @@ from typing import Any, assert_never
 import msgspec
 
 from handrail.core.calls import Attachment, ToolResult
+from handrail.core.display import exact_json
 from handrail.core.footnotes import FootnoteMark, FootnoteSource, footnotes
-from handrail.core.json_display import exact_json
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import (
     AssistantMessage,

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.messages import Conversation
+from handrail.core.tasks import run_to_completion
 from handrail.desk.context import DeskContext
 from handrail.desk.conversation import DeskConversation
 from handrail.desk.saved_conversation import check_not_in_use, conversation_summary
 from handrail.desk.turns import begins_with
 from handrail.desk.values import ConversationSummary
-from handrail.execute.run_to_completion import run_to_completion
 from handrail.run.history import conversation_of
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata, moment
 from handrail.tools.masking import masked_messages

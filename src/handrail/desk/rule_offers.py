@@ -9,8 +9,8 @@ from typing import Any
 
 from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import Confirmation
+from handrail.core.display import exact_json
 from handrail.core.errors import UsageError
-from handrail.core.json_display import exact_json
 from handrail.core.redact import redact
 from handrail.desk.values import RuleOffer, RuleValue
 from handrail.execute.rules import Rule

@@ -9,8 +9,8 @@ from typing import Any
 from handrail.app.app import App
 from handrail.core.errors import LeaseHeld, UsageError
 from handrail.core.messages import Conversation, Message
+from handrail.core.tasks import run_to_completion
 from handrail.desk.values import ConversationSummary, State
-from handrail.execute.run_to_completion import run_to_completion
 from handrail.sessions.store.content import ContentError
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
@@ -75,7 +75,7 @@ async def check_not_in_use(app: App, id: str) -> None:
     Raises:
         UsageError: Another program works on this conversation now.
     """
-    if app.executor.holds(id):
+    if app.executor.runs.holds(id):
         return
     try:
         (await app.journal.lease(id)).release()

@@ -94,7 +94,7 @@ class ToolTrial:
         self._asking = asking
         self._news = news
         self._asks = call
-        self._turn = TurnAssembler(MessageView(app.tools), begun=app.executor.now())
+        self._turn = TurnAssembler(MessageView(app.tools), begun=app.executor.runs.now())
         self._followers: list[_TrialFrames] = []
         requested = self._turn.take(CallRequested(call=call))
         assert requested is not None
@@ -138,7 +138,7 @@ class ToolTrial:
         with self._asking.attend(self.run, self.run, self._heard, f"trying {self._asks.name}"):
             result = await app.executor.invoke(self._asks, Context(run=self.run), self._emit)
         if self.call.stage != "done":
-            await self._emit(_settled(self.run, app.executor.now(), result))  # what waits for a word has no entry
+            await self._emit(_settled(self.run, app.executor.runs.now(), result))  # what waits for a word has no entry
 
     async def _end(self) -> None:
         """Nobody cancels it."""

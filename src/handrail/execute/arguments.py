@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from handrail.core.calls import ToolCall
+from handrail.core.confirmation import Locations
 from handrail.core.errors import InvalidArguments
 from handrail.core.jsontext import JSONTextError, copy_json, parse_object
 from handrail.core.redact import has_masked
@@ -57,3 +59,17 @@ def _parsed(written: dict[str, Any] | str, lenient: bool) -> tuple[dict[str, Any
         if repaired is None:
             raise InvalidArguments(f"the arguments are not a JSON object: {error}") from error
         return repaired
+
+
+_WITHIN = 10.0
+"""Seconds in which a disk has said where a path leads."""
+
+
+async def locate_arguments(tool: Tool, arguments: dict[str, Any]) -> Locations:
+    """Resolve the path arguments of a call, if its tool has any; each is None if the disk does not answer."""
+    if tool.locate is None:
+        return {}
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(tool.locate, arguments), _WITHIN)
+    except TimeoutError:
+        return dict.fromkeys(arguments)

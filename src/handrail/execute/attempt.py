@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
+import json
+import logging
 import socket
+import traceback
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
 from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.confirmation import Locations
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe_exception
-from handrail.core.location import Locations
-from handrail.core.redact import mask_field_values
+from handrail.core.redact import mask_field_values, redact, redact_text
 from handrail.execute.concurrency import GateEntry
 from handrail.execute.isolation.handler_work import HandlerRaised
-from handrail.execute.output_limit import cut_text
+from handrail.execute.output import cut_text
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.tool import Tool
 
@@ -27,55 +31,34 @@ _NETWORK = frozenset(
 )
 
 
+@dataclass(slots=True, eq=False)
 class CallAttempt:
     """Filled in step by step, so that whenever a call ends, its record says how far it came."""
 
-    __slots__ = (
-        "arguments",
-        "call",
-        "cancelled",
-        "cause",
-        "context",
-        "converted",
-        "entry",
-        "grant",
-        "key",
-        "late",
-        "locations",
-        "ran",
-        "recorder",
-        "resource",
-        "result",
-        "still_running",
-        "tool",
-        "waited",
-    )
-
-    def __init__(self, call: ToolCall, context: Context, recorder: RunRecorder) -> None:
-        self.call = call
-        self.context = context
-        self.recorder = recorder
-        self.tool: Tool | None = None
-        self.arguments: dict[str, Any] = {}
-        self.converted: dict[str, Any] = {}
-        self.resource: Hashable | None = None
-        self.entry: GateEntry | None = None
-        """What it holds while it runs."""
-        self.grant: str | None = None
-        self.locations: Locations = {}
-        """Where paths among the arguments led when the call was decided on."""
-        self.key = ""
-        self.ran = False
-        self.cancelled = False
-        self.cause: Exception | None = None
-        """What the handler raised and did not mean to: no `ToolError`."""
-        self.still_running = False
-        self.late = ""
-        """That its answer came after its time was up, and why, if it did."""
-        self.waited = 0.0
-        """Seconds for a person's word."""
-        self.result: ToolResult | None = None
-        """The answer of a call whose caller is gone."""
+    call: ToolCall
+    context: Context
+    recorder: RunRecorder
+    tool: Tool | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    converted: dict[str, Any] = field(default_factory=dict)
+    resource: Hashable | None = None
+    entry: GateEntry | None = None
+    """What it holds while it runs."""
+    grant: str | None = None
+    locations: Locations = field(default_factory=dict)
+    """Where paths among the arguments led when the call was decided on."""
+    key: str = ""
+    ran: bool = False
+    cancelled: bool = False
+    cause: Exception | None = None
+    """What the handler raised and did not mean to: no `ToolError`."""
+    still_running: bool = False
+    late: str = ""
+    """That its answer came after its time was up, and why, if it did."""
+    waited: float = 0.0
+    """Seconds for a person's word."""
+    result: ToolResult | None = None
+    """The answer of a call whose caller is gone."""
 
     def take(self, arguments: dict[str, Any]) -> None:
         """Checked arguments: as JSON, as the handler's types, and what they touch.
@@ -161,3 +144,40 @@ def handler_failure(error: BaseException) -> ToolError:
         case OSError(errno=number) if number in _NETWORK:
             return ToolError("network", describe_exception(error))
     return ToolError("failed", describe_exception(error))
+
+
+logger = logging.getLogger(__name__)
+
+_ARGUMENTS = 2_000
+_TRACE = 20_000
+"""Characters that the log shows: an exception may hold megabytes."""
+
+
+def report_failure(attempt: CallAttempt, tool: Tool, error: ToolError) -> None:
+    """Keep the exception for a caller who asked for it, and log one that the tool did not mean to raise.
+
+    A `ToolError` that a tool raises is an answer, and is not logged. Declared secrets, and what looks like one, are
+    masked in the log.
+    """
+    cause, raised = attempt.cause, attempt.context.raised
+    if raised is not None:
+        raised[attempt.call.id] = cause or error
+    if cause is None or not logger.isEnabledFor(logging.ERROR):
+        return
+    trace = "".join(traceback.format_exception(cause))
+    if tool.secrets:
+        trace = mask_field_values(trace, attempt.arguments, tool.secrets)
+    arguments = json.dumps(redact(tool.masked(attempt.arguments)), ensure_ascii=False, default=str)
+    logger.error(
+        "tool %r failed with the arguments %s\n%s",
+        tool.scoped_name,
+        _shortened(arguments, _ARGUMENTS),
+        _shortened(redact_text(trace), _TRACE),
+    )
+
+
+def _shortened(text: str, most: int) -> str:
+    """Its beginning and its end, in characters that every log can hold."""
+    if len(text) > most:
+        text = f"{text[: most // 2]}\n[… {len(text) - most:,} characters …]\n{text[-most // 2 :]}"
+    return text.encode("utf-8", "backslashreplace").decode()

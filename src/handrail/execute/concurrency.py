@@ -1,4 +1,19 @@
-"""How many calls at once: over all tools, of one tool, on one resource; and that no calls wait for each other."""
+"""How many calls at once: over all tools, of one tool, on one resource; and that no calls wait for each other.
+
+Deadlocks are found by graph reduction (Holt 1972) on a wait-for graph. Its nodes are the lines in which calls wait: the
+lock of a resource, and the counted slots of a tool. A line points to every line in which one of its holders waits, or a
+call made by that holder does. `_moves` removes lines that clear, again and again: a lock clears when all of its holders
+come to their end, counted slots when any of them does, and a holder comes to its end when each line it waits in clears.
+What cannot be removed is a set of lines in which nobody can go on even if everybody else gives back all they hold.
+
+Why it is right: an edge appears only when a call begins to wait, and each call that holds something is checked before
+it does (one that holds nothing keeps nobody waiting). So the graph has no deadlock before, and if it had one after, the
+new edge closes it: that call is refused, and no other. Whoever stands in a line ahead of it waits for the same holders,
+and ends once it is in. A check costs what can be reached from that one line, not all lines there are.
+
+A place among all calls is no line, since any other call's would do. A call that waits lends its place instead, so that
+no place is ever part of a circle.
+"""
 
 from __future__ import annotations
 
@@ -108,8 +123,10 @@ class GateEntry:
         self._lock = lock
 
     async def _turn(self, line: ResourceLock, *, write: bool) -> None:
-        """Raises:
-        ToolError: It would wait for a call that waits for it.
+        """Wait for the turn of this call in a line.
+
+        Raises:
+            ToolError: It would wait for a call that waits for it.
         """
         holds = self._lock is not None or self.above  # else nobody waits for it
         if holds and not line.is_free(write=write):
@@ -200,7 +217,7 @@ class ResourceLock:
         return [each for _, each, _ in self._waiting if each is not None]
 
     def clears(self, moving: set[ResourceLock]) -> bool:
-        """Whether everybody in it comes to their turn, given that they do in those lines."""
+        """Whether everybody inside comes to their end, given that those who wait in `moving` do."""
         return all(each.waits.keys() <= moving for each in self.inside)
 
     def is_free(self, *, write: bool) -> bool:
@@ -259,7 +276,7 @@ class ResourceLock:
 
 
 class ConcurrencySlots(ResourceLock):
-    """So many at once."""
+    """A counting semaphore that takes part in deadlock detection."""
 
     __slots__ = ("_most",)
 
@@ -268,7 +285,7 @@ class ConcurrencySlots(ResourceLock):
         self._most = most
 
     def clears(self, moving: set[ResourceLock]) -> bool:
-        """One that leaves is enough."""
+        """Whether one of those inside comes to its end: one that leaves is enough."""
         return any(each.waits.keys() <= moving for each in self.inside)
 
     def _free(self, write: bool) -> bool:
@@ -276,7 +293,7 @@ class ConcurrencySlots(ResourceLock):
 
 
 def _reached(line: ResourceLock) -> list[ResourceLock]:
-    """It, the lines in which those wait that are inside it, and so on."""
+    """This line and every line in which one of its holders waits, transitively."""
     found = {line: None}
     left = [line]
     while left:
@@ -287,7 +304,7 @@ def _reached(line: ResourceLock) -> list[ResourceLock]:
 
 
 def _moves(line: ResourceLock, lines: list[ResourceLock]) -> bool:
-    """Whether everybody in it comes to their turn, if nobody asks for more than now."""
+    """Whether every waiter in this line can eventually enter, if nobody asks for more than now."""
     moving, before = set[ResourceLock](), -1
     while line not in moving and len(moving) > before:
         before = len(moving)

@@ -17,12 +17,12 @@ from handrail.core.confirmation import (
     Defer,
     Deny,
     Edit,
+    Locations,
     grant_binding,
 )
 from handrail.core.errors import Denied, InvalidArguments, NeedsConfirmation, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Notice
 from handrail.core.first_answer import first_decision
-from handrail.core.location import Locations
 from handrail.core.ports import Approver
 from handrail.execute.arguments import check_secrets
 from handrail.execute.definition_changes import describe_definition_changes
@@ -50,7 +50,7 @@ class GrantedConfirmation(msgspec.Struct, frozen=True):
 
 
 class CallConfirmer:
-    """Finds the word in the record, or asks for it."""
+    """Finds the confirmation of a call in the record, or asks the approver for it."""
 
     def __init__(self, approver: Approver) -> None:
         self._approver = approver
@@ -87,7 +87,7 @@ class CallConfirmer:
         question = msgspec.structs.replace(question, locations=locations or {})
         if request is None:
             request = await self._record_question(question, tool, nonce, recorder)
-        decision = await first_decision(self._approver, question, partial(recorder.wait_for_answer, question.request))
+        decision = await first_decision(self._approver, question, partial(recorder.wait_anywhere, question.request))
         match decision:
             case Allow(by=by):
                 answer = request.answered("allow", at=recorder.now(), by=by)
@@ -106,7 +106,7 @@ class CallConfirmer:
                 return _granted(tool, decision, question.arguments)
             case other:
                 raise UsageError(f"an approver answers with Allow, Deny, Edit or Defer, not with {other!r}")
-        first = await recorder.answer(answer)
+        first = await recorder.record_answer(answer)
         if first != answer:
             late = f"; the answer of {answer.by} came later and does not count"
             await recorder.emit(Notice(text=_elsewhere(tool.name, first) + late))
@@ -151,7 +151,8 @@ def _edited(tool: Tool, by: str, edited: dict[str, Any]) -> dict[str, Any]:
 
 
 def _granted(tool: Tool, answer: ConfirmationAnswered, arguments: dict[str, Any]) -> GrantedConfirmation:
-    """
+    """The grant that an answer gives.
+
     Raises:
         Denied: The answer is no.
     """
@@ -168,7 +169,7 @@ def _elsewhere(tool: str, answer: ConfirmationAnswered) -> str:
 
 
 def _changed_by(by: str, arguments: dict[str, Any]) -> str:
-    """What it ran with stands beside the call as the model wrote it, wherever both are shown."""
+    """The warning that says who edited the arguments, and what the call ran with."""
     written = canonical_json(arguments).decode()
     cut = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
     return f"{by} changed the arguments before the call ran; it ran with {cut}"

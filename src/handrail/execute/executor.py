@@ -23,27 +23,22 @@ from handrail.core.errors import (
     ToolError,
     UsageError,
 )
-from handrail.core.events import Emit, ignore_event
-from handrail.core.exception_groups import unwrap_exception_group
+from handrail.core.events import CallAsked, CallSettled, Emit, ignore_event
 from handrail.core.ids import NewId, nested_id, new_id
 from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
+from handrail.core.tasks import run_to_completion, unwrap_exception_group
 from handrail.core.usage_checks import check_journal
-from handrail.execute.argument_locations import locate_arguments
-from handrail.execute.arguments import check_secrets, read_arguments
+from handrail.execute.arguments import check_secrets, locate_arguments, read_arguments
 from handrail.execute.attempt import CallAttempt, refusal_result
-from handrail.execute.call_entries import call_amended_entry, call_asked_entry, call_settled_entry
 from handrail.execute.confirm import CallConfirmer, DeferAll
 from handrail.execute.dedupe.create import create_deduplicator
 from handrail.execute.dedupe.deduplicator import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
-from handrail.execute.isolation.isolation_check import check_isolation
+from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.performer import CallPerformer
-from handrail.execute.policy import Policy
+from handrail.execute.policy import Policy, ScopeAuthoriser, is_untrusted_result, why_confirm_after_untrusted
 from handrail.execute.resumed_calls import check_same_call, honest_result, reconcile_call
 from handrail.execute.run_records import RunRecords
-from handrail.execute.run_to_completion import run_to_completion
-from handrail.execute.scope_authoriser import ScopeAuthoriser
-from handrail.execute.untrusted import is_untrusted_result, why_confirm_after_untrusted
 from handrail.tools.registry import RegisteredTools, flattened_tools, registered
 from handrail.tools.tool import Tool
 
@@ -51,7 +46,7 @@ _NEVER = "cancelled before it started; it did nothing"
 _AGAIN = "cancelled after it had failed, before it was tried again"
 
 
-class Executor(RunRecords):
+class Executor:
     """Settles calls: each gets exactly one honest answer."""
 
     def __init__(
@@ -69,12 +64,10 @@ class Executor(RunRecords):
         new_id: NewId = new_id,
     ) -> None:
         check_journal(journal)
-        super().__init__(
-            tools if isinstance(tools, RegisteredTools) else registered(*flattened_tools(tools)),
-            journal,
-            clock or SystemClock(),
-            new_id,
-        )
+        self._clock = clock or SystemClock()
+        self._new_id = new_id
+        tools = tools if isinstance(tools, RegisteredTools) else registered(*flattened_tools(tools))
+        self.runs = RunRecords(tools, journal, self._clock, new_id)
         self.policy = policy
         self.tracer = tracer
         self._authoriser = authoriser or ScopeAuthoriser()
@@ -82,8 +75,18 @@ class Executor(RunRecords):
         self._reuse = CallReuse()
         self._embedder = embedder
         self._deduplicators: dict[Tool, Deduplicator | None] = {}
-        self._performer = CallPerformer(policy, spill, self._clock, self._nested, self._amend)
-        self._take_in(self.tools)
+        self._performer = CallPerformer(policy, spill, self._clock, self._nested, self._record_late)
+        self._take_in(tools)
+
+    @property
+    def tools(self) -> RegisteredTools:
+        """What runs that begin now may call. A run keeps those that it began with."""
+        return self.runs.tools
+
+    @property
+    def run(self) -> str:
+        """The run of calls whose context names none."""
+        return self.runs.default_run
 
     def include(self, tool: Tool) -> None:
         """Let one more tool be called, one that the runtime itself brings. Do it before the first call of a run.
@@ -96,17 +99,14 @@ class Executor(RunRecords):
                 f"a tool of yours is called {tool.name!r}, the name of one that is needed beside so many others;"
                 f" rename it, or let every turn offer all tools: Offering(most={len(self.tools)})"
             )
-        before, self.tools = self.tools, RegisteredTools((*self.tools, tool))
-        for ledger in self._runs:
-            if ledger.tools is before:
-                ledger.tools = self.tools
+        self.runs.include(RegisteredTools((*self.tools, tool)))
         self._take_in((tool,))
 
     def renew(self, tools: RegisteredTools) -> None:
         """Give the runs that begin from now on these tools; those under way keep theirs, memory included."""
         self._take_in(tools)
-        self.tools = tools
-        kept = {tool for used in self.tools_in_use for tool in used}
+        self.runs.tools = tools
+        kept = {tool for used in self.runs.tools_in_use for tool in used}
         self._deduplicators = {tool: memory for tool, memory in self._deduplicators.items() if tool in kept}
 
     def _take_in(self, tools: Iterable[Tool]) -> None:
@@ -126,12 +126,12 @@ class Executor(RunRecords):
         """
         if not call.id:
             call = msgspec.structs.replace(call, id=self._new_id("call"))
-        ledger = await self._open(context.run or self.run, context)
-        attempt = CallAttempt(call, context, self._recorder(ledger, emit))
+        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
+        ledger = attempt.recorder.ledger
         try:
             if (begun := ledger.before.get(call.id)) is not None:
                 check_same_call(call, begun, ledger, ledger.tools)
-            settle = self._settle if self.tracer is None else self._traced
+            settle = self._settle_and_record if self.tracer is None else self._settle_traced
             return await ledger.once(call, lambda: settle(attempt))
         except ToolError as error:
             return refusal_result(call, error)
@@ -152,15 +152,15 @@ class Executor(RunRecords):
             raise unwrap_exception_group(failed, JournalError) from None
         return [task.result() for task in tasks]
 
-    async def _traced(self, attempt: CallAttempt) -> ToolResult:
+    async def _settle_traced(self, attempt: CallAttempt) -> ToolResult:
         assert self.tracer is not None
         with self.tracer.call(_discreet(attempt.call, attempt.recorder.ledger.tools), attempt.context) as span:
             attempt.context = msgspec.structs.replace(attempt.context, trace=span.parent)
-            result = await self._settle(attempt)
+            result = await self._settle_and_record(attempt)
             span.settled(result, attempt.name)
             return result
 
-    async def _settle(self, attempt: CallAttempt) -> ToolResult:
+    async def _settle_and_record(self, attempt: CallAttempt) -> ToolResult:
         """Whatever happens to the call, it ends in one result and one entry."""
         if (known := attempt.recorder.ledger.unwritten.get(attempt.call.id)) is not None:
             result, write = known
@@ -168,7 +168,7 @@ class Executor(RunRecords):
             return result
         started = self._clock.monotonic()
         try:
-            result = await self._answer(attempt)
+            result = await self._check_and_run(attempt)
         except ToolError as error:
             result = attempt.refused(error)
         except asyncio.CancelledError:
@@ -184,7 +184,7 @@ class Executor(RunRecords):
         if attempt.late:
             result = msgspec.structs.replace(result, warnings=(*result.warnings, attempt.late))
         if attempt.recorder.instant:
-            attempt.recorder.ledger.settle(result)
+            attempt.recorder.ledger.keep_result(result)
         elif result.outcome != "needs_confirmation":
             if attempt.ran and attempt.tool is not None and not attempt.tool.reads:
                 attempt.recorder.ledger.unknown.add(attempt.call.id)  # until its end is on record
@@ -193,7 +193,8 @@ class Executor(RunRecords):
             raise asyncio.CancelledError
         return result
 
-    async def _answer(self, attempt: CallAttempt) -> ToolResult:
+    async def _check_and_run(self, attempt: CallAttempt) -> ToolResult:
+        """The steps of a call in their order: resolve, parse, authorise, reconcile, confirm, reuse or perform."""
         call, context = attempt.call, attempt.context
         tool = attempt.tool = self._resolve(call, context, attempt.recorder.ledger.tools)
         arguments, warnings = read_arguments(call, tool, lenient=tool.repair or self.policy.repair)
@@ -248,18 +249,35 @@ class Executor(RunRecords):
         ledger = attempt.recorder.ledger
         ledger.is_writing(result)
         try:
-            await run_to_completion(self._record(attempt, result))
+            await run_to_completion(self._record_end(attempt, result))
         except JournalError:
             ledger.is_lost(result, lambda: self._write_down(attempt, result))
             raise
         ledger.unwritten.pop(attempt.call.id, None)
 
-    async def _record(self, attempt: CallAttempt, result: ToolResult) -> None:
-        tool = attempt.tool
-        if not attempt.ran and attempt.call.id not in attempt.recorder.ledger.before:
-            await attempt.recorder.record(call_asked_entry(attempt))
-        effect = attempt.ran and tool is not None and not tool.reads
-        await attempt.recorder.record(call_settled_entry(attempt, result), durable=effect)
+    async def _record_end(self, attempt: CallAttempt, result: ToolResult) -> None:
+        call, tool, recorder = attempt.call, attempt.tool, attempt.recorder
+        if not attempt.ran and call.id not in recorder.ledger.before:
+            asked = CallAsked(
+                run=recorder.run,
+                at=recorder.now(),
+                call_id=call.id,
+                tool=attempt.name,
+                principal=attempt.context.principal.id,
+                arguments=call.arguments if tool is None else tool.masked(call.arguments),
+            )
+            await recorder.record(asked)
+        settled = CallSettled(
+            run=recorder.run,
+            at=recorder.now(),
+            call_id=call.id,
+            tool=attempt.name,
+            outcome=result.outcome,
+            duration_us=result.duration_us,
+            ran=attempt.ran,
+            result=result,
+        )
+        await recorder.record(settled, durable=attempt.ran and tool is not None and not tool.reads)
 
     async def _nested(
         self, attempt: CallAttempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str
@@ -276,8 +294,7 @@ class Executor(RunRecords):
         self, call: ToolCall, error: ToolError, context: Context = Context(), emit: Emit = ignore_event
     ) -> ToolResult:
         """Settle a call without running it, for a reason that its caller has."""
-        ledger = await self._open(context.run or self.run, context)
-        attempt = CallAttempt(call, context, self._recorder(ledger, emit))
+        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
 
         async def settle() -> ToolResult:
             result = honest_result(attempt, attempt.refused(error))
@@ -285,26 +302,49 @@ class Executor(RunRecords):
             return result
 
         try:
-            return await ledger.once(call, settle)
+            return await attempt.recorder.ledger.once(call, settle)
         except ToolError as duplicate:
             return refusal_result(call, duplicate)
 
-    async def answered(self, call: ToolCall, context: Context = Context()) -> ToolResult:
+    async def result_of_left_call(self, call: ToolCall, context: Context = Context()) -> ToolResult:
         """The answer to a call whose caller is gone: what it was settled with, or that it never began."""
         return await self.refuse(call, Cancelled(_NEVER), context)
 
     def is_left(self, call: ToolCall, context: Context = Context()) -> bool:
         """Whether a call whose caller is gone has no end, and is made again when its run is taken up."""
-        ledger = self._runs.get(context.run or self.run)
+        ledger = self.runs.find(context.run)
         if ledger is None or call.name not in ledger.tools or ledger.has_end(call.id):
             return False
         return ledger.tools.find(call.name).replays
 
-    async def _amend(self, attempt: CallAttempt, result: ToolResult) -> None:
-        """Work that outlived its answer has ended: note how."""
+    async def _record_late(self, attempt: CallAttempt, result: ToolResult) -> None:
+        """Record how work ended that outlived its answer."""
         result = msgspec.structs.replace(result, untrusted=is_untrusted_result(attempt.tool, result))
         self._reuse.wrote(attempt.resource)
-        await attempt.recorder.record(call_amended_entry(attempt.recorder, attempt.name, result, "late"))
+        await attempt.recorder.amend(attempt.name, result, "late")
+
+    async def answer(self, run: str, request: str, *, allow: bool, by: str, reason: str = "") -> None:
+        """Give a person's word on a call that waits for it. Ask for the call again to have it run.
+
+        Raises:
+            UsageError: No such request waits in this run.
+        """
+        recorder = await self.runs.recorder(Context(run=run))
+        await recorder.refresh()  # the first answer is the answer, also one from another process
+        asked = recorder.ledger.requests.get(request)
+        if asked is None or request in recorder.ledger.answers:
+            raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
+        answer = asked.answered("allow" if allow else "deny", at=recorder.now(), by=by, reason=reason)
+        if await recorder.record_answer(answer) != answer:
+            raise UsageError(f"no request {request!r} waits for an answer in run {run!r}: somebody was quicker")
+
+    async def amend(self, run: str, result: ToolResult) -> None:
+        """Say what became of a call that was in doubt, on a person's word."""
+        await (await self.runs.recorder(Context(run=run))).amend(result.name, result, "person")
+
+    async def finish(self, run: str | None = None, reason: str = "done") -> None:
+        """Close a run: its last entry is written and others may work on it."""
+        await self.runs.finish(run or self.run, reason)
 
     async def aclose(self) -> None:
         """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""
@@ -312,7 +352,7 @@ class Executor(RunRecords):
             await self._performer.aclose()
             await self.finish()
         finally:
-            self._runs.let_go_all()
+            self.runs.let_go_all()
 
     async def __aenter__(self) -> Self:
         return self

@@ -57,7 +57,7 @@ class CallLedger:
         self.unknown: set[str] = set()
         """Side effects that may have taken place, and whose end is not on record."""
         self._words: dict[str, dict[str, Any]] = {}
-        """Of the definitions that people were asked about, by digest."""
+        """Tool definitions that people were asked about, by digest."""
         self._approved: dict[str, str] = {}
         """The digest of the definition under which a tool was last allowed to run."""
         self.untrusted: set[str] = set()
@@ -96,7 +96,7 @@ class CallLedger:
                 if event.asked is not None and event.asked.words is not None:
                     self._words[event.asked.definition] = event.asked.words
             case ConfirmationAnswered():
-                self._answered(event)
+                self._note_answer(event)
             case ConversationChanged(messages=messages):
                 for message in messages or ():
                     if isinstance(message, ResultMessage) and message.result.untrusted:
@@ -105,7 +105,7 @@ class CallLedger:
                         self.untrusted.add(source)
 
     def known(self, call_id: str) -> None:
-        """What became of a call is no longer in doubt."""
+        """Marks a call as no longer in doubt."""
         self.open.pop(call_id, None)
         self.unknown.discard(call_id)
 
@@ -114,11 +114,11 @@ class CallLedger:
         return call_id in self._settled or call_id in self._on_the_way
 
     def is_writing(self, result: ToolResult) -> None:
-        """The answer to a call goes into the record now."""
+        """Notes that this result is being written to the journal."""
         self._on_the_way[result.tool_call_id] = result
 
     def is_lost(self, result: ToolResult, write: Callable[[], Awaitable[None]]) -> None:
-        """It could not be written; `write` tries again."""
+        """Notes that a result could not be written; `write` tries again."""
         self._on_the_way.pop(result.tool_call_id, None)
         self.unwritten[result.tool_call_id] = result, write
 
@@ -128,7 +128,7 @@ class CallLedger:
         if result.untrusted:
             self.untrusted.add(result.name)
 
-    def _answered(self, answer: ConfirmationAnswered) -> None:
+    def _note_answer(self, answer: ConfirmationAnswered) -> None:
         if self.answers.setdefault(answer.request, answer) is not answer:
             return
         waits = self._awaited.pop(answer.request, None)
@@ -176,7 +176,7 @@ class CallLedger:
         answer = self.answers.get(request.request)
         return None if answer is None or answer.request in self._used or answer.binds != request.binds else answer
 
-    async def wait_for_answer(self, request: str) -> ConfirmationAnswered:
+    async def wait_in_process(self, request: str) -> ConfirmationAnswered:
         """The answer to a question, once it is known in this run."""
         if request in self.answers:
             return self.answers[request]
@@ -204,10 +204,10 @@ class CallLedger:
         result = self._settled.get(call_id) or self._on_the_way.get(call_id)
         if result is None:
             result = await settle()
-            self.settle(result)
+            self.keep_result(result)
         return result
 
-    def settle(self, result: ToolResult) -> None:
+    def keep_result(self, result: ToolResult) -> None:
         """Keep an answer as the answer. One that waits for a person's word is not yet one."""
         if result.outcome != "needs_confirmation":
             self._keep(result)

@@ -13,20 +13,18 @@ import msgspec
 
 from handrail.core.calls import Output, ToolResult
 from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, LimitReached, TimedOut, ToolError
+from handrail.core.events import CallIntended
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
-from handrail.execute.attempt import CallAttempt, handler_failure
-from handrail.execute.call_entries import call_intended_entry
+from handrail.execute.attempt import CallAttempt, handler_failure, report_failure
 from handrail.execute.concurrency import CallGate, GateEntry
 from handrail.execute.dedupe.matching import call_identity
-from handrail.execute.failures import report_failure
 from handrail.execute.isolation.handler_work import HandlerWork, StragglingWork
 from handrail.execute.isolation.loop_watch import LoopWatch
 from handrail.execute.isolation.process_pool import ProcessPool
 from handrail.execute.isolation.threads import HandlerThreads
-from handrail.execute.isolation.worker_answers import NOTHING_LEFT
-from handrail.execute.output import check_output, normalise_output, read_worker_output
-from handrail.execute.output_limit import bound_output
+from handrail.execute.isolation.worker_frames import NOTHING_LEFT
+from handrail.execute.output import bound_output, check_output, normalise_output, read_worker_output
 from handrail.execute.policy import Policy
 from handrail.execute.progress import ProgressReporter
 from handrail.tools.tool import Retry, Tool, schema_defaults
@@ -91,7 +89,20 @@ class CallPerformer:
             self._stragglers.check(tool.name)
         attempt.key = attempt.key or attempt.recorder.new_id("key")
         if not attempt.recorder.instant:
-            await attempt.recorder.record(call_intended_entry(attempt, tool), durable=not tool.reads)
+            intended = CallIntended(
+                run=attempt.recorder.run,
+                at=attempt.recorder.now(),
+                call_id=attempt.call.id,
+                tool=tool.scoped_name,
+                side_effects=not tool.reads,
+                idempotent=tool.definition.idempotent,
+                key=attempt.key,
+                principal=attempt.context.principal.id,
+                depth=attempt.context.depth,
+                grant=attempt.grant,
+                arguments=tool.exact(attempt.arguments),
+            )
+            await attempt.recorder.record(intended, durable=not tool.reads)
         attempt.ran = True
 
     def check_repeated(self, attempt: CallAttempt, tool: Tool) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from handrail.core.errors import UsageError
+from handrail.core.calls import ToolResult
+from handrail.core.context import Context
+from handrail.core.errors import Denied, Forbidden, UsageError
 from handrail.execute.isolation.worker_limits import ProcessLimits, SandboxLimits
-from handrail.execute.output_limit import SMALLEST
-from handrail.tools.tool import Retry
+from handrail.execute.ledger import CallLedger
+from handrail.execute.output import SMALLEST
+from handrail.tools.tool import Retry, Tool
 
 AfterUntrusted = Literal["allow", "confirm", "deny"]
 
@@ -49,3 +52,30 @@ class Policy:
         for name in ("timeout", "concurrency", "max_depth", "max_left_running"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be more than 0, not {getattr(self, name)!r}")
+
+
+class ScopeAuthoriser:
+    """Rights as values: the scopes of the principal, narrowed by those of the call."""
+
+    async def authorise(self, context: Context, names: tuple[str, ...]) -> None:
+        if not context.allows(*names):
+            raise Forbidden(f"{names[0]!r} is outside what {context.principal.id!r} may call; do not try it again")
+
+
+def is_untrusted_result(tool: Tool | None, result: ToolResult) -> bool:
+    """Whether the words of a result are those of an untrusted tool, and not our own about it."""
+    return tool is not None and tool.definition.untrusted and result.outcome in ("ok", "failed")
+
+
+def why_confirm_after_untrusted(tool: Tool, ledger: CallLedger, after: AfterUntrusted) -> str:
+    """Why a person must give their word for this side effect now; nothing if the policy does not ask for it.
+
+    Raises:
+        Denied: The policy refuses it.
+    """
+    if after == "allow" or not ledger.untrusted:
+        return ""
+    why = f"this run has read words from outside ({', '.join(sorted(ledger.untrusted))}), which may be what asks for it"
+    if after == "deny":
+        raise Denied(f"{tool.name!r} changes something, and {why}; it is not run: tell the user what you wanted to do")
+    return why

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
-from handrail.core.events import ConfirmationAnswered, Emit, Event, Recorded, ignore_event
-from handrail.core.first_answer import record_answer, wait_for_answer
+from handrail.core.calls import ToolResult
+from handrail.core.events import CallAmended, ConfirmationAnswered, Emit, Event, Recorded, ignore_event
+from handrail.core.first_answer import append_answer, wait_in_journal
 from handrail.core.ids import NewId
 from handrail.core.ports import Clock, Journal
 from handrail.execute.ledger import CallLedger
@@ -36,15 +38,30 @@ class RunRecorder:
         return self._clock.now()
 
     async def record(self, event: Recorded, *, durable: bool = False) -> None:
-        """Raises:
-        JournalError: It is not written, so what depends on it must not happen.
+        """Records an event and tells the listeners.
+
+        Raises:
+            JournalError: It is not written, so what depends on it must not happen.
         """
         if self._journal is not None:
             await self._journal.append(event, durable=durable)
         self.ledger.note(event)
         await self.emit(event)
 
-    async def answer(self, event: ConfirmationAnswered) -> ConfirmationAnswered:
+    async def amend(self, tool: str, result: ToolResult, why: Literal["late", "person"]) -> None:
+        """Records what became of a call after its answer was given."""
+        event = CallAmended(
+            run=self.run,
+            at=self.now(),
+            call_id=result.tool_call_id,
+            tool=tool,
+            outcome=result.outcome,
+            why=why,
+            result=result,
+        )
+        await self.record(event, durable=why == "person")
+
+    async def record_answer(self, event: ConfirmationAnswered) -> ConfirmationAnswered:
         """Write an answer down unless the question has one; return the one that counts, which is the first.
 
         Raises:
@@ -52,7 +69,7 @@ class RunRecorder:
         """
         first = self.ledger.answers.get(event.request)
         if first is None and self._journal is not None:
-            first = await record_answer(self._journal, event)
+            first = await append_answer(self._journal, event)
         await self.take_answer(first := first or event)
         return first
 
@@ -61,14 +78,14 @@ class RunRecorder:
         self.ledger.note(answer)
         await self.emit(answer)
 
-    async def wait_for_answer(self, request: str) -> ConfirmationAnswered:
+    async def wait_anywhere(self, request: str) -> ConfirmationAnswered:
         """The answer to a question, once somebody has given it: in this process, or in another by the journal."""
         if self._journal is None:
-            return await self.ledger.wait_for_answer(request)
-        watching = asyncio.ensure_future(wait_for_answer(self._journal, self.run, request))
+            return await self.ledger.wait_in_process(request)
+        watching = asyncio.ensure_future(wait_in_journal(self._journal, self.run, request))
         watching.add_done_callback(self._note_answer)
         try:
-            return await self.ledger.wait_for_answer(request)
+            return await self.ledger.wait_in_process(request)
         finally:
             watching.cancel()
 

@@ -5,30 +5,37 @@
     deny  *:delete_*
     allow mail:send@sha256:4f1c0a2b77d3
 
-A path of a tool that resolves its paths, as those of `io` do, is compared by where it
-leads: `path_rules` has the forms. Where nobody can tell what an argument names (a path
-that climbs out with `..`, a NUL), an `allow` does not cover it and a `deny` does. A rule with the digest of a
-definition, or its first digits, is for the tool as it was then: once its words
-change, an `allow` no longer covers it, and a person is asked.
+A path of a tool that resolves its paths, as those of `io` do, is compared by the `Location` that it leads to, so that
+two spellings of one path are one place:
+
+    keep/**          in the first root
+    notes:keep/**    in the root `notes`
+    *:keep/**        in every root
+    /srv/data/**     by its whole path
+    **               everywhere
+
+Where nobody can tell what an argument names (a path that climbs out with `..`, a NUL), an `allow` does not cover it and
+a `deny` does. A rule with the digest of a definition, or its first digits, is for the tool as it was then: once its
+words change, an `allow` no longer covers it, and a person is asked.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.canonical import canonical_json
-from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
+from handrail.core.confirmation import Allow, Confirmation, Decision, Deny, Location
 from handrail.core.errors import UsageError
-from handrail.core.location import Location
 from handrail.core.ports import Approver
-from handrail.execute import path_rules
 from handrail.execute.confirm import DeferAll
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{12,64}")
@@ -85,8 +92,8 @@ class Rule(Struct, frozen=True):
 
     def _place_fits(self, location: Location | None, pattern: str) -> bool:
         if location is None:
-            return self.decision == "deny" or pattern == path_rules.ANYWHERE
-        return (path_rules.pattern_reaches if self.decision == "deny" else path_rules.pattern_covers)(pattern, location)
+            return self.decision == "deny" or pattern == ANYWHERE
+        return (pattern_reaches if self.decision == "deny" else pattern_covers)(pattern, location)
 
     def _fits(self, value: Any, pattern: str) -> bool:
         """Of a list, every item must fit to be allowed, and any item that fits is denied."""
@@ -131,7 +138,7 @@ def _matches(value: Any, pattern: str) -> bool | None:
     text, pattern = _normal(written), _normal(pattern)
     if pattern != "**" and _climbs(text) != _climbs(pattern):
         return None if _climbs(text) else False
-    found = path_rules.glob_of(pattern).fullmatch(text) is not None
+    found = glob_of(pattern).fullmatch(text) is not None
     return None if found and text == "." and pattern not in (".", "**") else found  # `*` is in a folder, not the folder
 
 
@@ -139,10 +146,74 @@ def _normal(path: str) -> str:
     """Paths, patterns and URLs alike, so that one place has one spelling."""
     if "/" not in path and path not in (".", ".."):
         return path
-    return re.sub("^/+", "/", posixpath.normpath(path))
+    return _normal_path(path)
+
+
+def _normal_path(path: str) -> str:
+    return re.sub("^/+", "/", posixpath.normpath(path)) if path else "."
 
 
 def _climbs(path: str) -> int:
     """How many folders up a path begins."""
     steps = path.split("/")
     return next((count for count, step in enumerate(steps) if step != ".."), len(steps))
+
+
+_WILD = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+ANYWHERE = "**"
+
+
+def pattern_covers(pattern: str, location: Location) -> bool:
+    """Whether the place fits the pattern."""
+    if pattern == ANYWHERE:
+        return True
+    return any(glob_of(wanted).fullmatch(path) is not None for wanted, path in _pairs(pattern, location))
+
+
+def pattern_reaches(pattern: str, location: Location) -> bool:
+    """Whether the place, or something below it that the call touches too, may fit the pattern. Names that look the
+    same, as é in one letter and in two, are the same here: this is what a `deny` goes by."""
+    if pattern_covers(pattern, location):
+        return True
+    pairs = [(_composed(wanted), _composed(path)) for wanted, path in _pairs(pattern, location)]
+    if any(glob_of(wanted).fullmatch(path) is not None for wanted, path in pairs):
+        return True
+    return location.tree and any(_may_hold(path, wanted) for wanted, path in pairs)
+
+
+@lru_cache(maxsize=1024)
+def glob_of(pattern: str) -> re.Pattern[str]:
+    """`*` and `?` stay within a path segment, `**` does not."""
+    pieces = re.split(r"(\*\*|\*|\?)", pattern)
+    return re.compile("".join(_WILD.get(piece, re.escape(piece)) for piece in pieces), re.DOTALL)
+
+
+def _pairs(pattern: str, location: Location) -> Iterator[tuple[str, str]]:
+    """What the pattern wants and what the place is called, in each form that both have."""
+    if pattern.startswith("/"):
+        yield _normal_path(pattern), location.absolute
+        return
+    root, colon, inside = pattern.partition(":")
+    for name in location.names:
+        its_root, _, path = name.partition(":")
+        if colon and glob_of(root).fullmatch(its_root):
+            yield _normal_path(inside), path
+        if its_root == location.first:  # also a pattern with a colon, which may stand in the name of a file
+            yield _normal_path(pattern), path
+
+
+def _composed(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _may_hold(folder: str, pattern: str) -> bool:
+    """Whether something below a folder may fit the pattern: the folder fits its beginning, name by name."""
+    wanted = pattern.split("/")
+    for depth, name in enumerate([] if folder == "." else folder.split("/")):
+        if depth == len(wanted):
+            return False
+        if "**" in wanted[depth]:
+            return True
+        if glob_of(wanted[depth]).fullmatch(name) is None:
+            return False
+    return True

@@ -5,9 +5,8 @@ knows better. `client` keeps connections, `connection` is one; `address` reads U
 `request_head` writes requests.
 """
 
-from handrail.http.address import HttpAddress
+from handrail.http.address import HttpAddress, request_head
 from handrail.http.client import HttpAnswer, HttpClient
 from handrail.http.connection import BadHttpAnswer, HttpNotConnected
-from handrail.http.request_head import request_head
 
 __all__ = ["BadHttpAnswer", "HttpAddress", "HttpAnswer", "HttpClient", "HttpNotConnected", "request_head"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -28,8 +31,10 @@ class HttpAddress(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> HttpAddress:
-        """Raises:
-        ValueError: It is no http or https URL.
+        """The parts of a URL.
+
+        Raises:
+            ValueError: It is no http or https URL.
         """
         return _read(url)
 
@@ -45,3 +50,30 @@ def _read(url: str) -> HttpAddress:
     target = quote(parts.path or "/", safe=_KEPT) + (f"?{quote(parts.query, safe=_KEPT)}" if parts.query else "")
     login = "" if parts.username is None else unquote(f"{parts.username}:{parts.password or ''}")
     return HttpAddress(parts.scheme, host, parts.port or _PORTS[parts.scheme], target, login)
+
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def request_head(method: str, address: HttpAddress, headers: Mapping[str, str], *, whole_url: bool = False) -> bytes:
+    """All of it but for the length of the body and the empty line. `whole_url` is for a proxy.
+
+    Raises:
+        ValueError: A header has a character that would end it.
+    """
+    target = f"http://{address.authority}{address.target}" if whole_url else address.target
+    lines = [f"{method} {target} HTTP/1.1"]
+    if not any(name.lower() == "host" for name in headers):
+        lines.append(f"host: {address.authority}")
+    if address.login and not any(name.lower() == "authorization" for name in headers):
+        lines.append(f"authorization: {basic_credentials(address.login)}")
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or _BREAKS.search(value):
+            raise ValueError(f"the header {name!r} has a line end or another character that no header takes")
+        lines.append(f"{name}: {value}")
+    return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def basic_credentials(login: str) -> str:
+    return f"Basic {base64.b64encode(login.encode()).decode()}"

@@ -11,9 +11,8 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from handrail.core.timeouts import time_limit
-from handrail.http.address import HttpAddress
+from handrail.http.address import HttpAddress, basic_credentials, request_head
 from handrail.http.connection import BadHttpAnswer, HttpConnection, HttpNotConnected
-from handrail.http.request_head import basic_credentials, request_head
 
 _KEPT = 15.0
 """Seconds that an idle connection is trusted to be open at the other end too."""
@@ -62,7 +61,7 @@ class HttpAnswer:
         """What has come of the body since; nothing when it has ended.
 
         Raises:
-            TimeoutError, OSError, BadAnswer: It breaks off.
+            TimeoutError, OSError, BadHttpAnswer: It breaks off.
         """
         return await self._connection.read()
 
@@ -113,8 +112,8 @@ class HttpClient:
 
         Raises:
             ValueError: More than one of these is said.
-            NotConnected, ssl.SSLCertVerificationError: Nothing was sent.
-            TimeoutError, OSError, BadAnswer: The request was sent, and no answer came.
+            HttpNotConnected, ssl.SSLCertVerificationError: Nothing was sent.
+            TimeoutError, OSError, BadHttpAnswer: The request was sent, and no answer came.
         """
         if at is not None and (proxy is not None or unix_socket is not None):
             raise ValueError("a request is sent at an address, through a proxy or to a socket; say only one of them")

@@ -69,7 +69,7 @@ class HttpConnection(asyncio.Protocol):
         """Send a request and wait until the head of its answer has come.
 
         Raises:
-            TimeoutError, OSError, BadAnswer: It does not come.
+            TimeoutError, OSError, BadHttpAnswer: It does not come.
         """
         self._begin()
         self._bodiless = head.startswith(b"HEAD ")
@@ -87,7 +87,7 @@ class HttpConnection(asyncio.Protocol):
         """What has come of the body; nothing when it has ended.
 
         Raises:
-            TimeoutError, OSError, BadAnswer: It breaks off.
+            TimeoutError, OSError, BadHttpAnswer: It breaks off.
         """
         while True:
             data = b""

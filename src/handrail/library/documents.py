@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import json
 import re
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from handrail.core.child_process import ask_program
 from handrail.core.errors import BusError
 from handrail.core.installation import install_command
-from handrail.core.timeouts import time_limit
 
 TEXT, MARKDOWN, HTML, PDF = "text/plain", "text/markdown", "text/html", "application/pdf"
 MEDIA_TYPES = (TEXT, MARKDOWN, HTML, PDF)
@@ -81,22 +79,11 @@ def _read(answer: dict[str, Any], *, paged: bool) -> ExtractedDocument:
 async def _asked_worker(kind: str, data: bytes, limits: ReadLimits) -> dict[str, Any]:
     """What the worker process says of a document. It is killed when its time is over, or when nobody waits any more."""
     numbers = (limits.pages, limits.characters, limits.memory_bytes, int(limits.seconds) + 1)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(_WORKER), kind, *map(str, numbers)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    command = (sys.executable, "-I", str(_WORKER), kind, *map(str, numbers))
     try:
-        async with time_limit(limits.seconds):
-            output, _ = await process.communicate(data)
+        _, output = await ask_program(command, data, limits.seconds)
     except TimeoutError:
         raise BusError("bad_request", f"the document cannot be read in {limits.seconds:g} s") from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
     try:
         answer: dict[str, Any] = json.loads(output)
     except ValueError:

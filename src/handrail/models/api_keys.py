@@ -9,8 +9,7 @@ import os
 from collections.abc import Mapping
 
 from handrail.core.errors import UsageError
-from handrail.core.known_secrets import remember_secret
-from handrail.core.redact import Secret
+from handrail.core.redact import Secret, remember_secret
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),

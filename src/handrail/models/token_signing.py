@@ -17,8 +17,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from handrail.core.errors import HandrailError, ModelUnavailable, RequestRefused, UsageError, describe_exception
-from handrail.core.known_secrets import remember_secret
-from handrail.core.redact import Secret
+from handrail.core.redact import Secret, remember_secret
 from handrail.models.codec import WireRequest
 from handrail.models.service_errors import masked_excerpt
 from handrail.models.transport import Endpoint, Transport

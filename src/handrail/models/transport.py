@@ -18,7 +18,7 @@ from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret, redact_text
 from handrail.core.timeouts import time_limit
 from handrail.http import BadHttpAnswer, HttpAddress, HttpAnswer, HttpClient, request_head
-from handrail.http.request_head import basic_credentials
+from handrail.http.address import basic_credentials
 from handrail.models.codec import Framing, WireRequest
 from handrail.models.frames import MAX_FRAME
 from handrail.models.identity_cache import cached_by_identity

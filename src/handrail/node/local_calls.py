@@ -14,7 +14,7 @@ from handrail.core.events import CallProgress, Emit, Event, ignore_event
 from handrail.core.ids import NewId
 from handrail.core.ports import Approver, Clock, Journal, Tracer
 from handrail.execute.executor import Executor
-from handrail.execute.isolation.isolation_check import check_isolation
+from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.policy import Policy
 from handrail.node.bus.answered_calls import AnsweredCalls, Key, NoRoomForCall
 from handrail.node.bus.call_runs import BusRuns
@@ -187,7 +187,7 @@ class LocalCapabilities:
             return await self._executor.invoke(call, context, _heard(asked.channel))
         except asyncio.CancelledError:
             if asked.terms.call_id is not None:  # whoever asks again is told what became of it
-                asked.ended = await self._executor.answered(call, context)
+                asked.ended = await self._executor.result_of_left_call(call, context)
             raise
 
     def _first(self, provider: CapabilityProvider, asked: BusCall, refusal: BusError) -> BusError:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from handrail.core.errors import UsageError
-from handrail.execute.run_to_completion import run_to_completion
+from handrail.core.tasks import run_to_completion
 from handrail.run.code.variable_dumps import dump_key
-from handrail.sandbox.create import create_sandbox
-from handrail.sandbox.port import ReplLimits, Sandbox
+from handrail.sandbox.port import ReplLimits, Sandbox, create_sandbox
 
 _OF_ENVIRONMENT = ("setup_code",)
 """What `environment_kwargs` may hold; for `rlms` it belongs there."""

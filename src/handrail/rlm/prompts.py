@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from handrail.core.messages import AssistantMessage, Conversation, UserMessage
-from handrail.run.code.functions import function_signature
-from handrail.run.code.instructions import MACHINES
+from handrail.run.code.functions import MACHINES, function_signature
 from handrail.tools.tool import Tool
 
 SYSTEM = """\

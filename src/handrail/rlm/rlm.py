@@ -35,7 +35,7 @@ from handrail.rlm.run import RlmRun, opened
 from handrail.rlm.run_setup import RlmSetup
 from handrail.rlm.values import RLMChatCompletion, RLMMetadata
 from handrail.rlm.watchers import SafeWatcher
-from handrail.run.run_terms import OnWait
+from handrail.run.single_run import OnWait
 from handrail.sandbox.port import ReplLimits, Sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
 

@@ -19,8 +19,8 @@ from handrail.core.context import Context
 from handrail.core.errors import HandrailError, JournalError, LimitExceeded, ModelError
 from handrail.core.messages import Conversation
 from handrail.core.ports import Model
+from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
-from handrail.execute.run_to_completion import run_to_completion
 from handrail.rlm import prompts
 from handrail.rlm.caller_context import caller_of_child_run, caller_of_query
 from handrail.rlm.contexts import HeldContext, load
@@ -108,8 +108,8 @@ class RlmRun:
             functions=functions(custom).union(final_answers.CALLED),
             bridge=self._bridge,
             recall=self._recall,
-            dumps=None if setup.state is None else VariableDumps(setup.state, run),
             reset=final_answers.RESET,
+            dumps=None if setup.state is None else VariableDumps(setup.state, run),
         )
         self._carried = CallVolume(setup.limits.calls_bytes)
         pauses = setup.on_wait == "pause"
@@ -204,10 +204,10 @@ class RlmRun:
                 names="context",
                 reads=setup.sub_window,
             )
-            begun = begun.supervised(words, self._executor.now())
+            begun = begun.supervised(words, self._executor.runs.now())
         task = prompt if question is None and isinstance(prompt, str) and len(prompt) <= TASK else None
         said = prompts.first(held.description, question, task, held.variable, prompts.earlier(number))
-        return begun.say(said, at=self._executor.now())
+        return begun.say(said, at=self._executor.runs.now())
 
     async def _give(self, prompt: Any, record: RlmRunRecord) -> HeldContext:
         number = len(self._held)
@@ -308,7 +308,7 @@ class RlmRun:
 
     async def _recall(self, call_id: str) -> ReplayCaller:
         context = replace(self._context, deadline=None)
-        return ReplayCaller(self._executor, context, call_id, await self._executor.begun(context), QUERIES)
+        return ReplayCaller(self._executor, context, call_id, await self._executor.runs.begun_calls(context), QUERIES)
 
     async def _child(self, prompt: Any, model: str | None, run: str, context: Context) -> RLMChatCompletion:
         setup = self._setup

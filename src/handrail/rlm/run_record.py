@@ -20,17 +20,18 @@ from handrail.core.messages import AssistantMessage, Conversation, Usage, UserMe
 from handrail.core.redact import redact_text
 from handrail.execute.executor import Executor
 from handrail.rlm import prompts
-from handrail.rlm.repl.notebook import FinishedReplCall
+from handrail.rlm.repl.notebook import finished_repl_call
 from handrail.rlm.repl.query_tools import QUERIES, completions_of
 from handrail.rlm.repl.turns import REPL, ReplArguments, ReplResult
 from handrail.rlm.values import RLMChatCompletion, UsageSummary
+from handrail.run.code.notebook import RecordedCodeCall
 from handrail.run.history import conversation_of
 
 
 @dataclass(frozen=True, slots=True)
 class RlmRunRecord:
     conversation: Conversation = field(default_factory=Conversation)
-    done: tuple[FinishedReplCall, ...] = ()
+    done: tuple[RecordedCodeCall, ...] = ()
     """The calls of the tool `repl` that have their results, in order."""
     completions: tuple[RLMChatCompletion, ...] = ()
     """Of the queries of its code, also of those that came to nothing."""
@@ -84,8 +85,8 @@ async def read_run_history(executor: Executor, context: Context) -> RlmRunRecord
         LeaseHeld: Somebody does.
         UsageError: Its words were erased.
     """
-    await executor.calls(context)
-    events = await executor.history(context.run)
+    await executor.runs.known_calls(context)
+    events = await executor.runs.history(context.run)
     completions = (*answered(events), *[each async for each in unanswered(executor, events)])
     return RlmRunRecord(
         conversation_of(events),
@@ -102,7 +103,7 @@ def _calls(events: Iterable[Recorded]) -> tuple[CallIntended | CallSettled, ...]
     return tuple(event for event in calls if event.tool != REPL)
 
 
-def _done(events: Iterable[Recorded]) -> Iterator[FinishedReplCall]:
+def _done(events: Iterable[Recorded]) -> Iterator[RecordedCodeCall]:
     asked: dict[str, ReplArguments] = {}
     for event in events:
         match event:
@@ -111,7 +112,7 @@ def _done(events: Iterable[Recorded]) -> Iterator[FinishedReplCall]:
             case CallSettled(tool=tool, call_id=id, outcome="ok", result=ToolResult(content=dict() as content)) if (
                 tool == REPL and id in asked
             ):
-                yield FinishedReplCall(id, asked[id], msgspec.convert(content, ReplResult))
+                yield finished_repl_call(id, asked[id], msgspec.convert(content, ReplResult))
 
 
 def _cut_off_setups(events: Iterable[Recorded]) -> frozenset[str]:
@@ -179,7 +180,7 @@ def _cut_off_queries(events: tuple[Recorded, ...], goes_on: bool) -> Iterator[st
 
 async def _used(executor: Executor, run: str) -> UsageSummary:
     """By a query, or by a child of the run with all of its own."""
-    events = await executor.history(run)
+    events = await executor.runs.history(run)
     summary = UsageSummary()
     for model, usage in said(events):
         summary.count(model, usage)

@@ -15,7 +15,7 @@ from handrail.rlm.custom_tools import CustomTools
 from handrail.rlm.prompts import SYSTEM
 from handrail.rlm.query.queries import OnRequest
 from handrail.rlm.watchers import SafeWatcher
-from handrail.run.run_terms import OnWait
+from handrail.run.single_run import OnWait
 from handrail.sandbox.port import ReplLimits
 
 

@@ -17,6 +17,7 @@ from handrail.core.events import (
     CallRequested,
     CitationAdded,
     Emit,
+    Event,
     MediaAdded,
     ReplyFinished,
     ServiceCallMade,
@@ -27,7 +28,6 @@ from handrail.core.ids import NewId
 from handrail.core.messages import AssistantMessage, Citation, InvocationMessage, Media, ServiceCall
 from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Model
-from handrail.run.held_events import HeldEvents
 
 Early = Callable[[ToolCall, Emit], asyncio.Task[ToolResult] | None]
 """Starts a call while the model still speaks, if that is safe, and gives its events to the `Emit`."""
@@ -36,7 +36,7 @@ Failed = Callable[[AttemptFailed], Awaitable[None]]
 
 
 class ModelReply:
-    """Filled while the model speaks; then it says what was said."""
+    """Collects one streamed reply: text, reasoning and calls."""
 
     def __init__(self, taken: set[str], new_id: NewId, early: Early, *, own_ids: bool = False) -> None:
         self._taken = taken
@@ -187,3 +187,25 @@ class ModelReply:
             media=tuple(self._media),
             service_calls=tuple(self._service_calls),
         )
+
+
+class HeldEvents:
+    """An `Emit` that keeps events until `release`, and then passes them on."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._events: list[Event] = []
+        self._released = False
+
+    async def __call__(self, event: Event) -> None:
+        if self._released:
+            await self._emit(event)
+        else:
+            self._events.append(event)
+
+    async def release(self) -> None:
+        """Emit what was held, in order. Events that arrive meanwhile queue behind it."""
+        for event in self._events:  # the list may grow while an event is emitted
+            await self._emit(event)
+        self._released = True
+        self._events.clear()

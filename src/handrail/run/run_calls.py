@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
@@ -11,7 +16,6 @@ from handrail.core.events import Emit
 from handrail.core.messages import InvocationMessage
 from handrail.execute.executor import Executor
 from handrail.run.limits import WRONG, Limits
-from handrail.run.repeated_calls import RepeatedCalls
 from handrail.tools.tool import Tool
 
 Started = dict[str, asyncio.Task[ToolResult]]
@@ -43,10 +47,10 @@ class RunCalls:
             return None
         return asyncio.create_task(self._executor.invoke(call, self._context, emit))
 
-    async def settle(self, calls: tuple[InvocationMessage, ...], started: Started) -> list[ToolResult]:
-        """All at once; if one cannot be settled, none goes on."""
+    async def settle_reply(self, calls: tuple[InvocationMessage, ...], started: Started) -> list[ToolResult]:
+        """Settles all calls of a reply concurrently; if one raises, the others are cancelled."""
         if len(calls) == 1 and not started:
-            results = [await self._settle(calls[0].call, 0)]
+            results = [await self._settle_or_refuse(calls[0].call, 0)]
         else:
             results = await self._together(calls, started)
         for message, result in zip(calls, results, strict=True):
@@ -57,7 +61,7 @@ class RunCalls:
         """After a cancellation: what the executor has written down for each call. What is made again when the run is
         taken up has no result until then."""
         ended = [message.call for message in calls if not self._executor.is_left(message.call, self._context)]
-        return [await self._executor.answered(call, self._context) for call in ended]
+        return [await self._executor.result_of_left_call(call, self._context) for call in ended]
 
     def count(self, call: ToolCall, result: ToolResult) -> None:
         """Remember how a call went, for what the limits say of the next."""
@@ -66,7 +70,7 @@ class RunCalls:
 
     async def _together(self, calls: tuple[InvocationMessage, ...], started: Started) -> list[ToolResult]:
         tasks = [
-            started.get(message.id) or asyncio.create_task(self._settle(message.call, number))
+            started.get(message.id) or asyncio.create_task(self._settle_or_refuse(message.call, number))
             for number, message in enumerate(calls)
         ]
         try:
@@ -77,7 +81,7 @@ class RunCalls:
             await asyncio.wait(tasks)
             raise
 
-    async def _settle(self, call: ToolCall, number: int) -> ToolResult:
+    async def _settle_or_refuse(self, call: ToolCall, number: int) -> ToolResult:
         refusal = self._repeats.refusal(call)
         if number >= self._limits.calls_per_turn:
             most = self._limits.calls_per_turn
@@ -87,7 +91,7 @@ class RunCalls:
         return await self._executor.invoke(call, self._context, self._emit)
 
     def _takes_back(self, call: ToolCall) -> bool:
-        """Whether nothing came of it, were it begun and then not asked for: not so if it may call what has effects."""
+        """Whether the call can start early: a read that leaves no trace if the model withdraws it."""
         tool = self._tool(call)
         return tool is not None and tool.reads and tool.repeatable
 
@@ -97,6 +101,46 @@ class RunCalls:
 
     def _tool(self, call: ToolCall) -> Tool | None:
         try:
-            return self._executor.tools_of(self._context.run).find(call.name)
+            return self._executor.runs.tools_of(self._context.run).find(call.name)
         except UnknownTool:
             return None
+
+
+class RepeatedCalls:
+    """Counts for one run, by what was asked, how often it failed and how often the answer was the same."""
+
+    def __init__(self, failures: int, answers: int) -> None:
+        self._failures = failures
+        self._answers = answers
+        self._failed: Counter[Hashable] = Counter()
+        self._answered: dict[Hashable, tuple[Any, int]] = {}
+        """The last answer of a read, and how often it came in a row."""
+
+    def note(self, call: ToolCall, result: ToolResult, *, reads: bool) -> None:
+        key = _key(call)
+        if not result.is_error:
+            del self._failed[key]
+            if reads:
+                last, times = self._answered.get(key, (None, 0))
+                self._answered[key] = result.content, times + 1 if times and last == result.content else 1
+        elif result.outcome not in ("cancelled", "needs_confirmation"):
+            self._failed[key] += 1
+
+    def refusal(self, call: ToolCall) -> LimitReached | None:
+        """Why a call is not worth running once more."""
+        key = _key(call)
+        if self._failed[key] >= self._failures:
+            what = f"has failed {self._failures} times with these arguments"
+        elif self._answered.get(key, (None, 0))[1] >= self._answers:
+            what = f"has given the same answer to these arguments {self._answers} times"
+        else:
+            return None
+        return LimitReached(
+            f"{call.name!r} {what}; it was not run again. Change the arguments, use another tool, or answer without it"
+        )
+
+
+def _key(call: ToolCall) -> Hashable:
+    """What was asked, as it was written: a model that goes round in circles writes the same."""
+    arguments = call.arguments
+    return call.name, arguments if isinstance(arguments, str) else msgspec.json.encode(arguments, order="deterministic")

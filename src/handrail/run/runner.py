@@ -17,11 +17,9 @@ from handrail.core.model_request import ModelRequest, ModelScratch, ToolChoice, 
 from handrail.core.ports import Model
 from handrail.core.usage_checks import check_model
 from handrail.execute.executor import Executor
-from handrail.run.external_tools import ExternalTools
 from handrail.run.limits import Limits
-from handrail.run.offering import NO_PROGRAMS, OfferableTools, Offering, Programs
-from handrail.run.run_terms import OnError, OnWait, RunTerms
-from handrail.run.single_run import SingleRun
+from handrail.run.offering import NO_PROGRAMS, ExternalTools, OfferableTools, Offering, Programs
+from handrail.run.single_run import OnError, OnWait, RunTerms, SingleRun
 from handrail.run.transcript import Follow
 from handrail.tools.registry import RegisteredTools
 
@@ -138,7 +136,7 @@ class Runner:
         try:
             self._equip()
             # A run that was let go of may have been taken up elsewhere: then only the record knows.
-            known = self._known.get(id) if self._terms.executor.holds(id) else None
+            known = self._known.get(id) if self._terms.executor.runs.holds(id) else None
             await run.begin(known, self._offers_of)
             await run.loop(tool_choice)
         except HandrailError as error:

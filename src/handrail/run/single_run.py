@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,26 +13,51 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import BrokenChoice, JournalError, LimitExceeded, ModelError, ToolFailed
 from handrail.core.events import AttemptFailed, Emit, Notice
+from handrail.core.ids import NewId
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
 from handrail.core.model_request import ModelRequest, ModelScratch, ToolChoice, ToolOffer
+from handrail.core.ports import Model
 from handrail.core.redact import redact
+from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit_at
-from handrail.execute.run_to_completion import run_to_completion
-from handrail.run.external_tools import ExternalTools
+from handrail.execute.executor import Executor
 from handrail.run.history import last_user_position, unanswered_calls
-from handrail.run.limits import RunBudget
-from handrail.run.offering import OfferableTools, ToolSelection
+from handrail.run.limits import Limits, RunBudget
+from handrail.run.offering import ExternalTools, OfferableTools, ToolSelection
 from handrail.run.reply import ModelReply
 from handrail.run.run_calls import RunCalls, Started
-from handrail.run.run_terms import RunTerms
 from handrail.run.transcript import Follow, RunTranscript
 from handrail.tools.registry import RegisteredTools
+
+OnError = Literal["surface", "fail_fast"]
+OnWait = Literal["tell", "pause"]
+"""When a call waits for a person: tell the model, or end here until the call has its answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """Who is asked, who settles the calls, and how far they may go together."""
+
+    model: Model
+    executor: Executor
+    limits: Limits
+    on_error: OnError
+    on_wait: OnWait
+    defaults: ModelRequest
+    """What every request has besides its messages and tools: temperature, limits of tokens, and so on."""
+    valid: tuple[tuple[str, ...], ...]
+    """Lists of patterns; each must cover a tool for this model to be offered it, or to call it; an
+    empty one leaves none."""
+    own_ids: bool
+    """Whether every call gets an id from here, so that no two calls of any two runs have the same."""
+    new_id: NewId
+
 
 FINALISE = "The limit of tool calls is reached. Finalise your answer now, without calling tools."
 
 
 class SingleRun:
-    """What is said, what is called, and what it has used up."""
+    """One run of the loop: its transcript, its calls and its used budget."""
 
     def __init__(
         self,
@@ -77,8 +103,8 @@ class SingleRun:
 
     async def begin(self, known: Conversation | None, offers_of: Callable[[RegisteredTools], OfferableTools]) -> None:
         """`known` is what is on record of it, if that need not be read."""
-        self._ids |= await self._executor.calls(self._context)  # from here on nobody else writes to the run
-        self._offers = offers_of(self._executor.tools_of(self.transcript.run)).begin()
+        self._ids |= await self._executor.runs.known_calls(self._context)  # from here on nobody else writes to the run
+        self._offers = offers_of(self._executor.runs.tools_of(self.transcript.run)).begin()
         self._take_stock(await self.transcript.begin(known))
         await self.transcript.write_down()
 
@@ -101,25 +127,25 @@ class SingleRun:
     async def loop(self, choice: ToolChoice) -> None:
         if self._ended:
             return
-        if (cut_off := unanswered_calls(self.conversation)) and not await self._answer(cut_off, {}):
+        if (cut_off := unanswered_calls(self.conversation)) and not await self._settle_calls(cut_off, {}):
             return
         while self._turns < self._limits.iterations and self._calls.wrong < self._limits.wrong_calls:
             if await self._is_over():
                 return
             # A choice is for the first reply: a model that must call would never come to an answer.
-            calls, started = await self._ask(choice if self._turns == 0 else "auto")
+            calls, started = await self._ask_model(choice if self._turns == 0 else "auto")
             self._turns += 1
-            if not calls or not await self._answer(calls, started):
+            if not calls or not await self._settle_calls(calls, started):
                 return
         if self._calls.wrong >= self._limits.wrong_calls:
             await self._at_the_limit("wrong calls", self._limits.wrong_calls)
         else:
             await self._at_the_limit("iterations", self._limits.iterations)
 
-    async def _ask(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
+    async def _ask_model(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
         terms = self._terms
         shown = self._offers.shown(self.conversation.messages, choice)
-        await self._executor.offered(self._context, (*shown.names, *self._elsewhere.names), self._emit)
+        await self._executor.runs.record_offer(self._context, (*shown.names, *self._elsewhere.names), self._emit)
         request = msgspec.structs.replace(
             terms.defaults,
             messages=self.conversation.messages,
@@ -149,9 +175,9 @@ class SingleRun:
     async def _reply(self, reply: ModelReply, request: ModelRequest) -> tuple[bool, AssistantMessage]:
         tracer = self._executor.tracer
         if tracer is None:
-            return await self._read(reply, request), reply.message(self._executor.now())
+            return await self._read(reply, request), reply.message(self._executor.runs.now())
         with tracer.turn(self.transcript.run, self._terms.model, request, self._context) as span:
-            whole, message = await self._read(reply, request), reply.message(self._executor.now())
+            whole, message = await self._read(reply, request), reply.message(self._executor.runs.now())
             span.replied(message)
             return whole, message
 
@@ -187,7 +213,7 @@ class SingleRun:
         self._attempts += 1
         await self.transcript.failed(attempt, self._attempts, last=last)
 
-    async def _answer(self, calls: tuple[InvocationMessage, ...], started: Started) -> bool:
+    async def _settle_calls(self, calls: tuple[InvocationMessage, ...], started: Started) -> bool:
         """Every call gets exactly one result, the real one if it finished, whatever happens meanwhile.
 
         False if a call waits for a person and the run is to wait with it, or is answered elsewhere; then that call
@@ -195,7 +221,7 @@ class SingleRun:
         """
         here = self._elsewhere.left_here(calls)
         try:
-            results = await self._calls.settle(here, started)
+            results = await self._calls.settle_reply(here, started)
         except JournalError:
             raise  # without a record there is no answer to take in; each call is found out when the run is taken up
         except BaseException:
@@ -236,7 +262,7 @@ class SingleRun:
         call = next((each.call for each in asked if each.id == result.tool_call_id), None)
         if call is None:
             return {}
-        tools = self._executor.tools_of(self.transcript.run)
+        tools = self._executor.runs.tools_of(self.transcript.run)
         masked = tools.find(call.name).masked(call.arguments) if call.name in tools else call.arguments
         found: dict[str, Any] | str = redact(masked)
         return found
@@ -262,7 +288,7 @@ class SingleRun:
 
     async def _finalise(self, limit: str, value: int) -> None:
         try:
-            await self._ask("none")
+            await self._ask_model("none")
         except BrokenChoice:  # it cannot do without; what was said and done so far is the answer
             await self._emit(Notice(text=f"stopped at the limit of {value} {limit}: the model goes on calling tools"))
 

@@ -15,8 +15,8 @@ from handrail.core.messages import (
     ResultMessage,
     SupervisorMessage,
 )
+from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
-from handrail.execute.run_to_completion import run_to_completion
 from handrail.run.history import conversation_of
 from handrail.tools.masking import masked_messages
 
@@ -37,12 +37,12 @@ class RunTranscript:
         self._context = context
         self._emit = emit
         self._follow = follow
-        self._is_silent = executor.is_silent(emit)
+        self._is_silent = executor.runs.is_silent(emit)
 
     async def begin(self, recorded: Conversation | None) -> int:
         """Compare with the record, which is read unless it is given: how many messages it has already."""
         if recorded is None:
-            recorded = conversation_of(await self._executor.history(self.run))
+            recorded = conversation_of(await self._executor.runs.history(self.run))
         self.recorded = recorded
         return _shared(recorded, self.conversation)
 
@@ -52,12 +52,12 @@ class RunTranscript:
         added = self.conversation.messages[keep:]
         if added or keep < len(self.recorded):
             changed = ConversationChanged(
-                run=self.run, at=self._executor.now(), keep=keep, messages=self._writable(added)
+                run=self.run, at=self._executor.runs.now(), keep=keep, messages=self._writable(added)
             )
             await (self._write(changed) if self._is_silent else run_to_completion(self._write(changed)))
 
     async def _write(self, changed: ConversationChanged) -> None:
-        await self._executor.record(changed, self._context, self._emit)
+        await self._executor.runs.record(changed, self._context, self._emit)
         self.recorded = self.conversation
         self._tell()
 
@@ -74,13 +74,13 @@ class RunTranscript:
             output_tokens=message.usage.output_tokens if message.usage else 0,
             messages=self._writable((message, *calls)),
         )
-        await run_to_completion(self._executor.record(given, self._context, self._emit))
+        await run_to_completion(self._executor.runs.record(given, self._context, self._emit))
 
     async def failed(self, attempt: AttemptFailed, number: int, *, last: bool) -> None:
         """The record shows each attempt at a reply."""
         event = ReplyFailed(
             run=self.run,
-            at=self._executor.now(),
+            at=self._executor.runs.now(),
             model=attempt.model,
             attempt=number,
             error=attempt.error,
@@ -88,7 +88,7 @@ class RunTranscript:
             delay_ms=None if last else round(attempt.delay * 1000),
             words=attempt.text,
         )
-        await self._executor.record(event, self._context, self._emit)
+        await self._executor.runs.record(event, self._context, self._emit)
 
     def grow(self, *messages: Message) -> None:
         """Add what the record already has."""
@@ -110,7 +110,7 @@ class RunTranscript:
         """Have the program say something, unless it was the last to speak and said just that."""
         last = self.conversation.messages[-1]
         if not (isinstance(last, SupervisorMessage) and last.text == text):
-            self.conversation = self.conversation.supervised(text, self._executor.now())
+            self.conversation = self.conversation.supervised(text, self._executor.runs.now())
             await self.write_down()
 
     async def take_back(self, count: int) -> None:
@@ -119,7 +119,7 @@ class RunTranscript:
         await self.write_down()
 
     def _as_messages(self, results: list[ToolResult]) -> list[ResultMessage]:
-        return [ResultMessage(result, self._executor.now()) for result in results]
+        return [ResultMessage(result, self._executor.runs.now()) for result in results]
 
     def _tell(self) -> None:
         if self._follow is not None:
@@ -127,7 +127,7 @@ class RunTranscript:
 
     def _writable(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages as they may be written down: without the secrets that calls hold."""
-        return masked_messages(messages, self._executor.tools_of(self.run))
+        return masked_messages(messages, self._executor.runs.tools_of(self.run))
 
 
 def _shared(one: Conversation, other: Conversation) -> int:
@@ -141,7 +141,7 @@ def _shared(one: Conversation, other: Conversation) -> int:
 
 
 def _alike(left: Message, right: Message) -> bool:
-    """Of a result, the record and the conversation note different moments."""
+    """Whether two messages say the same. The record and the conversation note different times of one result."""
     match left, right:
         case ResultMessage(), ResultMessage():
             return left.result == right.result

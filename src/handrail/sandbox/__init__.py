@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
-    from handrail.sandbox.create import create_sandbox as create_sandbox
     from handrail.sandbox.port import (
         Cell as Cell,
         Host as Host,
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
         Repl as Repl,
         ReplLimits as ReplLimits,
         Sandbox as Sandbox,
+        create_sandbox as create_sandbox,
     )
 
 export_lazily(
     __name__,
     {
-        "handrail.sandbox.create": "create_sandbox",
-        "handrail.sandbox.port": "Cell Host HostError Repl ReplLimits Sandbox",
+        "handrail.sandbox.port": "Cell Host HostError Repl ReplLimits Sandbox create_sandbox",
     },
 )

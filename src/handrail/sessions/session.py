@@ -29,8 +29,8 @@ from handrail.execute.policy import Policy
 from handrail.run.code.code_mode import CodeSettings
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
-from handrail.run.run_terms import OnError
-from handrail.sandbox.create import create_sandbox
+from handrail.run.single_run import OnError
+from handrail.sandbox.port import create_sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
 from handrail.sessions.llm import LLM
 from handrail.sessions.session_engine import ExecutorParts, SessionEngine, SessionSetup, stream_emitted

@@ -30,8 +30,8 @@ from handrail.execute.policy import Policy
 from handrail.run.code.code_mode import CodeMode, CodeSettings
 from handrail.run.limits import Limits
 from handrail.run.offering import NO_PROGRAMS, Offering, Programs
-from handrail.run.run_terms import OnError
 from handrail.run.runner import Runner
+from handrail.run.single_run import OnError
 from handrail.run.transcript import Follow
 from handrail.tools.preparation import prepared_tools
 from handrail.tools.registry import RegisteredTools
@@ -117,7 +117,7 @@ class SessionEngine:
     @property
     def tools(self) -> RegisteredTools:
         """What its calls may name."""
-        return self._executor.tools_of(self.run_id)
+        return self._executor.runs.tools_of(self.run_id)
 
     @classmethod
     async def open(cls, setup: SessionSetup, run: str) -> SessionEngine:

@@ -11,10 +11,10 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 import msgspec
 
 from handrail.core.canonical import digest
+from handrail.core.confirmation import Locations
 from handrail.core.errors import InvalidArguments, InvalidDefinition, describe_exception
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.location import Locations
 from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.core.secret_pointers import mask_pointers
 from handrail.core.usage_checks import check_keyword_names, keyword_names

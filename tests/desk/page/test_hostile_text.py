@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.display import printable
 from handrail.core.messages import (
     AssistantMessage,
     DocumentMessage,
@@ -25,7 +26,6 @@ from handrail.core.messages import (
     Text,
     UserMessage,
 )
-from handrail.core.safe_text import printable
 from handrail.desk.conversation_file import SharedConversation
 from tests.desk.page.chat_actions import answered, banner, card, question, say
 from tests.desk.page.conftest import Tab

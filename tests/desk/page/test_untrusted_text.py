@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
-from handrail.core.safe_text import printable, printable_lines
+from handrail.core.display import printable, printable_lines
 from tests.desk.page.page_sources import run_in_node
 
 ODD = (

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 from textual.widgets import Input, OptionList, TextArea
 
+from handrail.core.display import printable
 from handrail.core.messages import AssistantMessage, Conversation
-from handrail.core.safe_text import printable
 from handrail.desk.tui.call_card import CallCardContent, _body
 from handrail.desk.tui.conversations import ConversationsScreen
 from handrail.desk.tui.dialogs import ConfirmDialog, FullTextDialog, LineDialog

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from handrail.core.calls import Attachment, Output
 from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
-from handrail.execute.isolation.non_json import first_non_json
+from handrail.core.jsontext import first_non_json
 from handrail.execute.isolation.worker_frames import JobCrashed, JobDone, JobFailed, JobProgress, read_reply
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -363,7 +363,7 @@ async def test_a_side_effect_that_waited_is_shown_with_its_result_when_its_run_i
         request = waiting["waiting"][0]["request"]
         async with Executor([post], journal=journal) as person:
             await person.answer(waiting["run"], request, allow=True, by="alice")
-            person.let_go(waiting["run"])
+            person.runs.let_go(waiting["run"])
         again: Any = {"handrail": {"run": waiting["run"], "confirm": "pause"}}
         stream = await client.responses.create(model="m", input="?", extra_body=again, stream=True)
         last: Any = [event async for event in stream][-1]

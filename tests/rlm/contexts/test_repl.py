@@ -11,8 +11,7 @@ import pytest
 
 from handrail.core.errors import MissingExtra, SandboxUnavailable
 from handrail.rlm.contexts import HeldContext, load
-from handrail.sandbox.create import create_sandbox
-from handrail.sandbox.port import Repl
+from handrail.sandbox.port import Repl, create_sandbox
 
 KINDS = ["monty", "process", "os"]
 

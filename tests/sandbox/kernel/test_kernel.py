@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from handrail.core.errors import SandboxUnavailable, UsageError
-from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.jail import Jail, unavailable
 from handrail.sandbox.kernel import KernelSandbox, child_process
-from handrail.sandbox.port import Cell, Repl, ReplLimits
+from handrail.sandbox.port import Cell, Repl, ReplLimits, create_sandbox
 from tests.contracts.repl_contract import PATIENCE, echo, peak
 from tests.processes import children, descendants, is_running
 
@@ -374,7 +373,7 @@ async def test_everything_that_it_started_ends_with_it(plain: Repl, end: str) ->
 
 HOST = """
 import asyncio, sys
-from handrail.sandbox.create import create_sandbox
+from handrail.sandbox.port import create_sandbox
 async def main():
     async with create_sandbox(sys.argv[1]) as sandbox:
         repl = await sandbox.repl()

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from handrail.core.errors import UsageError
-from handrail.sandbox.create import create_sandbox
 from handrail.sandbox.monty import MontySandbox
-from handrail.sandbox.port import HostError, Repl, ReplLimits
+from handrail.sandbox.port import HostError, Repl, ReplLimits, create_sandbox
 from tests.sandbox.host_watch import HostWatch
 
 SMALL = ReplLimits(memory_bytes=64 * 2**20, cell_seconds=0.25, output_chars=1_000, host_calls=20, message_bytes=2**20)

@@ -202,7 +202,7 @@ def test_a_sandbox_that_is_not_installed_is_said_and_not_replaced() -> None:
     code = """
 import sys
 sys.modules["pydantic_monty"] = None
-from handrail.sandbox.create import create_sandbox
+from handrail.sandbox.port import create_sandbox
 try:
     create_sandbox("monty")
 except Exception as error:

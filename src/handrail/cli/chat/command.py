@@ -57,7 +57,7 @@ def command(setup: CliSetup, chosen: RunOptions, run: str | None, system: str | 
             chat = loop.run(_open(stack, setup, chosen, going_on, system or "", files))
             tell(f"{_about(loop, chat)}. {HELP}")
             chat.talk(loop, ChatLineInput.here(setup.journal.parent / "chat-history"))
-            known = chat.app.executor.holds(chat.run) or (known and chat.run == run)
+            known = chat.app.executor.runs.holds(chat.run) or (known and chat.run == run)
             loop.run(chat.leave())
         finally:
             loop.run(stack.aclose())

@@ -143,7 +143,7 @@ def _read(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
         if body.text is None:
             tell(f"  {text.printable(body.uri)} is no text ({text.printable(body.media_type)}), and was not taken.")
             continue
-        document = DocumentMessage(body.uri, body.text, chat.app.executor.now(), source=body.uri)
+        document = DocumentMessage(body.uri, body.text, chat.app.executor.runs.now(), source=body.uri)
         loop.run(chat.desk.add(chat.run, (document,)))
         tell(
             f"  {text.printable(body.uri)}: {text.count_text(len(body.text), 'character')}, for the model to work with"
@@ -177,7 +177,7 @@ def _prompt(chat: CliChat, loop: asyncio.Runner, rest: str) -> str | None:
 
 def _reload(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     """Files and servers are asked anew; a run keeps its tools, so with other ones another begins."""
-    if not loop.run(chat.app.reload()) and chat.app.executor.tools_of(chat.run) is chat.app.tools:
+    if not loop.run(chat.app.reload()) and chat.app.executor.runs.tools_of(chat.run) is chat.app.tools:
         tell("Nothing is different.")
         return
     loop.run(chat.fork())

@@ -14,12 +14,11 @@ from handrail.cli.ids import resolve_id
 from handrail.cli.output.call_detail import ERASED
 from handrail.cli.output.view import CommandView, tell
 from handrail.core.confirmation import grant_binding
+from handrail.core.display import exact_json
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
-from handrail.core.json_display import exact_json
 from handrail.core.ports import Clock, SystemClock
-from handrail.core.secret_pointers import has_mask_at
-from handrail.core.unmask import holds_mask
+from handrail.core.secret_pointers import has_mask_at, holds_mask
 
 Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
 """How much of the arguments can be shown: `masked` hides only fields that are declared as secret, `hidden` more."""

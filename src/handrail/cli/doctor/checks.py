@@ -143,7 +143,7 @@ def check_sandbox() -> Iterator[DoctorCheck]:
 
 def check_rlm(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[DoctorCheck]:
     """What `[rlm]` names: where the code runs, and models that are not in `[models]`."""
-    from handrail.sandbox.create import create_sandbox
+    from handrail.sandbox.port import create_sandbox
 
     settings = config.rlm
     try:

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from handrail.cli import text
+from handrail.core.display import safe_media_name
 from handrail.core.footnotes import FootnoteSource, FootnoteSourceList
-from handrail.core.media_files import safe_media_name
 from handrail.core.messages import Citation, Media, ServiceCall
 
 _WIDE = 160

@@ -14,9 +14,9 @@ from handrail.cli.output.view import tell
 from handrail.cli.terminal.forms import fill_form
 from handrail.cli.terminal.line_reader import read_line, read_word
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
+from handrail.core.display import exact_json, read_edited_object
 from handrail.core.errors import UsageError
-from handrail.core.json_display import exact_json, read_edited_object
-from handrail.core.unmask import restore_masked
+from handrail.core.secret_pointers import restore_masked
 from handrail.tools.registry import RegisteredTools
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail.core.errors import ConfigError
-from handrail.execute.isolation.isolation_check import check_isolation
+from handrail.execute.isolation.handler_target import check_isolation
 from handrail.tools.files.load import read_tool
 from handrail.tools.files.mistakes import ensemble_mistakes, tool_mistakes
 from handrail.tools.files.static_python import StaticPython

@@ -33,8 +33,7 @@ from handrail.compat.converser.loading import load_ensemble, load_invoker_descri
 from handrail.compat.converser.mcp_servers import MCPClient, MCPTool
 from handrail.compat.converser.processor import Context
 from handrail.core.errors import InvalidArguments as ValidationError, ToolError
-from handrail.execute.dedupe.converser_adapter import DuplicateChecker as Deduplicator
-from handrail.execute.dedupe.create import create_deduplicator as create_deduplicator
+from handrail.execute.dedupe.create import DuplicateChecker as Deduplicator, create_deduplicator as create_deduplicator
 from handrail.execute.dedupe.strategies import ExactDeduplicator
 from handrail.tools.schema.validator import Validator
 

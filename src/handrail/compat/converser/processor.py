@@ -123,7 +123,7 @@ class InvocationsProcessor:
     ) -> tuple[ResultMessage, ...]:
         """Run them, as many at once as the policy allows; the results are in their order, and errors are results."""
         results = await self._executor.invoke_all((each.call for each in invocations), context, emit)
-        return tuple(ResultMessage(result, self._executor.now()) for result in results)
+        return tuple(ResultMessage(result, self._executor.runs.now()) for result in results)
 
     # ── both ways ────────────────────────────────────────────────────────────────────
 

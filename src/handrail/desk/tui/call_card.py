@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import ProgressBar, Static
 
-from handrail.core.json_display import exact_json
+from handrail.core.display import exact_json
 from handrail.desk.tui.formatting import MUTED, duration_text, inline, line, plain, sign_of
 from handrail.desk.values import ClippedText, ConversationItem, LiveCall
 

@@ -17,7 +17,7 @@ from textual.widgets import Button, Footer, Input, Log, OptionList, SelectionLis
 from textual.widgets.option_list import Option
 from textual.widgets.selection_list import Selection
 
-from handrail.core.safe_text import printable_lines
+from handrail.core.display import printable_lines
 from handrail.desk.desk import Desk
 from handrail.desk.tui.files import write_new
 from handrail.desk.tui.formatting import attempt, count_text, line, plain

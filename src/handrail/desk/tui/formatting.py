@@ -14,10 +14,14 @@ from typing import Any, TypeVar
 from textual.content import Content
 from textual.widget import Widget
 
+from handrail.core.display import (
+    count_text as count_text,
+    duration_text as duration_text,
+    exact_json,
+    printable,
+    printable_lines,
+)
 from handrail.core.errors import HandrailError
-from handrail.core.human_numbers import count_text as count_text, duration_text as duration_text
-from handrail.core.json_display import exact_json
-from handrail.core.safe_text import printable, printable_lines
 
 OUTCOMES = {
     # outcome                sign, style

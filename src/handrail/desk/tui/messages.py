@@ -17,8 +17,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Markdown, Static
 
+from handrail.core.display import printable, printable_lines
 from handrail.core.footnotes import FootnoteMark, FootnoteSource, with_marks
-from handrail.core.safe_text import printable, printable_lines
 from handrail.desk.tui.formatting import MUTED, count_text, inline, line, plain
 from handrail.desk.values import ClippedText, ConversationItem, ItemAttachment, ShownServiceCall
 

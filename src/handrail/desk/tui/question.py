@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Footer, Static
 from textual.widgets.button import ButtonVariant
 
-from handrail.core.json_display import exact_json
+from handrail.core.display import exact_json
 from handrail.desk.desk import Decision, Desk
 from handrail.desk.rule_offers import HOW_LONG, rule_offer_sentence
 from handrail.desk.tui.dialogs import LineDialog, PickDialog

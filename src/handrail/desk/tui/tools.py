@@ -14,8 +14,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from handrail.core.display import exact_json, read_edited_object
 from handrail.core.errors import UsageError
-from handrail.core.json_display import exact_json, read_edited_object
 from handrail.desk.desk import Desk
 from handrail.desk.tui.formatting import MUTED, attempt, count_text, duration_text, line, plain
 from handrail.desk.tui.json_editor import JsonEditor, json_template

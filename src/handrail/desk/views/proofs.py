@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from handrail.core.display import count_text
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import (
     CallAmended,
@@ -28,7 +29,6 @@ from handrail.core.events import (
     RunStarted,
     ToolsOffered,
 )
-from handrail.core.human_numbers import count_text
 from handrail.core.messages import AssistantMessage
 from handrail.desk.values import FileDownload
 from handrail.desk.views.journal_index import JournalIndex, RunListing, SignedEntries

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
 
+from handrail.core.calls import ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, Embedder
-from handrail.execute.dedupe.converser_adapter import DuplicateChecker, DuplicateCheckerAdapter
 from handrail.execute.dedupe.deduplicator import Deduplicator
-from handrail.execute.dedupe.matching import MAX_ENTRIES, MAX_SCOPES
+from handrail.execute.dedupe.matching import MAX_ENTRIES, MAX_SCOPES, MatchingDeduplicator
 from handrail.execute.dedupe.strategies import (
     THRESHOLD,
     ExactDeduplicator,
@@ -91,3 +91,42 @@ def _build(name: Any, given: Mapping[str, Any], embedder: Embedder | None, clock
 
 def _choices() -> str:
     return ", ".join(map(repr, STRATEGIES))
+
+
+@runtime_checkable
+class DuplicateChecker(Protocol):
+    """Decides which calls are duplicates."""
+
+    def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool: ...
+
+    def record(self, name: str, arguments: dict[str, Any]) -> None: ...
+
+
+class DuplicateCheckerAdapter:
+    """A `Deduplicator` whose decisions are those of an object with two methods."""
+
+    def __init__(self, decides: DuplicateChecker) -> None:
+        self._decides = decides
+        self._results: MatchingDeduplicator[Any] = ExactDeduplicator()
+
+    def find(self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None) -> ToolResult | None:
+        if not self._decides.is_duplicate(name, arguments):
+            return None
+        return self._results.find(scope, name, arguments, resource)
+
+    def remember(
+        self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None, result: ToolResult
+    ) -> None:
+        self._results.remember(scope, name, arguments, resource, result)
+        self._decides.record(name, arguments)
+
+    def forget(self, scope: str | None, resource: Hashable | None = None) -> None:
+        self._results.forget(scope, resource)
+
+    def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:
+        return self._decides.is_duplicate(name, arguments)
+
+    def record(self, name: str, arguments: dict[str, Any], result: ToolResult | None = None) -> None:
+        self._decides.record(name, arguments)
+        if result is not None:
+            self._results.record(name, arguments, result)

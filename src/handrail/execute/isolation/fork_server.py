@@ -16,8 +16,9 @@ import socket
 import traceback
 from typing import NoReturn
 
-from handrail.execute.isolation.control_records import EXITED, FORK, FORKED, RECORD, SIGNAL
+from handrail.core.child_process import signal_group
 from handrail.execute.isolation.worker import serve_jobs
+from handrail.execute.isolation.worker_frames import EXITED, FORK, FORKED, RECORD, SIGNAL
 
 
 class ForkServer:
@@ -39,7 +40,7 @@ class ForkServer:
 
     def close(self) -> None:
         for pid in self._pids:
-            _signal_group(pid, signal.SIGKILL)
+            signal_group(pid, signal.SIGKILL)
         for pid in self._pids:
             os.waitpid(pid, 0)
 
@@ -56,7 +57,7 @@ class ForkServer:
             case (kind, ticket, _) if kind == FORK:
                 self._fork(ticket, fds[0])
             case (kind, pid, number) if kind == SIGNAL and pid in self._pids:
-                _signal_group(pid, number)
+                signal_group(pid, number)
         return True
 
     def _fork(self, ticket: int, fd: int) -> None:
@@ -95,7 +96,7 @@ class ForkServer:
             if pid == 0:
                 return
             # Whatever the worker started and left behind goes with it.
-            _signal_group(pid, signal.SIGKILL)
+            signal_group(pid, signal.SIGKILL)
             self._pids.discard(pid)
             self._tell(EXITED, pid, os.waitstatus_to_exitcode(status))
 
@@ -109,13 +110,6 @@ def _own_group(pid: int) -> None:
         os.setpgid(pid, pid)
     except (ProcessLookupError, PermissionError):
         return  # the other side was first, or the child has ended
-
-
-def _signal_group(pid: int, number: int) -> None:
-    try:
-        os.killpg(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return  # nobody is left in it; macOS says so with EPERM
 
 
 def main(fd: int) -> None:

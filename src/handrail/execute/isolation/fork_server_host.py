@@ -16,9 +16,9 @@ from collections import deque
 from pathlib import Path
 from typing import Protocol
 
-from handrail.execute.isolation.control_records import EXITED, FORK, FORKED, RECORD, SIGNAL
+from handrail.core.child_process import signal_group
 from handrail.execute.isolation.worker_connection import WorkerConnection
-from handrail.execute.isolation.worker_frames import CHUNK
+from handrail.execute.isolation.worker_frames import CHUNK, EXITED, FORK, FORKED, RECORD, SIGNAL
 
 _START = (
     "import sys; sys.path.append(sys.argv[2]); "
@@ -192,17 +192,10 @@ class ForkServerHandle:
         self._unsent.clear()
         if not self._closing:
             for pid in self._workers:
-                _kill_group(pid)
+                signal_group(pid, signal.SIGKILL)
         for worker in (*self._workers.values(), *self._tickets.values()):
             worker.ended(None)
         self._process.wait()
         self._ended.set_result(None)
         if not self._closing:
             self._owner.died(self)
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return  # it has ended already

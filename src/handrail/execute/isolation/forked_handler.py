@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from handrail.core.child_process import signal_group
 from handrail.core.errors import UsageError
 from handrail.core.framing import FrameError, FrameSplitter
 from handrail.execute.isolation.worker import (
@@ -28,8 +29,15 @@ from handrail.execute.isolation.worker import (
     limit_memory,
     resolve_handler_value,
 )
-from handrail.execute.isolation.worker_answers import exit_cause, output_of, worker_lost_error
-from handrail.execute.isolation.worker_frames import CHUNK, Answer, JobProgress, read_reply
+from handrail.execute.isolation.worker_frames import (
+    CHUNK,
+    Answer,
+    JobProgress,
+    exit_cause,
+    output_of,
+    read_reply,
+    worker_lost_error,
+)
 from handrail.execute.isolation.worker_limits import ProcessLimits
 from handrail.execute.output import normalise_output
 from handrail.tools.tool import Tool
@@ -118,7 +126,7 @@ async def _received(sock: socket.socket, limit: int) -> Answer | None:
 
 
 async def _exit_code(pid: int) -> int | None:
-    """Of a fork that is ending; None if it takes its time."""
+    """Waits briefly for a fork to exit; its exit code, or None if it has not exited."""
     for _ in range(25):
         if (code := _ended(pid)) is not None:
             return code
@@ -133,9 +141,9 @@ def _ended(pid: int) -> int | None:
 
 def _kill(pid: int) -> None:
     """End the fork and everything that it has started. Nobody waits for it: it runs no code from here on."""
-    for send in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            send(pid, signal.SIGKILL)
+    signal_group(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it may not lead its group yet
+        os.kill(pid, signal.SIGKILL)
     threading.Thread(target=_reap, args=(pid,), name="handrail-reap", daemon=True).start()
 
 

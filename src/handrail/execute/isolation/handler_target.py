@@ -22,7 +22,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from handrail.core.errors import InvalidDefinition, UsageError
-from handrail.execute.isolation.non_json import first_non_json
+from handrail.core.jsontext import first_non_json
 from handrail.tools.tool import Tool
 
 MAIN = "__handrail_main__"
@@ -39,7 +39,8 @@ class HandlerTarget(Struct, frozen=True):
 
 
 def check_guarded() -> None:
-    """
+    """Checks that this process may start workers.
+
     Raises:
         UsageError: This is a worker that loads the program's main file, which is about to start workers of its own.
     """
@@ -50,17 +51,9 @@ def check_guarded() -> None:
         )
 
 
-def check_importable(tool: Tool) -> None:
-    """Make sure that a worker process will find the handler.
-
-    Raises:
-        InvalidDefinition: It cannot be imported by name.
-    """
-    target_of(tool)
-
-
 def target_of(tool: Tool) -> HandlerTarget:
-    """
+    """The importable location of a handler.
+
     Raises:
         InvalidDefinition: The handler cannot be imported by name.
     """
@@ -145,3 +138,19 @@ def _refused(tool: Tool, why: str) -> InvalidDefinition:
         f"{tool.name!r} cannot run in a worker process: {why}; define the function at the top level of a module, "
         "or use isolation='thread'"
     )
+
+
+def check_isolation(tool: Tool) -> None:
+    """Checks that a tool can run under its declared isolation, when it is taken in, so that no call finds out.
+
+    Raises:
+        InvalidDefinition: A worker process would not find its handler, or something that it names is not there.
+        SandboxUnavailable: It is for the sandbox, and this machine has none.
+    """
+    match tool.isolation:
+        case "process":
+            target_of(tool)
+        case "sandbox":
+            from handrail.execute.isolation.sandbox_pool import check_sandboxed  # few programs have such tools
+
+            check_sandboxed(tool)

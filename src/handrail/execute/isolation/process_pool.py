@@ -24,18 +24,21 @@ from handrail.core.invocation import Invocation
 from handrail.core.timeouts import time_limit
 from handrail.execute.isolation.fork_server_host import ForkServerHandle, WorkerOwner, WorkerStarter
 from handrail.execute.isolation.handler_target import check_guarded
-from handrail.execute.isolation.job_encoding import Around, current_surroundings, encode_job
-from handrail.execute.isolation.worker_answers import (
+from handrail.execute.isolation.worker_connection import WorkerConnection, WorkerLost
+from handrail.execute.isolation.worker_frames import (
     MAY_HAVE,
     WORKER_LOST,
+    Answer,
+    Around,
+    JobCrashed,
+    current_surroundings,
+    encode_job,
     exit_cause,
     output_of,
     worker_lost_error,
     worker_start_error,
     worker_timeout_error,
 )
-from handrail.execute.isolation.worker_connection import WorkerConnection, WorkerLost
-from handrail.execute.isolation.worker_frames import Answer, JobCrashed
 from handrail.execute.isolation.worker_limits import ProcessLimits
 from handrail.tools.tool import Tool
 

@@ -21,7 +21,7 @@ from handrail.execute.isolation.handler_target import check_guarded, target_of
 from handrail.execute.isolation.jail_host import JailStarter
 from handrail.execute.isolation.process_pool import ProcessPool, WorkerPlace
 from handrail.execute.isolation.sandbox_view import SandboxView, sandbox_view_of
-from handrail.execute.isolation.worker_answers import NOTHING_LEFT
+from handrail.execute.isolation.worker_frames import NOTHING_LEFT
 from handrail.execute.isolation.worker_limits import ProcessLimits, SandboxLimits
 from handrail.sandbox.jail import Jail, JailLimits, unavailable
 from handrail.tools.sandbox_access import SandboxAccess

@@ -35,7 +35,8 @@ class SandboxView:
 
 
 def sandbox_view_of(tool: Tool) -> SandboxView:
-    """
+    """What a sandboxed tool may see.
+
     Raises:
         InvalidDefinition: The handler cannot be imported by name, its code lies where something private is, or
             something that it names is not there.
@@ -112,7 +113,7 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _meets(path: Path, shown: Iterable[Path]) -> bool:
-    """Whether something of it can be seen."""
+    """Whether any part of this path is visible to the tool."""
     return any(path.is_relative_to(each) or each.is_relative_to(path) for each in shown)
 
 

@@ -61,7 +61,8 @@ class WorkerConnection:
         return self._sock.fileno() >= 0
 
     async def ask(self, number: int, job: bytes, report: Report) -> Answer:
-        """
+        """Send a job, and wait for its answer.
+
         Raises:
             WorkerLost: It ended without an answer.
             FrameError: It sent something that is no answer.

@@ -26,10 +26,10 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from handrail.core.calls import ToolCall
+from handrail.core.confirmation import Location
 from handrail.core.context import Context
 from handrail.core.errors import ToolError
 from handrail.core.invocation import Invocation
-from handrail.core.location import Location
 from handrail.library.io import openat2 as kernel
 from handrail.library.io.descriptor_paths import paths_in_roots
 from handrail.library.io.settings import IoSettings

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from handrail.core.location import Location
+from handrail.core.confirmation import Location
 
 if TYPE_CHECKING:
     from handrail.library.io.confined_files import ConfinedRoot

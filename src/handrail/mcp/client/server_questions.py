@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from handrail.core.confirmation import Allow, Confirmation, ConfirmationSubject, Decision, Deny, Edit, grant_binding
 from handrail.core.errors import Denied, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, ReplyFinished, TextDelta
-from handrail.core.first_answer import first_decision, record_answer, wait_for_answer, wait_forever
+from handrail.core.first_answer import append_answer, first_decision, wait_forever, wait_in_journal
 from handrail.core.ids import NewId, new_id
 from handrail.core.messages import Media, StopReason, UserMessage
 from handrail.core.model_request import ModelRequest
@@ -235,7 +235,7 @@ class ApproverQuestionHandler:
     async def _elsewhere(self, question: Confirmation) -> ConfirmationAnswered:
         if self._journal is None:
             return await wait_forever()
-        return await wait_for_answer(self._journal, question.run, question.request)
+        return await wait_in_journal(self._journal, question.run, question.request)
 
     def _answered(
         self, asked: ConfirmationRequested, decision: Decision | None, nonce: str, why: str = "nobody answered"
@@ -256,7 +256,7 @@ class ApproverQuestionHandler:
             await self._journal.append(event)
 
     async def _record_answer(self, event: ConfirmationAnswered) -> ConfirmationAnswered:
-        return event if self._journal is None else await record_answer(self._journal, event)
+        return event if self._journal is None else await append_answer(self._journal, event)
 
 
 _REFUSED: Mapping[type, Action] = {Deny: "decline"}

@@ -11,9 +11,7 @@ import asyncio
 import json
 import logging
 import os
-import signal
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,7 +20,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCRequest
 from pydantic_core import PydanticSerializationError
 
-from handrail.core.timeouts import time_limit
+from handrail.core.child_process import ProgramProtocol, end_program, kept_variables, occurs_within, start_program
+from handrail.core.tasks import run_to_completion
 from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, clean_server_text
 from handrail.mcp.client.inbox import InboxQueue, McpInbox
 from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter
@@ -40,12 +39,6 @@ _FULL = 256
 """Messages that wait to be read until no more are taken from the program."""
 _FLUSH = 0.5
 """Seconds for the program to take what was already written to it."""
-
-
-def server_environment(endpoint: StdioEndpoint, environ: Mapping[str, str]) -> dict[str, str]:
-    # A value that begins so is a function of a shell, which some shells run.
-    kept = {name: environ[name] for name in PASSED_ON if name in environ and not environ[name].startswith("()")}
-    return {**kept, **endpoint.env}
 
 
 class StdioTransport:
@@ -87,22 +80,10 @@ class StdioTransport:
         return self._program.spoken
 
     async def __aenter__(self) -> TransportStreams:
-        loop = asyncio.get_running_loop()
-        spawning = loop.subprocess_exec(
-            lambda: self._program,
-            self._endpoint.command,
-            *self._endpoint.args,
-            env=server_environment(self._endpoint, self._environ),
-            cwd=self._endpoint.cwd,
-            start_new_session=True,
-        )
-        # Cancelled halfway, asyncio would end only the program and not its group: let it finish, then end them all.
-        started = loop.create_task(spawning)
+        command = (self._endpoint.command, *self._endpoint.args)
+        env = {**kept_variables(PASSED_ON, self._environ), **self._endpoint.env}
         try:
-            self._transport, _ = await asyncio.shield(started)
-        except asyncio.CancelledError:
-            await finish_despite_cancel(self._end_once_started(started))
-            raise
+            self._transport, _ = await start_program(lambda: self._program, command, env=env, cwd=self._endpoint.cwd)
         except (OSError, ValueError) as error:
             raise McpConnectionLost(f"{self._endpoint.command!r} could not be started: {error}") from error
         return self._program.incoming, StdioWriteStream(self._program)
@@ -110,38 +91,21 @@ class StdioTransport:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await finish_despite_cancel(self._end())
-
-    async def _end_once_started(
-        self, started: asyncio.Task[tuple[asyncio.SubprocessTransport, _ServerProgram]]
-    ) -> None:
-        await asyncio.wait([started])
-        if started.exception() is None:
-            self._transport, _ = started.result()
-            await self._end()
+        await run_to_completion(self._end(), longest=None)
 
     async def _end(self) -> None:
         """Close its input, wait, SIGTERM, wait, SIGKILL; leave no process of the group behind."""
         assert self._transport is not None
-        program, group = self._program, self._transport.get_pid()
-        program.deafen()
-        await program.close_input(_FLUSH)
-        try:
-            if not await _within(program.exited, self._grace):
-                _signal(group, signal.SIGTERM)
-                await _within(program.exited, self._grace)
-        finally:
-            _signal(group, signal.SIGKILL)
-        await program.exited.wait()
-        # A child that left the group may hold the pipes open for as long as it likes.
-        await _within(program.hung_up, _FLUSH)
-        self._transport.close()
+        self._program.deafen()
+        await self._program.close_input(_FLUSH)
+        await end_program(self._transport, self._program, patience=self._grace, grace=self._grace, flush=_FLUSH)
 
 
-class _ServerProgram(asyncio.SubprocessProtocol):
+class _ServerProgram(ProgramProtocol):
     """What the program says, and whether it can be spoken to."""
 
     def __init__(self, bounds: McpBounds, inbox: McpInbox, on_end: Callable[[], None]) -> None:
+        super().__init__()
         self._bounds = bounds
         self._on_end = on_end
         self._lines = McpLineCutter(bounds.message)
@@ -150,14 +114,11 @@ class _ServerProgram(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._paused = False
         self._deaf = False
-        self._open = {0, 1, 2}
         self.incoming = InboxQueue(inbox, self._on_room)
         self.spoken = 0
         self.silent = False
         self.writable = asyncio.Event()
         self.writable.set()
-        self.exited = asyncio.Event()
-        self.hung_up = asyncio.Event()
 
     def said(self) -> str:
         noise = f"(on its standard output, where only messages belong) {self._noise}" if self._noise else ""
@@ -184,17 +145,12 @@ class _ServerProgram(asyncio.SubprocessProtocol):
             self._hear(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._open.discard(fd)
+        super().pipe_connection_lost(fd, exc)
         if fd == 1:
             self.silent = True
             self._finish()
         elif fd == 0:
             self.writable.set()
-        if not self._open & {1, 2}:
-            self.hung_up.set()
-
-    def process_exited(self) -> None:
-        self.exited.set()
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -245,7 +201,7 @@ class _ServerProgram(asyncio.SubprocessProtocol):
     def _resume(self) -> None:
         if self._paused:
             self._paused = False
-            if 1 in self._open:
+            if 1 in self.open_pipes:
                 self._stdout().resume_reading()
 
     def _stdout(self) -> asyncio.ReadTransport:
@@ -265,14 +221,14 @@ class _ServerProgram(asyncio.SubprocessProtocol):
 
     @property
     def listens(self) -> bool:
-        return 0 in self._open and not self._stdin.is_closing()
+        return 0 in self.open_pipes and not self._stdin.is_closing()
 
     def write(self, data: bytes) -> None:
         self._stdin.write(data)
 
     async def close_input(self, patience: float) -> None:
         if self.listens:
-            await _within(self.writable, patience)
+            await occurs_within(self.writable, patience)
             self._stdin.close()
 
 
@@ -314,29 +270,3 @@ def encode_message(message: JSONRPCMessage) -> bytes:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
     except (PydanticSerializationError, UnicodeEncodeError):  # half of a surrogate pair
         return json.dumps(message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
-
-
-async def finish_despite_cancel(work: Coroutine[Any, Any, None]) -> None:
-    """Do it even if this task is cancelled meanwhile, however often; then pass the cancellation on."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    with suppress(TimeoutError):
-        async with time_limit(seconds):
-            await event.wait()
-    return event.is_set()
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # it has ended, or is somebody else's by now
-        os.killpg(group, number)

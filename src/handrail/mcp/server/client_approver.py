@@ -11,9 +11,8 @@ from contextvars import ContextVar
 from typing import Any, Literal, Protocol
 
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
-from handrail.core.json_display import exact_json
+from handrail.core.display import exact_json, printable, printable_lines
 from handrail.core.ports import Approver
-from handrail.core.safe_text import printable, printable_lines
 from handrail.mcp.server.sendable import sendable_text
 
 

@@ -13,7 +13,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from handrail.core.errors import ToolError
-from handrail.core.exception_groups import unwrap_exception_group
+from handrail.core.tasks import unwrap_exception_group
 from handrail.mcp.private_sdk import connection_of
 from handrail.mcp.server.caller import Request, asks_by_form, is_modern
 from handrail.mcp.server.calls_in_progress import CallInProgress

@@ -13,8 +13,7 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.canonical import digest
 from handrail.core.context import Context, Principal
 from handrail.core.events import CallProgress, Event
-from handrail.core.ids import NewId, new_id
-from handrail.core.trace_context import traceparent
+from handrail.core.ids import NewId, new_id, traceparent
 from handrail.mcp.server.call_rounds import CallAwaitingInput, CallRounds
 from handrail.mcp.server.caller import (
     CALL_KEY,

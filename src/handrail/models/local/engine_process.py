@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+from handrail.core.child_process import kept_variables
 from handrail.core.errors import ModelError, ModelUnavailable, RequestRefused
 from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
 from handrail.models.local.weights import EngineFiles
@@ -205,5 +206,4 @@ def _start(files: EngineFiles, bounds: EngineBounds, folder: str) -> EngineStart
 
 def _environment() -> dict[str, str]:
     """Enough to start Python and find our code; no keys."""
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    return kept | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    return kept_variables(_KEPT_VARIABLES) | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}

@@ -24,7 +24,7 @@ from handrail.core.events import (
     TextDelta,
 )
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, Message, ResultMessage, StopReason
-from handrail.execute.run_to_completion import run_to_completion
+from handrail.core.tasks import run_to_completion
 from handrail.node.gateways.answer_memory import AnswerMemory
 from handrail.node.gateways.answer_plan import AnswerPlan
 from handrail.node.gateways.citations import citations_in_answer
@@ -155,7 +155,7 @@ class AnswerRun:
             usage=Conversation(new).usage,
             waiting=tuple(self._waiting(new, open_calls)),
             notices=tuple(dict.fromkeys(self._notices)),
-            at=self._plan.executor.now() // 1000,
+            at=self._plan.executor.runs.now() // 1000,
         )
 
     def _waiting(self, new: tuple[Message, ...], open_calls: list[ToolCall]) -> list[UnconfirmedCall]:

@@ -15,9 +15,9 @@ from starlette.routing import Route
 
 from handrail.core.context import Context
 from handrail.core.errors import BusError, UsageError
+from handrail.core.ids import traceparent
 from handrail.core.messages import Conversation
 from handrail.core.redact import Secret
-from handrail.core.trace_context import traceparent
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import Caller
 from handrail.node.gateways.answer_memory import AnswerMemory
@@ -219,9 +219,9 @@ class _GatewayRequestHandler:
         `others` are the runs that other requests with this key would have.
         """
         for other in others:
-            if await self._gateway.executor.history(other):
+            if await self._gateway.executor.runs.history(other):
                 raise key_reused_error()
-        history = await self._gateway.executor.history(run)
+        history = await self._gateway.executor.runs.history(run)
         if not history:
             return None
         if was_deleted(history):
@@ -251,8 +251,8 @@ class _GatewayRequestHandler:
         return caller
 
     async def _take_up(self, run: str, caller: Caller, asked: GatewayRequest) -> ResumedRun:
-        history = await self._gateway.executor.history(run)
-        if run in self._taken or self._gateway.executor.holds(run):
+        history = await self._gateway.executor.runs.history(run)
+        if run in self._taken or self._gateway.executor.runs.holds(run):
             raise BusError("bad_request", "that run is being worked on; wait for its answer", status=409)
         taken = resume_run(history, run, caller.id, asked.messages)
         self._taken.add(run)

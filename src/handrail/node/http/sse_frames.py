@@ -27,7 +27,7 @@ class SseFrameDecoder:
         """The frames that are whole now.
 
         Raises:
-            BadAnswer: It is no stream of frames.
+            BadHttpAnswer: It is no stream of frames.
         """
         self._rest += chunk
         end = self._rest.rfind(b"\n", self._scanned)

@@ -14,9 +14,9 @@ import msgspec
 
 from handrail.core.canonical import canonical_json
 from handrail.core.errors import BusError, Outcome
+from handrail.core.ids import traceparent
 from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit
-from handrail.core.trace_context import traceparent
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, CallStream
 from handrail.node.bus.request import Caller, CallTerms

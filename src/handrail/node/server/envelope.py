@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from handrail.core.canonical import canonical_json
 from handrail.core.errors import BusError
+from handrail.core.ids import traceparent
 from handrail.core.jsontext import JSONTextError, kind_of, parse
 from handrail.core.redact import Secret
-from handrail.core.trace_context import traceparent
 from handrail.node.bus.request import Caller, CallTerms
 
 if TYPE_CHECKING:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 import shutil
-import signal
-from contextlib import suppress
 
+from handrail.core.child_process import ask_program
 from handrail.core.errors import BusError
-from handrail.core.timeouts import time_limit
 from handrail.node.services.languages import guess_language
 from handrail.node.services.translation import AUTO, Translation
 
@@ -78,28 +74,13 @@ class ApertiumBackend:
         return None
 
     async def _run(self, arguments: list[str], text: str) -> str:
-        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        command = (self._program, *arguments)
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._program, *arguments, stdin=pipe, stdout=pipe, stderr=nothing, start_new_session=True
-            )
+            code, output = await ask_program(command, text.encode("utf-8", "replace"), self._seconds)
+        except TimeoutError:  # it is an OSError too
+            raise BusError("timeout", f"Apertium gave no answer in {self._seconds:g} s") from None
         except OSError as error:
             raise BusError("not_implemented", f"Apertium cannot be started ({error.strerror}); install it") from error
-        try:
-            async with time_limit(self._seconds):
-                output, _ = await process.communicate(text.encode("utf-8", "replace"))
-        except TimeoutError:
-            raise BusError("timeout", f"Apertium gave no answer in {self._seconds:g} s") from None
-        finally:
-            await _ended(process)
-        if process.returncode:
-            raise BusError("internal_error", f"Apertium failed with exit code {process.returncode}")
+        if code:
+            raise BusError("internal_error", f"Apertium failed with exit code {code}")
         return output.decode("utf-8", "replace")
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """End the program, a pipeline of several, if it has not ended by itself."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from handrail.core.errors import BusError
-from handrail.execute.run_to_completion import run_to_completion
+from handrail.core.tasks import run_to_completion
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, Handler, Predicate
 from handrail.node.bus.request import CallTerms, RouteRequest

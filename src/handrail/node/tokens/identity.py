@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handrail.core.ed25519 import is_small_order
 from handrail.core.errors import MissingExtra, UsageError
-from handrail.core.keyfile import UnsafeKeyFile, create_key, read_key
+from handrail.core.keyfile import UnsafeKeyFile, create_key, is_small_order, read_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

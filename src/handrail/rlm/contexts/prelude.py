@@ -6,7 +6,7 @@ Monty lets no special method wait for the host, so everything has a plain method
 
 from __future__ import annotations
 
-from handrail.run.code.sheltered_source import shelter_builtins
+from handrail.run.code.bridge import shelter_builtins
 
 TEXT = """
 class Text:

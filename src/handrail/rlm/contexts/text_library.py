@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from handrail.core.child_process import ask_program
 from handrail.core.errors import BusError
-from handrail.core.timeouts import time_limit
 from handrail.rlm.contexts.indexed_text import IndexedText, index_text
 from handrail.rlm.contexts.scan import ContextFileChanged
 from handrail.rlm.contexts.text_storage import SpilledText, Stored, TextPile, as_utf8, encode_utf8, raw_pieces
@@ -225,24 +224,12 @@ async def run_scan(asked: dict[str, Any], texts: Iterable[dict[str, Any]], secon
         HostError: The pattern is none, or takes too long, or a file changed.
     """
     request, files = await asyncio.to_thread(_written, asked, texts)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(_PROGRAM)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        pass_fds=files,
-    )
+    command = (sys.executable, "-I", "-S", str(_PROGRAM))
     try:
-        async with time_limit(seconds):
-            output, _ = await process.communicate(request)
+        _, output = await ask_program(command, request, seconds, pass_fds=files)
     except TimeoutError:
         slow = f"looking took more than {seconds:g} s; take a simpler pattern, or look through less"
         raise HostError(slow, "TimeoutError") from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
     try:
         said = json.loads(output)
     except ValueError:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from handrail.core.errors import JournalError
-from handrail.core.exception_groups import unwrap_exception_group
+from handrail.core.tasks import unwrap_exception_group
 from handrail.rlm.query.openai_forms import NEEDS_HANDLER
 
 T = TypeVar("T")

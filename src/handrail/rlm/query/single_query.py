@@ -23,16 +23,16 @@ from handrail.core.messages import AssistantMessage, Conversation
 from handrail.core.model_request import ModelRequest, ToolChoice, ToolOffer
 from handrail.core.ports import Clock, Journal, Model, Tracer
 from handrail.core.redact import redact_text
+from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
-from handrail.execute.run_to_completion import run_to_completion
 from handrail.rlm.query.meter import MeteredModel, QueryMeter
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.values import LMRequest, RLMChatCompletion
 from handrail.run import history
 from handrail.run.limits import Limits
-from handrail.run.run_terms import OnWait
 from handrail.run.runner import Runner
+from handrail.run.single_run import OnWait
 from handrail.tools.registry import RegisteredTools
 
 logger = logging.getLogger(__name__)
@@ -175,8 +175,8 @@ class QueryAsker:
 
     async def _begun(self, executor: Executor, query: ModelQuery, context: Context) -> Conversation:
         """What is said, or what was said before when this is taken up again."""
-        await executor.calls(context)  # from here on nobody else works on the run
-        events = await executor.history(context.run)
+        await executor.runs.known_calls(context)  # from here on nobody else works on the run
+        events = await executor.runs.history(context.run)
         recorded = history.conversation_of(events)
         if len(recorded) < len(query.conversation):
             return query.conversation

@@ -19,8 +19,8 @@ from typing import Any, Self
 
 from handrail.core.calls import ToolResult
 from handrail.core.ids import nested_id
+from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit_at
-from handrail.execute.run_to_completion import run_to_completion
 from handrail.rlm.query import sentinel
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.repl.handler_channel import (

@@ -6,7 +6,7 @@ value is, so that nothing but JSON has to cross.
 
 from __future__ import annotations
 
-from handrail.run.code.sheltered_source import shelter_builtins
+from handrail.run.code.bridge import shelter_builtins
 
 FUNCTIONS = shelter_builtins("""
 import json as _json

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from handrail.core.errors import UsageError
 from handrail.rlm.repl.final_answers import FUNCTIONS, NAMES as FINALS
 from handrail.rlm.repl.query_tools import QUERIES
+from handrail.run.code.bridge import shelter_builtins
 from handrail.run.code.functions import CALL, function_source, python_name
-from handrail.run.code.sheltered_source import shelter_builtins
 from handrail.tools.tool import Tool
 
 RESERVED = frozenset({*QUERIES, *FINALS, "context", "history", "tool_handler", "handled", "show_vars"})

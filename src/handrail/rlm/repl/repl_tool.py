@@ -20,7 +20,7 @@ from handrail.rlm import prompts
 from handrail.rlm.progress import CellRan, CellRunning, Progress, ReplRebuilt
 from handrail.rlm.repl import final_answers
 from handrail.rlm.repl.bridge import ReplBridge
-from handrail.rlm.repl.notebook import FinishedReplCall, ReplNotebook
+from handrail.rlm.repl.notebook import ReplNotebook, finished_repl_call
 from handrail.rlm.repl.turns import REPL, ReplArguments, ReplBlock, ReplFinal, ReplQuery, ReplResult
 from handrail.run.code.callers import CallVolume, LiveCaller
 from handrail.run.code.notebook import InterpreterLost
@@ -85,7 +85,7 @@ class ReplTool:
                 self.notebook.was_lost()
                 bridge.again()
                 ran = await self._run(asked, bridge, invocation.context.run)
-        await self.notebook.settled(FinishedReplCall(invocation.id, asked, ran))
+        await self.notebook.settled(finished_repl_call(invocation.id, asked, ran))
         return {"output": ran.to_dict()}
 
     async def _tried(self, asked: ReplArguments, bridge: ReplBridge, run: str) -> ReplResult | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from html import escape
 
+from handrail.core.display import printable_lines
 from handrail.core.redact import redact_text
-from handrail.core.safe_text import printable_lines
 from handrail.rlm.report.tree import ReportUsage
 
 KEY = 4_000

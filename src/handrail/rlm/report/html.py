@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from html import escape
 
+from handrail.core.display import printable
 from handrail.core.redact import redact_text
-from handrail.core.safe_text import printable
 from handrail.rlm.report.formatting import KEY, count, first_line, moment, money, safe, small, time, tokens
 from handrail.rlm.report.python_highlighting import marked
 from handrail.rlm.report.style import STYLE

@@ -6,14 +6,35 @@ keys, and each has its one answer.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from collections.abc import Callable, Container
 from typing import Any, Self
 
 from handrail.core.calls import ToolResult
 from handrail.run.code.callers import CodeCaller
-from handrail.run.code.sheltered_source import shelter_builtins
 from handrail.sandbox.port import JSON, HostError
+
+_NAMES = frozenset(
+    {"all", "any", "bool", "dict", "enumerate", "float", "int", "isinstance", "len", "list", "max", "min", "range"}
+    | {"repr", "sorted", "str", "tuple", "type", "zip"}
+)
+_PREFIX = "_builtin_"
+_KEPT = "\n".join(
+    ("try:", "    _builtin_len", "except NameError:", *(f"    {_PREFIX}{name} = {name}" for name in sorted(_NAMES)))
+)
+"""Only the first time: later, a name may be somebody's variable."""
+
+
+def shelter_builtins(source: str) -> str:
+    """The same code, where it reads a builtin by a name of its own. Running it twice changes nothing."""
+    lines = source.encode().splitlines(keepends=True)
+    found = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Name) and each.id in _NAMES]
+    for name in sorted(found, key=lambda each: (each.lineno, each.col_offset), reverse=True):
+        line = lines[name.lineno - 1]
+        lines[name.lineno - 1] = line[: name.col_offset] + _PREFIX.encode() + line[name.col_offset :]
+    return f"{_KEPT}\n{b''.join(lines).decode()}"
+
 
 CALL_ALL = "call_all"
 FIND = "find_functions"
@@ -35,7 +56,7 @@ def find_functions(words):
 
 
 class ToolBridge:
-    """Of the code of one call of `run_code`."""
+    """Answers the host calls of the code in one `run_code` call."""
 
     def __init__(
         self, caller: CodeCaller, names: dict[str, str], known: Container[str], most: int, find: Callable[[str], str]
@@ -56,7 +77,8 @@ class ToolBridge:
         self._calls = 0
 
     async def __call__(self, name: str, value: JSON) -> JSON:
-        """
+        """The value of what code asks the host for.
+
         Raises:
             HostError: The call gave no value, in words for whoever wrote the code.
         """

@@ -54,7 +54,8 @@ class CallVolume:
         """Calls, and whether it is their answers: one that is made again carries nothing more."""
 
     def check(self, call_id: str) -> None:
-        """
+        """Checks that there is room for this call.
+
         Raises:
             HostError: There is no room for another call.
         """
@@ -77,7 +78,7 @@ class CallVolume:
 
 
 class LiveCaller:
-    """While a cell runs. A cell that was cut off runs again under the same keys, and does nothing twice."""
+    """Settles the calls of a running cell through the executor, under stable keys: a rerun repeats no effect."""
 
     def __init__(self, invocation: Invocation, *, pauses: bool = False, carried: CallVolume | None = None) -> None:
         self._invocation = invocation
@@ -157,7 +158,7 @@ class ReplayCaller:
 
 
 def wind_up_seconds(seconds: float) -> float:
-    """How long before the end of so much time a cell that waits for models is cut off, so that it has wound up then."""
+    """How many seconds before its deadline a cell is cut off, so that it can clean up."""
     return min(_EARLY, seconds / 10)
 
 

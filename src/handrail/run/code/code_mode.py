@@ -20,16 +20,22 @@ from handrail.core.context import Context
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation, SupervisorMessage
+from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
-from handrail.execute.run_to_completion import run_to_completion
 from handrail.run.code.bridge import OWN, SOURCE, ToolBridge
 from handrail.run.code.callers import CallVolume, CodeCaller, LiveCaller, ReplayCaller
-from handrail.run.code.code_record import NOTHING, RecordedCodeCall, RecordedCodeRun, code_calls
-from handrail.run.code.functions import CALL, function_source, function_stub, functions_by_name
-from handrail.run.code.instructions import DESCRIPTION, RUN_CODE, code_instructions
-from handrail.run.code.notebook import InterpreterNotebook
-from handrail.sandbox.create import create_sandbox
-from handrail.sandbox.port import Cell, Kind, ReplLimits, Sandbox
+from handrail.run.code.code_record import NOTHING, code_calls
+from handrail.run.code.functions import (
+    CALL,
+    DESCRIPTION,
+    RUN_CODE,
+    code_instructions,
+    function_source,
+    function_stub,
+    functions_by_name,
+)
+from handrail.run.code.notebook import InterpreterNotebook, RecordedCodeCall, RecordedCodeRun
+from handrail.sandbox.port import Cell, Kind, ReplLimits, Sandbox, create_sandbox
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
 from handrail.tools.word_forms import LONGEST
@@ -76,7 +82,7 @@ class CodeSettings:
 class _RunInterpreter:
     """The interpreter of one run."""
 
-    def __init__(self, notebook: InterpreterNotebook[RecordedCodeCall, ToolBridge], carried: CallVolume) -> None:
+    def __init__(self, notebook: InterpreterNotebook[ToolBridge], carried: CallVolume) -> None:
         self.notebook = notebook
         self.carried = carried
         self.turn = asyncio.Lock()
@@ -135,7 +141,7 @@ class CodeMode:
         told = (each.text for each in conversation.messages if isinstance(each, SupervisorMessage))
         if not self._known or self.instructions in told:
             return conversation
-        return conversation.supervised(self.instructions, self._executor.now())
+        return conversation.supervised(self.instructions, self._executor.runs.now())
 
     def _tool(self, *, untrusted: bool) -> Tool:
         definition = ToolDefinition(RUN_CODE, DESCRIPTION, _SCHEMA, timeout=DAY, untrusted=untrusted, tags=("always",))
@@ -171,7 +177,7 @@ class CodeMode:
 
     async def _prepare(self, run: _RunInterpreter, context: Context) -> None:
         if not run.is_read:
-            for done in code_calls(await self._executor.history(self._id(context))):
+            for done in code_calls(await self._executor.runs.history(self._id(context))):
                 run.notebook.was_done(done)
             run.is_read = True
         if not run.notebook.is_open:
@@ -179,12 +185,12 @@ class CodeMode:
 
     def _begun(self, id: str, context: Context) -> _RunInterpreter:
         async def recall(call_id: str) -> ReplayCaller:
-            known = await self._executor.begun(here)
+            known = await self._executor.runs.begun_calls(here)
             return ReplayCaller(self._executor, here, call_id, known)
 
         here = replace(context, deadline=None)
         source = "\n".join((CALL, SOURCE, *(function_source(tool, name) for name, tool in self._functions.items())))
-        notebook = InterpreterNotebook[RecordedCodeCall, ToolBridge](
+        notebook = InterpreterNotebook[ToolBridge](
             self._sandbox,
             seed=zlib.crc32(id.encode()),
             source=source,

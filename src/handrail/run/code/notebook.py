@@ -7,7 +7,7 @@ that was not, and nothing is done twice. Where there is a dump of the variables,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -18,33 +18,31 @@ from handrail.run.code.variable_dumps import VariableDumps
 from handrail.sandbox.port import JSON, Cell, Ending, Host, Repl, Sandbox, no_host
 
 
-class RanCodeRecord(Protocol):
+@dataclass(frozen=True, slots=True)
+class RecordedCodeRun:
     """What is on record of one piece of code that ran."""
 
-    @property
-    def ending(self) -> Ending: ...
-    @property
-    def stdout(self) -> str | None:
-        """What it printed; None if that is not known."""
+    ending: Ending
+    state: str = "kept"
+    stdout: str | None = None
+    """What it printed; None if the record does not have all of it."""
 
     @property
-    def state(self) -> str: ...
+    def error_code(self) -> str:
+        return f"code_{self.ending}" if self.state == "kept" else f"code_{self.ending}_{self.state}"
 
 
-class CodeCallRecord(Protocol):
-    """A call of the tool that runs code, and has its result."""
+@dataclass(frozen=True, slots=True)
+class RecordedCodeCall:
+    """A call of the tool that runs code, and has its result: what is needed to make its variables again."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def codes(self) -> Sequence[str]: ...
-    @property
-    def blocks(self) -> Sequence[RanCodeRecord]:
-        """What became of each piece of code that was run."""
-
-    @property
-    def after(self) -> str:
-        """Code of the program to run once the code of the call has been run again; or empty."""
+    id: str
+    codes: tuple[str, ...]
+    blocks: tuple[RecordedCodeRun, ...]
+    """What became of each piece of code that was run."""
+    after: str = ""
+    """Code of the program to run once the code of the call has been run again; or empty."""
+    by_model: bool = True
 
 
 class HostBridge(Protocol):
@@ -68,7 +66,6 @@ class HostBindings:
     serve: Callable[[str, JSON], Awaitable[JSON]] = no_host
 
 
-D = TypeVar("D", bound=CodeCallRecord)
 B = TypeVar("B", bound=HostBridge)
 
 
@@ -84,7 +81,7 @@ class _ReplayStuck(Exception):
         self.call = call
 
 
-class InterpreterNotebook(Generic[D, B]):
+class InterpreterNotebook(Generic[B]):
     """One interpreter at a time. It is opened when code is to run, and made again when it was lost."""
 
     def __init__(
@@ -121,7 +118,7 @@ class InterpreterNotebook(Generic[D, B]):
         self._repl: Repl | None = None
         self._is_ready = False
         """Whether the interpreter has what the steps have made."""
-        self._steps: list[HostBindings | D] = []
+        self._steps: list[HostBindings | RecordedCodeCall] = []
         self._own: frozenset[str] = frozenset()
         """Names that the program made there, and not the code of a model."""
         self.names: dict[str, str] = {}
@@ -134,6 +131,12 @@ class InterpreterNotebook(Generic[D, B]):
         """Whether it has an interpreter."""
         return self._repl is not None
 
+    @property
+    def has_run(self) -> bool:
+        """Whether any code of the model ran since it was last given something."""
+        given = max((at for at, step in enumerate(self._steps) if isinstance(step, HostBindings)), default=0)
+        return any(isinstance(step, RecordedCodeCall) and step.blocks and step.by_model for step in self._steps[given:])
+
     async def give(self, given: HostBindings) -> None:
         """Have it for the code from now on."""
         self._steps.append(given)
@@ -144,12 +147,12 @@ class InterpreterNotebook(Generic[D, B]):
         except (InterpreterLost, SandboxUnavailable):
             self._is_ready = False
 
-    def was_done(self, done: D) -> None:
+    def was_done(self, done: RecordedCodeCall) -> None:
         """Take in what the record says of an earlier process; it is made again when code is to run."""
         self._steps.append(done)
         self._is_ready = False
 
-    async def settled(self, done: D) -> None:
+    async def settled(self, done: RecordedCodeCall) -> None:
         """Keep what a call has done, also on disk where that is wanted."""
         self._steps.append(done)
         if self._dumps is None or not self._is_ready or self._repl is None:
@@ -180,7 +183,7 @@ class InterpreterNotebook(Generic[D, B]):
         """What code of our own finds out; None if it fails.
 
         Raises:
-            Lost: The interpreter is gone, so nobody knows.
+            InterpreterLost: The interpreter is gone, so nobody knows.
         """
         if self._repl is None or not self._is_ready:
             return None
@@ -203,7 +206,7 @@ class InterpreterNotebook(Generic[D, B]):
         """Have an interpreter with everything that was done. Words for the model, if that could not be made whole.
 
         Raises:
-            Lost: Again and again it ended while it was made.
+            InterpreterLost: Again and again it ended while it was made.
             SandboxUnavailable: None could be started.
         """
         self.rebuilt = None
@@ -280,11 +283,11 @@ class InterpreterNotebook(Generic[D, B]):
             return at + 1
         return 0
 
-    async def _again(self, done: D, notes: list[str]) -> str | None:
+    async def _again(self, done: RecordedCodeCall, notes: list[str]) -> str | None:
         """Run the code of a call again. Why what comes after it cannot be made, if it is so.
 
         Raises:
-            _Stuck: It did something else than it did.
+            _ReplayStuck: It did something else than it did.
         """
         remembered = await self._recall(done.id)
         self.rebuilt = (self.rebuilt or 0) + 1

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from handrail.sandbox.jail.filters import lockdown_filter
 from handrail.sandbox.jail.jail import Jail
-from handrail.sandbox.jail.limits import JailLimits
+from handrail.sandbox.jail.launch import JailLimits
 from handrail.sandbox.jail.probe import unavailable
 from handrail.sandbox.jail.process import JailedProcess
 from handrail.sandbox.jail.seccomp_lock import lock

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
 import select
 import signal
 import subprocess
+
+from handrail.core.child_process import wait_for_exit
 
 STARTING = 5.0
 """Seconds: how long `kill` waits for bubblewrap to say whom it has started."""
@@ -24,11 +25,10 @@ class JailedProcess:
         self._outer = outer
         self._status = status
         self._said = b""
-        self._watch = ProcessExitWatch(os.pidfd_open(outer.pid))
 
     @property
     def pid(self) -> int:
-        """Of bubblewrap, outside."""
+        """The pid of bubblewrap, outside the jail."""
         return self._outer.pid
 
     @property
@@ -37,7 +37,7 @@ class JailedProcess:
 
     async def wait(self) -> int:
         """Until nothing of it is left. Nothing is done to bring that about."""
-        await self._watch.ended()
+        await wait_for_exit(self._outer)
         return self._release()
 
     def send(self, number: signal.Signals) -> bool:
@@ -68,7 +68,6 @@ class JailedProcess:
 
     def _release(self) -> int:
         code = self._outer.wait()
-        self._watch.close()
         if self._status >= 0:
             os.close(self._status)
             self._status = -1
@@ -98,33 +97,6 @@ class JailedProcess:
             self._said += data
         found = re.search(rb'"child-pid": (\d+)', self._said)
         return int(found[1]) if found else None
-
-
-class ProcessExitWatch:
-    """Tells any number of tasks of one loop that a process has ended."""
-
-    def __init__(self, pidfd: int) -> None:
-        self._pidfd = pidfd
-        self._future: asyncio.Future[None] | None = None
-
-    async def ended(self) -> None:
-        if self._pidfd < 0:
-            return
-        if self._future is None:
-            loop = asyncio.get_running_loop()
-            self._future = loop.create_future()
-            loop.add_reader(self._pidfd, self.close)
-        await asyncio.shield(self._future)
-
-    def close(self) -> None:
-        if self._pidfd < 0:
-            return
-        if self._future is not None:
-            self._future.get_loop().remove_reader(self._pidfd)
-            if not self._future.done():
-                self._future.set_result(None)
-        os.close(self._pidfd)
-        self._pidfd = -1
 
 
 def _parent(pid: int) -> int | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from handrail.core.child_process import wait_for_exit
 from handrail.core.errors import SandboxUnavailable
 from handrail.core.timeouts import time_limit
 from handrail.sandbox.jail import Jail, lockdown_filter
@@ -35,7 +36,7 @@ class InterpreterProcess(Protocol):
     """What a jail gives, and what a plain process is made into."""
 
     def kill(self) -> None:
-        """It, and everything that it started."""
+        """Kill the process and everything that it started."""
         ...
 
     async def wait(self) -> int: ...
@@ -115,10 +116,10 @@ class _PlainInterpreterProcess:
     async def wait(self) -> int:
         try:
             async with time_limit(_SECONDS_TO_END):
-                await _ended(self._process)
+                await wait_for_exit(self._process)
         except TimeoutError:
             self._process.kill()
-            await _ended(self._process)
+            await wait_for_exit(self._process)
         self._watch.close()
         if self._has_left_files():
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
@@ -153,23 +154,6 @@ def _lockdown(jail: Jail | None) -> str:
 def _code(status: int) -> int:
     """A shell's way to say it of a signal, as Python's."""
     return status if status <= 128 else 128 - status
-
-
-async def _ended(process: subprocess.Popen[bytes]) -> None:
-    """Without a thread, where the system can say it of a process."""
-    try:
-        fd = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        await asyncio.to_thread(process.wait)
-        return
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(fd, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
 
 
 def _sockets(theirs: ExitStack, undo: ExitStack) -> tuple[socket.socket, socket.socket]:

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Literal
 
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.core.framing import FrameError
 from handrail.core.timeouts import time_limit
 from handrail.sandbox.kernel import messages
-from handrail.sandbox.kernel.channel import InterpreterChannel, InterpreterHungUp
 from handrail.sandbox.kernel.child_process import ChildInterpreter
-from handrail.sandbox.kernel.messages import CellDone, CellHostCall, InterpreterReady, Said, VariableBound
+from handrail.sandbox.kernel.messages import (
+    CellDone,
+    CellHostCall,
+    InterpreterChannel,
+    InterpreterHungUp,
+    InterpreterReady,
+    Said,
+    VariableBound,
+)
 from handrail.sandbox.kernel.output import InterpreterOutput
 from handrail.sandbox.kernel.program import ERROR_CHARS, NAMES, OUT_OF_MEMORY, to_json
-from handrail.sandbox.kernel.running_cell import Cause, RunningCell
 from handrail.sandbox.port import Cell, Ending, Host, HostError, ReplLimits, nameable_variables, no_host
 
 _SECONDS_TO_START = 30.0
@@ -60,7 +68,8 @@ class Interpreter:
             raise SandboxUnavailable(f"the interpreter did not start ({_how(code)}): {said or error}") from error
 
     async def put(self, name: str, value: bytes) -> None:
-        """
+        """Bind a variable.
+
         Raises:
             UsageError: It does not take this value.
             SandboxUnavailable: It ended.
@@ -124,9 +133,10 @@ class Interpreter:
             self._child.control.send(number.to_bytes(4, "big"))
 
     async def _talk(self, turn: RunningCell, first: bytes, host: Host) -> CellDone:
-        """
+        """Run a cell and answer what it asks of the host, until it is done.
+
         Raises:
-            Lost: It has ended.
+            InterpreterHungUp: It has ended.
             FrameError: It said something that makes no sense now.
         """
         said = await self._exchange(turn, first)
@@ -255,3 +265,63 @@ def _how(code: int) -> str:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"killed by signal {-code}"
+
+
+Cause = Literal["timeout", "output", "calls", "cancelled"]
+
+
+class RunningCell:
+    """The clock runs while the cell does, and stands still while the host is at work for it.
+
+    The first reason to end the cell counts. It is interrupted; if it has not ended within the grace, it is killed.
+    """
+
+    def __init__(
+        self, number: int, *, seconds: float, grace: float, interrupt: Callable[[int], None], kill: Callable[[], None]
+    ) -> None:
+        self.number = number
+        self.calls = 0
+        self.unanswered: CellHostCall | None = None
+        self.cause: Cause | None = None
+        self.is_refused = False
+        """It asked the host again although it is being ended."""
+        self.seconds = 0.0
+        self._limit = seconds
+        self._grace = grace
+        self._interrupt = interrupt
+        self._kill = kill
+        self._loop = asyncio.get_running_loop()
+        self._since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._killer: asyncio.TimerHandle | None = None
+
+    def go(self) -> None:
+        self._since = self._loop.time()
+        self._timer = self._loop.call_later(max(self._limit - self.seconds, 0.0), self.end, "timeout")
+
+    def stop(self) -> None:
+        self.seconds += self._loop.time() - self._since
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def end(self, cause: Cause) -> None:
+        if self.cause is not None:
+            return
+        self.cause = cause
+        self._interrupt(self.number)
+        self._killer = self._loop.call_later(self._grace, self._kill)
+
+    def close(self) -> None:
+        if self._killer is not None:
+            self._killer.cancel()
+
+    def take(self, call: CellHostCall) -> None:
+        """Take in what the cell asks of the host.
+
+        Raises:
+            FrameError: It is not the next call of this cell.
+        """
+        if (call.cell, call.call) != (self.number, self.calls + 1):
+            raise FrameError("it asked the host out of turn")
+        self.calls += 1
+        self.unanswered = call

@@ -6,12 +6,15 @@ or ends it; and what it is sent is JSON that was checked before.
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from collections import deque
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from handrail.core.framing import FrameError
+from handrail.core.framing import FrameError, FrameSplitter
 from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.sandbox.kernel.program import MAX_VALUES, NAMES, to_json
 
@@ -54,7 +57,8 @@ Said = InterpreterReady | CellHostCall | VariableBound | CellDone
 
 
 def read(body: bytes) -> Said:
-    """
+    """Decodes what an interpreter said.
+
     Raises:
         FrameError: It is none of these.
     """
@@ -98,3 +102,66 @@ def printable(text: str) -> str:
 
 def _frame(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
+
+
+_CHUNK = 2**18
+
+
+class InterpreterHungUp(Exception):
+    """The interpreter has hung up."""
+
+
+class InterpreterChannel:
+    def __init__(self, sock: socket.socket, message_bytes: int) -> None:
+        self._sock = sock
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameSplitter(message_bytes + ENVELOPE)
+        self._bodies: deque[bytes] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+
+    async def receive(self) -> Said:
+        """The next message of the interpreter.
+
+        Raises:
+            InterpreterHungUp: There will be no more frames.
+            FrameError: What came is no frame, or too large, or not what an interpreter says.
+        """
+        while not self._bodies:
+            self._waiting = self._loop.create_future()
+            self._loop.add_reader(self._sock, self._read)
+            try:
+                await self._waiting
+            finally:
+                self._loop.remove_reader(self._sock)
+        return read(self._bodies.popleft())
+
+    async def send(self, data: bytes) -> None:
+        """Send a frame to the interpreter.
+
+        Raises:
+            InterpreterHungUp: It has hung up.
+        """
+        try:
+            await self._loop.sock_sendall(self._sock, data)
+        except OSError as error:
+            raise InterpreterHungUp from error
+
+    def _read(self) -> None:
+        assert self._waiting is not None
+        if self._waiting.done():
+            return
+        try:
+            data = self._sock.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        try:
+            self._bodies.extend(self._frames.feed(data))
+        except FrameError as error:
+            self._waiting.set_exception(error)
+            return
+        if not data:
+            self._waiting.set_exception(InterpreterHungUp())
+        elif self._bodies:
+            self._waiting.set_result(None)

@@ -36,7 +36,8 @@ def seal_dump(state: MontyState, key: bytes) -> bytes:
 
 
 def unseal_dump(sealed: bytes, key: bytes) -> MontyState:
-    """
+    """The state in a dump.
+
     Raises:
         UsageError: It is not a dump, or not one that was made with this key and left alone.
     """

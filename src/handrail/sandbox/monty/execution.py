@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic_monty import (
     AsyncFunctionSnapshot,
@@ -26,7 +26,6 @@ from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.core.ports import Clock
 from handrail.sandbox.kernel.program import MAX_VALUES, to_json
 from handrail.sandbox.monty.failures import MontyFailure
-from handrail.sandbox.monty.output import FLOOD, MontyOutput, ignore_output
 from handrail.sandbox.monty.prologue import ASK
 from handrail.sandbox.port import Ending, Host, HostError, ReplLimits, no_host
 
@@ -182,3 +181,45 @@ def _raised(kind: str, message: str) -> ExternalExceptionData:
         nearest = next(each for above in found.__mro__ if (each := _KINDS.get(above.__name__)))
         return {"exc_type": nearest, "message": said}
     return {"exc_type": "RuntimeError", "message": f"{kind}: {said}"}
+
+
+FLOOD = 10
+"""So many times the limit ends a cell."""
+
+
+class MontyOutput:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.on_flood: Callable[[], object] = ignore_output
+        self._pieces: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._kept = 0
+        self._seen = 0
+
+    def take(self, stream: Literal["stdout", "stderr"], text: str) -> None:
+        was_flooded = self.is_flooded
+        self._seen += len(text)
+        if piece := text[: self._limit - self._kept]:
+            self._kept += len(piece)
+            self._pieces[stream].append(piece)
+        if self.is_flooded and not was_flooded:
+            self.on_flood()
+
+    @property
+    def is_flooded(self) -> bool:
+        return self._seen > FLOOD * self._limit
+
+    @property
+    def stdout(self) -> str:
+        return "".join(self._pieces["stdout"])
+
+    @property
+    def stderr(self) -> str:
+        return "".join(self._pieces["stderr"])
+
+    @property
+    def dropped(self) -> int:
+        return self._seen - self._kept
+
+
+def ignore_output() -> None:
+    """Nobody is to be told."""

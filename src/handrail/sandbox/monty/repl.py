@@ -23,10 +23,9 @@ from handrail.core.jsontext import JSONTextError, parse_lightly
 from handrail.core.ports import Clock
 from handrail.sandbox.kernel.program import MAX_VALUES, NAMES, to_json
 from handrail.sandbox.monty.dumps import MontyState, seal_dump, unseal_dump
-from handrail.sandbox.monty.execution import MontyExecution, MontyOutcome
-from handrail.sandbox.monty.output import MontyOutput
+from handrail.sandbox.monty.execution import MontyExecution, MontyOutcome, MontyOutput
 from handrail.sandbox.monty.prologue import LOOK, PUT, SEED, prologue
-from handrail.sandbox.monty.startup import enter_or_undo
+from handrail.sandbox.monty.sandbox import enter_or_undo
 from handrail.sandbox.monty.worker import MontyWorker
 from handrail.sandbox.port import JSON, Cell, Host, Kind, ReplLimits, nameable_variables, no_host
 

@@ -8,14 +8,14 @@ import secrets
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import ref
 
 from handrail.core.errors import MissingExtra, SandboxUnavailable, UsageError
 from handrail.core.installation import install_command
 from handrail.core.ports import Clock, SystemClock
+from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit
-from handrail.sandbox.monty.startup import enter_or_undo
 from handrail.sandbox.port import Kind, Repl, ReplLimits
 
 if TYPE_CHECKING:
@@ -142,3 +142,26 @@ def _close_what_is_open() -> None:
     with suppress(Exception):  # there is nobody left to tell
         asyncio.run(close())
     time.sleep(_LETTING_GO_AT_THE_END)
+
+
+class _AsyncEnterable(Protocol):
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(self, *exc: Any) -> Any: ...
+
+
+async def enter_or_undo(started: _AsyncEnterable) -> None:
+    """Enter it. A caller that goes away meanwhile waits until it has begun and has ended again: Monty forgets the
+    process of a start that is cancelled, and leaves it there."""
+    starting = asyncio.ensure_future(started.__aenter__())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await run_to_completion(_left(starting, started), longest=None)
+        raise
+
+
+async def _left(starting: asyncio.Future[Any], started: _AsyncEnterable) -> None:
+    await asyncio.wait({starting})
+    if starting.exception() is None:
+        await started.__aexit__(None, None, None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from handrail.core.errors import InvalidArguments, ToolError
-from handrail.core.known_secrets import remember_secret
+from handrail.core.redact import remember_secret
 from handrail.tools.files.template import ArgumentTemplate, TemplateReader
 from handrail.tools.files.toml_table import TomlTable
 

@@ -150,13 +150,13 @@ class ResponseStore:
         if not run:
             return
         self._on_delete(run)
-        if await self._executor.history(run):
-            await self._executor.calls(Context(run=run, principal=caller.principal))  # takes the run up
+        if await self._executor.runs.history(run):
+            await self._executor.runs.known_calls(Context(run=run, principal=caller.principal))  # takes the run up
             await self._executor.finish(run, DELETED)
 
     async def _recorded(self, id: str) -> StoredResponse | None:
         named = run_of_response(id) if id not in self._live else None
-        history = await self._executor.history(named[0]) if named is not None else []
+        history = await self._executor.runs.history(named[0]) if named is not None else []
         begun = next((event for event in history if isinstance(event, RunStarted)), None)
         if begun is None or named is None:
             return None

@@ -1,0 +1,129 @@
+"""Numbers, names and values of unknown origin as people may safely read them, on a terminal or on a page. Pure.
+
+JSON is shown exactly: every number has the digits that it has (a browser would round some of them), and every letter
+that shows nothing is written as an escape, as is one of another alphabet in the middle of a Latin word, where it looks
+like one of those. What is read back is checked as strictly as what a model writes.
+"""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import re
+import unicodedata
+from typing import Any
+
+from handrail.core.errors import UsageError
+from handrail.core.jsontext import JSONTextError, kind_of, parse
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Control, format (bidi, zero width), surrogate, private, unassigned, and line breaks by another name."""
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Letters and marks that show nothing."""
+_LOOKED_AT = re.compile("[^ -~]")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with everything that could deceive a reader or steer a terminal written as an escape."""
+    return _LOOKED_AT.sub(
+        lambda found: found[0] if found[0] in keep or _is_plain(found[0]) else _escaped(found[0]), text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Text of several lines, made safe line by line."""
+    return printable(text.replace("\r\n", "\n"), keep="\n\t")
+
+
+def _is_plain(letter: str) -> bool:
+    return unicodedata.category(letter) not in _UNSEEN and not _BLANK.match(letter)
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    match letter:
+        case "\n" | "\r" | "\t":
+            return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[letter]
+        case _ if code < 0x100:
+            return f"\\x{code:02x}"
+        case _ if code < 0x10000:
+            return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
+
+
+def duration_text(microseconds: int) -> str:
+    seconds = microseconds / 1e6
+    if seconds < 0.001:
+        return f"{microseconds} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def count_text(number: int, noun: str) -> str:
+    """`1 entry`, `2 entries`."""
+    if number != 1:
+        noun = noun[:-1] + "ies" if noun.endswith("y") and noun not in ("day", "key") else noun + "s"
+    return f"{number:,} {noun}"
+
+
+_LONGEST = 100
+_MOST_BYTES = 200
+"""Of a name in UTF-8: file systems take 255, and a number may be added."""
+_UNFIT = re.compile(r'[^\w .()+,=@-]+|[/\\:*?"<>|]+')
+_ENDINGS = {"image/jpeg": ".jpg", "text/plain": ".txt", "image/webp": ".webp"}
+"""Where the usual one is not the one that the platform knows first, or it may know none."""
+
+
+def safe_media_name(name: str, media_type: str, fallback: str = "file") -> str:
+    """The last part of a name without anything that a file system or a shell could misread."""
+    last = re.split(r"[/\\]", name)[-1]
+    base = " ".join(_UNFIT.sub("_", last).split()).strip(". -")
+    base = _short(base).lstrip(". -") or fallback
+    kind = media_type.partition(";")[0].strip().lower()
+    if "." in base.strip("."):
+        return base
+    return base + (_ENDINGS.get(kind) or mimetypes.guess_extension(kind) or "")
+
+
+def _short(name: str) -> str:
+    """The end of a name, which has its ending."""
+    return name[-_LONGEST:].encode()[-_MOST_BYTES:].decode(errors="ignore")
+
+
+_ESCAPABLE = re.compile("[^ -~\n]")
+_FOREIGN = "\u0370-\u03ff\u0400-\u058f\u13a0-\u13ff"
+"""Greek, Cyrillic, Armenian, Cherokee: alphabets with letters that look Latin."""
+_MIXED = re.compile(f"[{_FOREIGN}]+(?=[A-Za-z])|(?<=[A-Za-z])(?<!\\\\[bfnrt])[{_FOREIGN}]+")
+
+
+def exact_json(value: Any, indent: int | None = 2) -> str:
+    """JSON that reads back as the same value, in which no letter can hide, deceive or steer a terminal."""
+    written = json.dumps(value, indent=indent, ensure_ascii=False)
+    if written.isascii():
+        return written
+    return _ESCAPABLE.sub(_seen, _MIXED.sub(lambda found: json.dumps(found[0])[1:-1], written))
+
+
+def read_edited_object(text: str) -> dict[str, Any]:
+    """What a person wrote.
+
+    Raises:
+        UsageError: It is no JSON object, names a key twice, or goes wrong elsewhere; it says where.
+    """
+    try:
+        found = parse(text)
+    except (JSONTextError, RecursionError) as error:
+        raise UsageError(f"this is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UsageError(f'write an object, as {{"name": "value"}}; this is {kind_of(found)}')
+    return found
+
+
+def _seen(found: re.Match[str]) -> str:
+    letter = found[0]
+    # A space that is none of the keyboard's is not printable, and looks like one.
+    return letter if letter.isprintable() and printable(letter) == letter else json.dumps(letter)[1:-1]
