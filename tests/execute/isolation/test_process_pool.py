@@ -20,7 +20,7 @@ from handrail.core.calls import ToolCall
 from handrail.core.context import Context
 from handrail.core.errors import InvalidDefinition, TimedOut, ToolError, UsageError
 from handrail.core.invocation import Invocation, Report
-from handrail.execute.isolation.handler_target import check_importable
+from handrail.execute.isolation.handler_target import target_of
 from handrail.execute.isolation.process_pool import ProcessPool
 from handrail.execute.isolation.sandbox_pool import SandboxPool
 from handrail.execute.isolation.worker_limits import ProcessLimits
@@ -463,7 +463,7 @@ class Shop:
 
 @pytest.mark.parametrize("handler", [Shop.open, Shop.shared, tools.describe_call])
 def test_what_has_a_name_in_a_module_is_accepted(handler: Callable[..., Any]) -> None:
-    check_importable(Tool.from_function(handler, schema={"type": "object"}))
+    target_of(Tool.from_function(handler, schema={"type": "object"}))
 
 
 def _local() -> Callable[..., Any]:
@@ -506,7 +506,7 @@ def test_a_handler_whose_name_means_something_else_is_refused() -> None:
 
     stray.handler.__qualname__ = "call"
     with pytest.raises(InvalidDefinition, match="something else"):
-        check_importable(stray)
+        target_of(stray)
 
 
 async def test_a_module_that_breaks_on_import_is_an_answer_that_says_so(

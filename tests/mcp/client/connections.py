@@ -23,7 +23,9 @@ PATIENCE = 20
 
 
 def raw(*args: str, env: dict[str, str] | None = None) -> StdioEndpoint:
-    return StdioEndpoint(command=sys.executable, args=("-I", "-S", str(SERVERS / "raw_stdio_server.py"), *args), env=env or {})
+    return StdioEndpoint(
+        command=sys.executable, args=("-I", "-S", str(SERVERS / "raw_stdio_server.py"), *args), env=env or {}
+    )
 
 
 def sdk() -> StdioEndpoint:
