@@ -9,6 +9,7 @@ import pytest
 
 from handrail.config.load import load_config
 from handrail.config.network import NodeSettings
+from handrail.models.codec_table import CODECS
 from handrail.sessions.create import SERVICES
 from tests.docs.model_service import service_named
 from tests.docs.pages import Page, pages
@@ -20,7 +21,11 @@ PAGES = [page for page in pages() if page.path.parent.name == "howto"]
 def test_there_is_a_page_for_each_wire() -> None:
     named = {name for page in PAGES if (name := service_named(page)) is not None}
 
-    assert {SERVICES[name].module for name in named} == {service.module for service in SERVICES.values()}
+    assert {_package(SERVICES[name].wire) for name in named} == set(map(_package, CODECS))
+
+
+def _package(wire: str) -> str:
+    return CODECS[wire].partition(":")[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)

@@ -13,7 +13,7 @@ from handrail.core.messages import InvocationMessage, Message, ResultMessage
 from handrail.core.model_request import ModelRequest, ToolOffer
 from handrail.core.ports import SearchesTools
 from handrail.models.anthropic import AnthropicCodec
-from handrail.models.anthropic.tool_search import SEARCH
+from handrail.models.anthropic.tools import SEARCH
 from handrail.models.bedrock import BedrockCodec
 from handrail.models.codec import Codec
 from handrail.models.gemini import GeminiCodec

@@ -6,7 +6,7 @@ come of it stands beside it in `<name>.expected.json`, and where its form was se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,9 @@ from handrail.core.errors import ModelError
 from handrail.core.events import CallRequested, CitationAdded, MediaAdded, ModelEvent, ReplyFinished, ServiceCallMade
 from handrail.core.messages import AssistantMessage, InvocationMessage, Message, ResultMessage
 from handrail.core.model_request import ModelRequest
-from handrail.models.anthropic import AnthropicCodec
-from handrail.models.bedrock import BedrockCodec
 from handrail.models.codec import Codec, Framing
 from handrail.models.codec_model import IncomingReply
-from handrail.models.cohere import CohereCodec
-from handrail.models.gemini import GeminiCodec
-from handrail.models.interactions import InteractionsCodec
-from handrail.models.ollama import OllamaCodec
-from handrail.models.openai_chat import OpenAIChatCodec
-from handrail.models.openai_responses import OpenAIResponsesCodec
+from handrail.models.codec_table import codec_class
 from handrail.models.reply_checks import ReplyChecker
 from handrail.models.service_errors import error_for_status
 from handrail.models.wire_events import WireEvent, WireReader
@@ -36,19 +29,6 @@ FOLDER = Path(__file__).parent / "recordings"
 _FRAMINGS: dict[str, Framing] = {".json": "json", ".sse": "sse", ".jsonl": "ndjson"}
 _TURNS = ("messages", "input", "contents")
 """Where the bodies of the wires have what was said."""
-
-
-def _codecs() -> dict[str, Callable[[str], Codec]]:
-    return {
-        "anthropic": lambda server: AnthropicCodec(new_id=numbered()),
-        "bedrock": lambda server: BedrockCodec(new_id=numbered()),
-        "cohere": lambda server: CohereCodec(new_id=numbered()),
-        "gemini": lambda server: GeminiCodec(new_id=numbered()),
-        "gemini_interactions": lambda server: InteractionsCodec(new_id=numbered()),
-        "ollama": lambda server: OllamaCodec(new_id=numbered()),
-        "openai_chat": lambda server: OpenAIChatCodec(server=server, new_id=numbered()),
-        "openai_responses": lambda server: OpenAIResponsesCodec(server=server, new_id=numbered()),
-    }
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -73,7 +53,10 @@ class Recording(msgspec.Struct, frozen=True):
 
     @property
     def codec(self) -> Codec:
-        return _codecs()[self.wire](self.expected["server"])
+        kind = codec_class(self.wire)
+        given = {"server": self.expected["server"]} if "server" in kind.__struct_fields__ else {}
+        codec: Codec = kind(new_id=numbered(), **given)
+        return codec
 
     def events(self) -> list[WireEvent]:
         reader = WireReader(_FRAMINGS[self.path.suffix])

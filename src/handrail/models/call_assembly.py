@@ -325,6 +325,15 @@ def _takes_id(call: _OpenCall, name: str) -> bool:
     return not name or not call.name or (name == call.name and not call.objects.whole)
 
 
+def has_cut_arguments(call: ToolCall) -> bool:
+    """True if the arguments break off."""
+    try:
+        parse_object(str(call.arguments))
+    except JSONTextError:
+        return True
+    return False
+
+
 def _require_name(call: _OpenCall) -> None:
     if not call.name:
         text = "".join(call.pieces)[:80]

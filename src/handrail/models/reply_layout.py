@@ -71,7 +71,10 @@ class CoveredBlock(Struct, frozen=True):
     text: str
 
 
-def reply_pieces(turn: AssistantTurn) -> Iterator[str | InvocationMessage | CoveredBlock]:
+ReplyPiece = str | InvocationMessage | CoveredBlock
+
+
+def reply_pieces(turn: AssistantTurn) -> Iterator[ReplyPiece]:
     """A turn's text, calls and blocks in the order in which they came. No text is empty."""
     said = done = 0
     for artefact in turn.artefacts:

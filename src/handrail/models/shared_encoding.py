@@ -10,15 +10,11 @@ import msgspec
 from handrail.core.calls import Attachment
 from handrail.core.errors import UsageError
 from handrail.core.messages import Media
-from handrail.core.model_request import ToolOffer
+from handrail.core.model_request import ModelRequest, ToolOffer
 from handrail.models.codec import EncodedList
 from handrail.models.history import AssistantTurn, Turn
 from handrail.models.identity_cache import cached_by_identity
 from handrail.models.tool_names import NameMap, NameRule
-
-_MOST_TOKENS = 2**53
-OPENING = "(Begin.)"
-"""Said for the user where nobody has spoken but the system, and a service wants the user to."""
 
 
 def as_media(attachment: Attachment) -> Media:
@@ -68,21 +64,12 @@ def ids_of(history: Sequence[Turn], rule: NameRule) -> NameMap:
     return NameMap.of((message.id for reply in replies for message in reply.calls), rule)
 
 
-def add_turn(messages: list[dict[str, Any]], role: str, key: str, parts: Sequence[dict[str, Any]]) -> None:
-    """Append to a conversation in which the roles take turns."""
-    if not parts:
-        return
-    if messages and messages[-1]["role"] == role:
-        messages[-1][key].extend(parts)
-    else:
-        messages.append({"role": role, key: list(parts)})
-
-
-def token_count_of(counts: Any, *keys: str) -> int:
-    """Tokens, under the first of these keys that has a number. What cannot be one counts as none."""
-    found = (counts.get(key) for key in keys) if isinstance(counts, Mapping) else ()
-    number = next((each for each in found if isinstance(each, int)), 0)
-    return number if 0 <= number < _MOST_TOKENS else 0
+def named_settings(request: ModelRequest, names: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that a request has, by the names of their fields on the wire and in that order."""
+    found = {key: getattr(request, name) for name, key in names.items()}
+    if request.stop and "stop" in names:
+        found[names["stop"]] = list(request.stop)
+    return {key: value for key, value in found.items() if value is not None and value != ()}
 
 
 def with_builtin(own: EncodedList | None, builtin: tuple[dict[str, Any], ...]) -> EncodedList | None:

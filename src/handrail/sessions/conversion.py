@@ -7,7 +7,6 @@ form cannot say is in the notices of `convert_tools`; the plain functions log it
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from handrail.core.errors import UsageError
 from handrail.core.messages import Text, UserMessage
 from handrail.core.model_request import ModelRequest, ToolOffer
+from handrail.models.codec_table import codec_class
 from handrail.models.profiles import profile_for
 from handrail.sessions.tool_forms import offers_of
 
@@ -27,8 +27,7 @@ logger = logging.getLogger(__name__)
 class ToolForm(Struct, frozen=True):
     """Who writes a provider's form, where it is in the body of a request, and how it is told from others."""
 
-    module: str
-    codec: str
+    wire: str
     place: tuple[str, ...]
     is_native: Callable[[Mapping[str, Any]], bool]
 
@@ -61,12 +60,12 @@ def _bedrock(tool: Mapping[str, Any]) -> bool:
 
 
 FORMS: Mapping[str, ToolForm] = {
-    "openai": ToolForm("handrail.models.openai_chat", "OpenAIChatCodec", ("tools",), _nested),
-    "openai-responses": ToolForm("handrail.models.openai_responses", "OpenAIResponsesCodec", ("tools",), _flat),
-    "anthropic": ToolForm("handrail.models.anthropic", "AnthropicCodec", ("tools",), _anthropic),
-    "gemini": ToolForm("handrail.models.gemini", "GeminiCodec", ("tools",), _gemini),
-    "ollama": ToolForm("handrail.models.ollama", "OllamaCodec", ("tools",), _nested),
-    "bedrock": ToolForm("handrail.models.bedrock", "BedrockCodec", ("toolConfig", "tools"), _bedrock),
+    "openai": ToolForm("openai_chat", ("tools",), _nested),
+    "openai-responses": ToolForm("openai_responses", ("tools",), _flat),
+    "anthropic": ToolForm("anthropic", ("tools",), _anthropic),
+    "gemini": ToolForm("gemini", ("tools",), _gemini),
+    "ollama": ToolForm("ollama", ("tools",), _nested),
+    "bedrock": ToolForm("bedrock", ("toolConfig", "tools"), _bedrock),
 }
 
 
@@ -134,7 +133,7 @@ def _written(
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     if not offers:
         return [], ()
-    kind = getattr(importlib.import_module(form.module), form.codec)
+    kind = codec_class(form.wire)
     # Not strict: what a strict schema makes a model write must be mended when it is read, and we shall not read it.
     plain = replace(profile_for(provider.removesuffix("-responses"), "-"), strict="never")
     codec = kind(profile=plain) if "profile" in kind.__struct_fields__ else kind()

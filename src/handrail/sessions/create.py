@@ -22,6 +22,7 @@ from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, Model, SystemClock
 from handrail.core.redact import Secret
 from handrail.core.usage_checks import nearest_name_hint
+from handrail.models.codec_table import codec_class
 from handrail.models.service_addresses import CloudEndpoint, Locate, azure_endpoint, vertex_endpoint
 from handrail.sessions.llm import LLM, CallSettings
 from handrail.sessions.model_names import check_create_arguments, model_name_hint
@@ -41,10 +42,10 @@ _TREATMENT = ("headers", "paces", "profile", "requests_per_minute", "retry", "st
 
 
 class ModelService(Struct, frozen=True):
-    """Where a wire is written, and where the service is unless the caller says otherwise."""
+    """Which wire a service speaks, and where it is unless the caller says otherwise."""
 
-    module: str
-    codec: str
+    wire: str
+    """A key of `CODECS`."""
     base_url: str | None
     model: str | None = None
     """Where there is only one, or any name will do."""
@@ -67,17 +68,7 @@ class ModelService(Struct, frozen=True):
     """Options of its codec that it always has."""
 
 
-_CHAT = ("handrail.models.openai_chat", "OpenAIChatCodec")
-_MESSAGES = ("handrail.models.anthropic", "AnthropicCodec")
-_RESPONSES = ("handrail.models.openai_responses", "OpenAIResponsesCodec")
-_GEMINI = ("handrail.models.gemini", "GeminiCodec")
-_INTERACTIONS = ("handrail.models.interactions", "InteractionsCodec")
-_CONVERSE = ("handrail.models.bedrock", "BedrockCodec")
 _BOTOCORE = ("handrail.models.bedrock.transport", "BedrockTransport")
-_COHERE = ("handrail.models.cohere", "CohereCodec")
-_OLLAMA = ("handrail.models.ollama", "OllamaCodec")
-
-_ON_VERTEX = ("handrail.models.anthropic", "VertexAnthropicCodec")
 _AZURE: Mapping[str, Any] = {
     "key_of": "azure",
     "key_header": "api-key",
@@ -95,24 +86,24 @@ _VERTEX: Mapping[str, Any] = {
 }
 
 SERVICES: Mapping[str, ModelService] = {
-    "openai": ModelService(*_CHAT, "https://api.openai.com/v1"),
-    "openai-responses": ModelService(*_RESPONSES, "https://api.openai.com/v1", key_of="openai"),
-    "anthropic": ModelService(*_MESSAGES, "https://api.anthropic.com", key_header="x-api-key", key_prefix=""),
+    "openai": ModelService("openai_chat", "https://api.openai.com/v1"),
+    "openai-responses": ModelService("openai_responses", "https://api.openai.com/v1", key_of="openai"),
+    "anthropic": ModelService("anthropic", "https://api.anthropic.com", key_header="x-api-key", key_prefix=""),
     "gemini": ModelService(
-        *_GEMINI, "https://generativelanguage.googleapis.com", key_header="x-goog-api-key", key_prefix=""
+        "gemini", "https://generativelanguage.googleapis.com", key_header="x-goog-api-key", key_prefix=""
     ),
     "gemini-interactions": ModelService(
-        *_INTERACTIONS,
+        "gemini_interactions",
         "https://generativelanguage.googleapis.com",
         key_of="gemini",
         key_header="x-goog-api-key",
         key_prefix="",
         profile_of="gemini",
     ),
-    "azure": ModelService(*_CHAT, None, **_AZURE),
-    "azure-responses": ModelService(*_RESPONSES, None, **_AZURE),
+    "azure": ModelService("openai_chat", None, **_AZURE),
+    "azure-responses": ModelService("openai_responses", None, **_AZURE),
     "vertex": ModelService(
-        *_GEMINI,
+        "gemini",
         None,
         **_VERTEX,
         locate=vertex_endpoint("google", "v1beta1"),
@@ -120,29 +111,29 @@ SERVICES: Mapping[str, ModelService] = {
         facts={"version": ""},
     ),
     "vertex-anthropic": ModelService(
-        *_ON_VERTEX, None, **_VERTEX, locate=vertex_endpoint("anthropic", "v1"), profile_of="anthropic"
+        "anthropic_vertex", None, **_VERTEX, locate=vertex_endpoint("anthropic", "v1"), profile_of="anthropic"
     ),
     "bedrock": ModelService(
-        *_CONVERSE, "https://bedrock-runtime.{region}.amazonaws.com", needs_key=False, transport=_BOTOCORE
+        "bedrock", "https://bedrock-runtime.{region}.amazonaws.com", needs_key=False, transport=_BOTOCORE
     ),
-    "cohere": ModelService(*_COHERE, "https://api.cohere.com"),
-    "ollama": ModelService(*_OLLAMA, "http://localhost:11434", needs_key=False),
-    "vllm": ModelService(*_CHAT, "http://localhost:8000/v1", needs_key=False),
-    "llamacpp": ModelService(*_CHAT, "http://localhost:8080/v1", model="default", needs_key=False),
-    "lmstudio": ModelService(*_CHAT, "http://localhost:1234/v1", needs_key=False),
-    "deepseek": ModelService(*_CHAT, "https://api.deepseek.com/v1"),
-    "groq": ModelService(*_CHAT, "https://api.groq.com/openai/v1"),
-    "kimi": ModelService(*_CHAT, "https://api.moonshot.ai/v1"),
-    "mistral": ModelService(*_CHAT, "https://api.mistral.ai/v1"),
-    "nemotron": ModelService(*_CHAT, "https://integrate.api.nvidia.com/v1"),
-    "openrouter": ModelService(*_CHAT, "https://openrouter.ai/api/v1"),
-    "qwen": ModelService(*_CHAT, "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
-    "together": ModelService(*_CHAT, "https://api.together.xyz/v1"),
-    "xai": ModelService(*_CHAT, "https://api.x.ai/v1"),
-    "zai": ModelService(*_CHAT, "https://api.z.ai/api/paas/v4"),
-    "minicpm-v": ModelService(*_CHAT, "http://localhost:8000/v1", needs_key=False),
-    "openbmb": ModelService(*_CHAT, "http://localhost:8000/v1", needs_key=False),
-    "compatible": ModelService(*_CHAT, None, needs_key=False),
+    "cohere": ModelService("cohere", "https://api.cohere.com"),
+    "ollama": ModelService("ollama", "http://localhost:11434", needs_key=False),
+    "vllm": ModelService("openai_chat", "http://localhost:8000/v1", needs_key=False),
+    "llamacpp": ModelService("openai_chat", "http://localhost:8080/v1", model="default", needs_key=False),
+    "lmstudio": ModelService("openai_chat", "http://localhost:1234/v1", needs_key=False),
+    "deepseek": ModelService("openai_chat", "https://api.deepseek.com/v1"),
+    "groq": ModelService("openai_chat", "https://api.groq.com/openai/v1"),
+    "kimi": ModelService("openai_chat", "https://api.moonshot.ai/v1"),
+    "mistral": ModelService("openai_chat", "https://api.mistral.ai/v1"),
+    "nemotron": ModelService("openai_chat", "https://integrate.api.nvidia.com/v1"),
+    "openrouter": ModelService("openai_chat", "https://openrouter.ai/api/v1"),
+    "qwen": ModelService("openai_chat", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
+    "together": ModelService("openai_chat", "https://api.together.xyz/v1"),
+    "xai": ModelService("openai_chat", "https://api.x.ai/v1"),
+    "zai": ModelService("openai_chat", "https://api.z.ai/api/paas/v4"),
+    "minicpm-v": ModelService("openai_chat", "http://localhost:8000/v1", needs_key=False),
+    "openbmb": ModelService("openai_chat", "http://localhost:8000/v1", needs_key=False),
+    "compatible": ModelService("openai_chat", None, needs_key=False),
 }
 """Services with a wire of their own. `compatible` is any server that speaks OpenAI's Chat Completions."""
 
@@ -381,7 +372,7 @@ def _answers(name: str, base_url: str | None) -> str:
 def _codec(
     name: str, service: ModelService, facts: Mapping[str, Any], written: str, options: Mapping[str, Any]
 ) -> Codec:
-    kind = getattr(importlib.import_module(service.module), service.codec)
+    kind = codec_class(service.wire)
     known = set(kind.__struct_fields__)
     _check_options(name, options, {*known, *_TREATMENT, *service.located_by, "token"})
     profile: Profile = facts["profile"]

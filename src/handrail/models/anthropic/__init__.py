@@ -9,42 +9,31 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from handrail.core.errors import ProtocolError
-from handrail.core.ids import NewId, new_id
 from handrail.core.model_request import ModelRequest
 from handrail.models.anthropic.decode import AnthropicDecoder
 from handrail.models.anthropic.encode import AnthropicOptions, encode_count, encode_request
 from handrail.models.anthropic.tools import PROVIDER
 from handrail.models.codec import WireRequest
-from handrail.models.shared_encoding import names_of
 from handrail.models.tool_names import ANTHROPIC_NAMES
 
 _ON_VERTEX = "vertex-2023-10-16"
 
 
 class AnthropicCodec(AnthropicOptions, frozen=True, kw_only=True):
-    new_id: NewId = new_id
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
-
-    def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-        return encode_request(self, request, model, stream=stream)
+    provider = PROVIDER
+    name_rule = ANTHROPIC_NAMES
+    encode = encode_request
+    encode_count = encode_count
+    reply_decoder = AnthropicDecoder
 
     def searches_tools(self, model: str) -> bool:
         return self.profile.tool_search and self.profile.tools == "native"
-
-    def encode_count(self, request: ModelRequest, model: str) -> WireRequest:
-        return encode_count(self, request, model)
 
     def read_count(self, data: Mapping[str, Any]) -> int:
         counted = data.get("input_tokens")
         if not isinstance(counted, int):
             raise ProtocolError("the service was asked to count tokens and answered without a count")
         return counted
-
-    def decoder(self, request: ModelRequest) -> AnthropicDecoder:
-        return AnthropicDecoder(names_of(request.tools, ANTHROPIC_NAMES), self.new_id)
 
 
 class VertexAnthropicCodec(AnthropicCodec, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 from handrail.core.events import CitationAdded
 from handrail.core.messages import Citation
+from handrail.models.shared_decoding import text_at
 
 _TAKEN = {
     "char_location": ("cited_text", "document_index", "document_title", "start_char_index", "end_char_index"),
@@ -34,10 +35,10 @@ def citations_added(raw: list[Any], start: int, end: int) -> Iterator[CitationAd
             continue
         yield CitationAdded(
             citation=Citation(
-                url=_text(each, "url") or _text(each, "source"),
-                title=_text(each, "title") or _text(each, "document_title"),
-                file=_text(each, "file_id"),
-                quote=_text(each, "cited_text"),
+                url=text_at(each, "url", "source"),
+                title=text_at(each, "title", "document_title"),
+                file=text_at(each, "file_id"),
+                quote=text_at(each, "cited_text"),
                 start=start,
                 end=end,
             )
@@ -52,8 +53,3 @@ def citations_to_send(raw: list[Any]) -> list[Any]:
 def _taken(citation: Any) -> Any:
     fields = _TAKEN.get(str(citation.get("type"))) if isinstance(citation, dict) else None
     return citation if fields is None else {"type": citation["type"], **{key: citation.get(key) for key in fields}}
-
-
-def _text(values: dict[str, Any], key: str) -> str:
-    found = values.get(key)
-    return found if isinstance(found, str) else ""

@@ -9,24 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
-from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.events import ModelEvent, Notice, ReasoningDelta
 from handrail.core.ids import NewId
-from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import Artefact, StopReason, Usage
 from handrail.models.anthropic.citations import citations_added
 from handrail.models.anthropic.programs import CONTAINER
-from handrail.models.anthropic.service_calls import AnthropicServiceCalls
+from handrail.models.anthropic.service_calls import service_call_events
 from handrail.models.anthropic.tools import PROVIDER
-from handrail.models.call_assembly import CallAssembler
-from handrail.models.held_calls import HeldCalls
-from handrail.models.reply_layout import ReplyLayout
+from handrail.models.block_decoder import BlockDecoder, object_text, service_input
 from handrail.models.service_errors import SHOWN, masked_excerpt
-from handrail.models.shared_encoding import token_count_of
+from handrail.models.shared_decoding import text_at, token_count_of
 from handrail.models.tool_names import NameMap
-from handrail.models.unknown_kinds import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -89,22 +83,16 @@ class _OpenBlock:
         self.signature: str | None = None
 
 
-class AnthropicDecoder:
+class AnthropicDecoder(BlockDecoder[_OpenBlock]):
+    provider = PROVIDER
+
     def __init__(self, names: NameMap, new_id: NewId) -> None:
-        self._calls = CallAssembler(new_id, names)
-        self._layout = ReplyLayout(PROVIDER)
-        self._open: dict[int, _OpenBlock] = {}
-        self._held = HeldCalls(self._calls)
-        self._usage: dict[str, Any] = {}
-        self._model = ""
-        self._stop: str | None = None
+        super().__init__(names, new_id)
         self._why = ""
         self._message: str | None = None
         """The id of the message that is being read."""
         self._begun = False
-        """Whether a block of it has begun."""
-        self._unknown = UnknownKinds()
-        self._served = AnthropicServiceCalls()
+        """True once a block of this message has begun."""
         self._container: dict[str, Any] | None = None
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
@@ -139,36 +127,29 @@ class AnthropicDecoder:
                 )
 
     def finish(self) -> Iterator[ModelEvent]:
-        if self._stop is None:
-            raise ProtocolError("the reply broke off before its stop reason; nothing of it can be relied on")
+        stop = self._stop_reason(_STOPS, "stop reason")
         if self._open:
             raise ProtocolError("the reply ended inside a block; nothing of it can be relied on")
-        stop = _STOPS.get(self._stop, "end")
-        yield from self._held.settle(cut=stop == "max_tokens")
-        yield from self._served.end()
+        yield from self._release_held(cut=stop == "max_tokens")
+        yield from self._services.unanswered()
         if self._container is not None:
             self._layout.place({**self._container, "type": CONTAINER})
         if self._stop in _WORDS or self._stop not in _STOPS or self._why:
-            yield Notice(text=self._why or _WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
-        yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
-            model=self._model,
-            usage=_usage(self._usage),
-            artefacts=self._layout.artefacts,
-        )
+            yield Notice(text=self._why or _WORDS.get(str(self._stop), f"unknown stop reason {self._stop!r}"))
+        yield self._finished(stop, _usage(self._usage))
 
     def _begin(self, message: Mapping[str, Any]) -> None:
         """A message begins. Some servers say so twice; but two messages in one stream are not one reply."""
-        id = _text(message, "id")
+        id = text_at(message, "id")
         if self._begun and id != self._message:
             raise ProtocolError("another message begins inside of the reply; nothing of it can be relied on")
         self._message = id
         self._note(message)
 
     def _note(self, message: Mapping[str, Any]) -> None:
-        self._model = _text(message, "model") or self._model
-        self._stop = _text(message, "stop_reason") or self._stop
-        self._why = _text(message.get("stop_details"), "explanation") or self._why
+        self._model = text_at(message, "model") or self._model
+        self._stop = text_at(message, "stop_reason") or self._stop
+        self._why = text_at(message.get("stop_details"), "explanation") or self._why
         if isinstance(container := message.get("container"), dict) and isinstance(container.get("id"), str):
             self._container = container
         if isinstance(usage := message.get("usage"), Mapping):  # totals so far; one that is left out still holds
@@ -180,16 +161,14 @@ class AnthropicDecoder:
         return self._open[index]
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
-        if index in self._open:
-            raise ProtocolError(f"block {index} begins twice")
-        yield from self._held.settle(cut=False)
+        opened = _OpenBlock(block)
+        yield from self._open_block(index, opened)
         self._begun = True
-        opened = self._open[index] = _OpenBlock(block)
         match block:
             case {"type": "text", "text": str(text)}:
                 opened.start = self._layout.chars
                 opened.citations += block.get("citations") or ()
-                yield from self._said(text)
+                yield from self._emit_text(text)
             case {"type": "thinking", "thinking": str(text)}:
                 yield from _thought(opened, text)
             case {"type": "tool_use"}:
@@ -202,14 +181,13 @@ class AnthropicDecoder:
     def _delta(self, opened: _OpenBlock, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         match delta:
             case {"type": "text_delta", "text": str(text)}:
-                yield from self._said(text)
+                yield from self._emit_text(text)
             case {"type": "thinking_delta", "thinking": str(text)}:
                 yield from _thought(opened, text)
             case {"type": "signature_delta", "signature": str(signature)}:
                 opened.signature = signature
             case {"type": "input_json_delta", "partial_json": written} if written:
-                # Some servers write all of it in one piece, and not as text.
-                text = written if isinstance(written, str) else msgspec.json.encode(written).decode()
+                text = written if isinstance(written, str) else object_text(written)
                 opened.pieces.append(text)
                 if opened.kind == "tool_use":
                     yield from self._calls.delta(index=index, arguments=text)
@@ -227,29 +205,21 @@ class AnthropicDecoder:
             case "text":
                 if opened.citations:
                     yield from self._cited(opened)
-            case "tool_use" if opened.pieces:
-                yield from self._calls.complete(index)
             case "tool_use":
-                self._held.hold(index, opened.block.get("name"))
-                if whole := opened.block.get("input"):
-                    yield from self._calls.delta(index=index, arguments=whole)
+                name, whole = opened.block.get("name"), opened.block.get("input")
+                yield from self._close_call(index, name, in_pieces=bool(opened.pieces), whole=whole)
             case kind:
                 if kind not in _BLOCKS and not kind.endswith("_tool_result"):
                     yield from self._unknown.block(kind)
                 block = _restored(opened)
                 self._layout.place(block, alone=kind not in _THOUGHTS)
-                yield from self._served.take(block)
+                yield from service_call_events(self._services, block)
 
     def _cited(self, opened: _OpenBlock) -> Iterator[ModelEvent]:
         """A block of text that names its sources goes back as a block of its own."""
         end = self._layout.chars
         self._layout.place({"type": "text", "citations": opened.citations}, covers=end - opened.start)
         yield from citations_added(opened.citations, opened.start, end)
-
-    def _said(self, text: str) -> Iterator[ModelEvent]:
-        if text:
-            self._layout.said(text)
-            yield TextDelta(text=text)
 
 
 def _thought(opened: _OpenBlock, text: str) -> Iterator[ModelEvent]:
@@ -264,12 +234,7 @@ def _restored(opened: _OpenBlock) -> dict[str, Any]:
     if opened.kind == "thinking":
         signature = opened.block.get("signature", "") if opened.signature is None else opened.signature
         return {**opened.block, "thinking": text, "signature": signature}
-    if text:
-        try:
-            return {**opened.block, "input": parse_object(text)}
-        except JSONTextError as error:
-            raise ProtocolError(f"the input of a {opened.kind} block is not JSON: {error}") from error
-    return opened.block
+    return {**opened.block, "input": service_input(text, f"a {opened.kind} block")} if text else opened.block
 
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
@@ -293,11 +258,6 @@ def _compactions(rounds: Any) -> list[Mapping[str, Any]]:
 
 def _sum(rounds: Sequence[Mapping[str, Any]], key: str) -> int:
     return sum(token_count_of(counts, key) for counts in rounds)
-
-
-def _text(values: Any, key: str) -> str:
-    found = values.get(key) if isinstance(values, Mapping) else None
-    return found if isinstance(found, str) else ""
 
 
 def _failure(error: Mapping[str, Any]) -> ModelError:

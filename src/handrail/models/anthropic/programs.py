@@ -18,10 +18,6 @@ CONTAINER = "container"
 """The type under which a reply keeps its container among its blocks. It is no block of the service's."""
 
 
-def program_tool(programs: str) -> dict[str, Any]:
-    return {"type": programs, "name": "code_execution"}
-
-
 def caller_of(message: InvocationMessage) -> dict[str, Any]:
     """The program that made a call, as the service wants it back; nothing if the model made it."""
     if not message.artefacts:
@@ -51,10 +47,10 @@ def unfinished_program_end(history: Sequence[Turn], at: int) -> list[dict[str, A
 
     The program would go on with the results and nothing else. So it is told as one that the service had to end.
     """
-    if at < 2 or isinstance(history[at], ResultTurn):
+    if at < 2 or isinstance(history[at], ResultTurn | AssistantTurn):
         return []
     match history[at - 2 : at]:
-        case [AssistantTurn(calls=calls), ResultTurn()] if not isinstance(history[at], AssistantTurn):
+        case [AssistantTurn(calls=calls), ResultTurn()]:
             callers = dict.fromkeys(caller_of(call).get("caller", {}).get("tool_id") for call in calls)
             error = {"type": "code_execution_tool_result_error", "error_code": "unavailable"}
             return [{"type": "code_execution_tool_result", "tool_use_id": id, "content": error} for id in callers if id]

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from handrail.core.events import ServiceCallMade
-from handrail.core.messages import ServiceCall
+from handrail.models.reply_decoder import ServiceCalls
 
 USES = ("server_tool_use", "mcp_tool_use")
 _SEARCH = "tool_search_tool"
 """How the names of the service's search among our own tools begin. It is no call that anybody needs to see."""
 
 
-class AnthropicServiceCalls:
-    """One per reply. Pairs each call with the block that has its result."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, ServiceCall] = {}
-
-    def take(self, block: Mapping[str, Any]) -> Iterator[ServiceCallMade]:
-        """A whole block that is neither text, a thought nor a call of our tools."""
-        match block:
-            case {"type": str(kind), "id": str(id), "name": str(name)} if kind in USES and not name.startswith(_SEARCH):
-                server = block.get("server_name")
-                shown = f"{server}:{name}" if isinstance(server, str) else name
-                self._open[id] = ServiceCall(id=id, name=shown, arguments=block.get("input"))
-            case {"type": str(kind), "tool_use_id": str(id), **rest} if kind.endswith("_tool_result"):
-                if kind.startswith(_SEARCH):
-                    return
-                # Without its beginning, the call is one of an earlier reply that goes on in this one.
-                made = self._open.pop(id, None) or ServiceCall(id=id, name=kind.removesuffix("_tool_result"))
-                content = rest.get("content")
-                yield ServiceCallMade(call=replace(made, result=_readable(content), failed=_failed(rest, content)))
-
-    def end(self) -> Iterator[ServiceCallMade]:
-        """Calls that have no result yet."""
-        for call in self._open.values():
-            yield ServiceCallMade(call=call)
-        self._open.clear()
+def service_call_events(calls: ServiceCalls, block: Mapping[str, Any]) -> Iterable[ServiceCallMade]:
+    """What a whole block means that is neither text, a thought nor a call of our tools."""
+    match block:
+        case {"type": str(kind), "id": str(id), "name": str(name)} if kind in USES and not name.startswith(_SEARCH):
+            server = block.get("server_name")
+            return calls.begin(id, f"{server}:{name}" if isinstance(server, str) else name, block.get("input"))
+        case {"type": str(kind), "tool_use_id": str(id), **rest} if kind.endswith("_tool_result"):
+            if not kind.startswith(_SEARCH):
+                content, name = rest.get("content"), kind.removesuffix("_tool_result")
+                return (calls.end(id, name, _readable(content), failed=_failed(rest, content)),)
+    return ()
 
 
 def _failed(block: Mapping[str, Any], content: Any) -> bool:
@@ -49,7 +32,7 @@ def _failed(block: Mapping[str, Any], content: Any) -> bool:
 
 
 def _readable(content: Any) -> Any:
-    """Without what is sealed for the service: that is in the block that goes back."""
+    """The content without its encrypted fields; those go back in the original block."""
     match content:
         case list():
             return [_readable(each) for each in content]

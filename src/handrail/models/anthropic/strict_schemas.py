@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
+
+from handrail.core.model_request import ToolOffer
+from handrail.models.projection.project import project
+from handrail.models.projection.rules import SchemaRules
+from handrail.models.supported_features import schema_loss_notices
 
 _KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "format", "minItems"}
@@ -14,7 +20,7 @@ _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostnam
 
 
 class StrictSchemaBudget(Struct, frozen=True):
-    """What the strict tools of one request may hold together."""
+    """The size limits that all strict schemas of one request share."""
 
     tools: int = 20
     optional: int = 24
@@ -27,6 +33,20 @@ class StrictSchemaBudget(Struct, frozen=True):
         optional, unions = _weight(schema)
         left = StrictSchemaBudget(self.tools - 1, self.optional - optional, self.unions - unions)
         return left if min(left.tools, left.optional, left.unions) >= 0 else None
+
+
+def tools_with_strictness(
+    offers: tuple[ToolOffer, ...], rules: SchemaRules, notices: list[str], *, strict: bool
+) -> Iterator[tuple[ToolOffer, dict[str, Any], bool]]:
+    """Each tool with its schema by these rules, and whether it can be strict. Notes in `notices` what is lost."""
+    budget = StrictSchemaBudget() if strict else StrictSchemaBudget(tools=0)
+    for offer in offers:
+        projected = project(offer.input_schema, rules)
+        notices += schema_loss_notices(offer.name, projected.lost)
+        # The service holds no program's calls to their schemas.
+        left = None if offer.by_program else budget.after(projected.schema)
+        budget = left or budget
+        yield offer, projected.schema, left is not None
 
 
 def _taken(schema: Any) -> bool:

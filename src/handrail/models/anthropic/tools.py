@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.models.anthropic.programs import program_tool
-from handrail.models.anthropic.strict_schemas import StrictSchemaBudget
-from handrail.models.anthropic.tool_search import SEARCH
+from handrail.models.anthropic.strict_schemas import tools_with_strictness
 from handrail.models.codec import EncodedList
 from handrail.models.identity_cache import cached_by_identity
-from handrail.models.projection import ANTHROPIC, project
+from handrail.models.projection.rules import ANTHROPIC
 from handrail.models.shared_encoding import encode_list
-from handrail.models.supported_features import has_deferred_tools, has_program_tools, schema_loss_notices
+from handrail.models.supported_features import has_deferred_tools, has_program_tools
 from handrail.models.tool_names import NameMap, NameRule
 
 PROVIDER = "anthropic"
 IDS = NameRule(r"[A-Za-z0-9_-]+", 64)
 EPHEMERAL = {"type": "ephemeral"}
 """Marks the end of what the service caches: tools come first, then the system text, then the conversation."""
+SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+"""The service's own search among deferred tools."""
 _THINKING = ("enabled", "adaptive", "between_tools")
 
 
@@ -29,24 +29,21 @@ def encode_tools(
     """The tools, and what the service cannot be told of them."""
     notices: list[str] = []
     tools: list[dict[str, Any]] = []
-    budget = StrictSchemaBudget() if strict else StrictSchemaBudget(tools=0)
-    for each in offers:
-        projected = project(each.input_schema, ANTHROPIC)
-        notices.extend(schema_loss_notices(each.name, projected.lost))
-        tool: dict[str, Any] = {"name": names.to_wire(each.name), "input_schema": projected.schema}
+    for each, schema, held in tools_with_strictness(offers, ANTHROPIC, notices, strict=strict):
+        tool: dict[str, Any] = {"name": names.to_wire(each.name), "input_schema": schema}
         if each.description:
             tool["description"] = each.description
-        if each.by_program:  # the service holds no program's calls to their schemas
+        if each.by_program:
             tool["allowed_callers"] = [programs]
-        elif (left := budget.after(projected.schema)) is not None:
-            budget, tool["strict"] = left, True
+        elif held:
+            tool["strict"] = True
         if each.deferred:
             tool["defer_loading"] = True
         tools.append(tool)
     if has_deferred_tools(offers):
         tools.append(dict(SEARCH))  # last, where the mark for the cache goes, which no deferred tool may have
     if has_program_tools(offers):
-        tools.append(program_tool(programs))
+        tools.append({"type": programs, "name": "code_execution"})
     if cache:
         tools[-1]["cache_control"] = EPHEMERAL
     return encode_list(tools), tuple(notices)

@@ -10,22 +10,14 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
-from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
-from handrail.core.ids import NewId
-from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.messages import StopReason, Usage
-from handrail.models.bedrock.service_calls import BedrockServiceCalls, citations_added, text_of
+from handrail.core.events import ModelEvent, Notice, ReasoningDelta, TextDelta
+from handrail.core.messages import StopReason
+from handrail.models.bedrock.service_calls import citations_added, service_call_events, text_of
 from handrail.models.bedrock.tools import PROVIDER
-from handrail.models.call_assembly import CallAssembler
-from handrail.models.held_calls import HeldCalls
-from handrail.models.reply_layout import ReplyLayout
+from handrail.models.block_decoder import BlockDecoder, object_text, service_input
 from handrail.models.service_errors import SHOWN, masked_excerpt
-from handrail.models.shared_encoding import token_count_of
-from handrail.models.tool_names import NameMap
-from handrail.models.unknown_kinds import UnknownKinds
+from handrail.models.shared_decoding import usage_by_keys
 
 _SERVER_TOOL = "server_tool_use"
 """The `type` of a tool that the service runs itself. A call of ours has none, or `tool_use`, or one that is yet to
@@ -66,6 +58,15 @@ _KNOWN_BLOCKS = frozenset({"toolUse", "toolResult", "citationsContent", "searchR
 """Blocks beside text, thoughts and calls, which are kept as they came."""
 
 
+_USAGE = {
+    # This service counts what it read from its cache, and wrote to it, beside the input.
+    "input_tokens": ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
+    "output_tokens": ("outputTokens",),
+    "cached_tokens": ("cacheReadInputTokens",),
+    "cache_written_tokens": ("cacheWriteInputTokens",),
+}
+
+
 class _OpenBlock:
     """A block that has begun."""
 
@@ -78,23 +79,15 @@ class _OpenBlock:
         self.results: list[Any] = []
         self.citations: list[Any] = []
         self.text: list[str] = []
-        """Of a text that names its sources."""
+        """Text pieces of a block that cites sources."""
 
     @property
     def is_call(self) -> bool:
         return isinstance(use := self.start.get("toolUse"), dict) and use.get("type") != _SERVER_TOOL
 
 
-class BedrockDecoder:
-    def __init__(self, names: NameMap, new_id: NewId) -> None:
-        self._calls = CallAssembler(new_id, names)
-        self._layout = ReplyLayout(PROVIDER)
-        self._open: dict[int, _OpenBlock] = {}
-        self._held = HeldCalls(self._calls)
-        self._usage: dict[str, Any] = {}
-        self._stop: str | None = None
-        self._unknown = UnknownKinds()
-        self._served = BedrockServiceCalls()
+class BedrockDecoder(BlockDecoder[_OpenBlock]):
+    provider = PROVIDER
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         match {event: data} if event else dict(data):
@@ -119,21 +112,14 @@ class BedrockDecoder:
                 yield from self._unread(unread)
 
     def finish(self) -> Iterator[ModelEvent]:
-        if self._stop is None:
-            words = self._unknown.words
-            raise ProtocolError(f"the reply broke off before its stop reason; nothing of it can be relied on{words}")
+        stop = self._stop_reason(_STOPS, "stop reason")
         if any(opened.is_call for opened in self._open.values()):
             raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
-        stop = _STOPS.get(self._stop, "end")
-        yield from self._held.settle(cut=stop == "max_tokens")
-        yield from self._served.end()
+        yield from self._release_held(cut=stop == "max_tokens")
+        yield from self._services.unanswered()
         if self._stop in _WORDS or self._stop not in _STOPS:
-            yield Notice(text=_WORDS.get(self._stop, f"unknown stop reason {self._stop!r}"))
-        yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
-            usage=_usage(self._usage),
-            artefacts=self._layout.artefacts,
-        )
+            yield Notice(text=_WORDS.get(str(self._stop), f"unknown stop reason {self._stop!r}"))
+        yield self._finished(stop, usage_by_keys(self._usage, _USAGE))
 
     def _unread(self, data: Mapping[str, Any]) -> Iterator[ModelEvent]:
         for kind, body in data.items():
@@ -175,17 +161,15 @@ class BedrockDecoder:
                 if block.keys().isdisjoint(_KNOWN_BLOCKS):
                     yield from self._unknown.block(" ".join(sorted(block)))
                 self._layout.place(block, alone=True)
-                yield from self._served.take(block)
+                yield from service_call_events(self._services, block)
                 return
         yield from self._end(index)
 
     def _start(self, index: int, start: dict[str, Any]) -> Iterator[ModelEvent]:
         if not all(isinstance(start.get(kind, {}), dict) for kind in ("toolUse", "toolResult")):
             raise ProtocolError("a block of the reply begins with something that is not an object")
-        if index in self._open:
-            raise ProtocolError(f"block {index} begins twice")
-        yield from self._held.settle(cut=False)
-        opened = self._open[index] = _OpenBlock(start)
+        opened = _OpenBlock(start)
+        yield from self._open_block(index, opened)
         if opened.is_call:
             use = start["toolUse"]
             self._layout.called()
@@ -197,16 +181,15 @@ class BedrockDecoder:
         opened = self._open[index]
         match delta:
             case {"text": str(text)} if text:
-                self._layout.said(text)
                 opened.text.append(text)
+                self._layout.said(text)
                 yield TextDelta(text=text)
             case {"citation": dict(citation)}:
                 opened.citations.append(citation)
             case {"toolUse": {"input": written}} if written:
                 if "toolUse" not in opened.start:
                     raise ProtocolError("a piece of a call that has not begun; nothing of it can be relied on")
-                # Some gateways write all of it in one piece, and not as text.
-                text = written if isinstance(written, str) else msgspec.json.encode(written).decode()
+                text = written if isinstance(written, str) else object_text(written)
                 opened.input.append(text)
                 if opened.is_call:
                     yield from self._calls.delta(index=index, arguments=text)
@@ -226,18 +209,15 @@ class BedrockDecoder:
         opened = self._open.pop(index, None)
         if opened is None:
             return
-        if opened.is_call and opened.input:
-            yield from self._calls.complete(index)
-        elif opened.is_call:
+        if opened.is_call:
             use = opened.start["toolUse"]
-            self._held.hold(index, use.get("name"))
-            if whole := use.get("input"):
-                yield from self._calls.delta(index=index, arguments=whole)
+            in_pieces = bool(opened.input)
+            yield from self._close_call(index, use.get("name"), in_pieces=in_pieces, whole=use.get("input"))
         elif opened.citations:
             yield from self._cited(opened)
         elif (block := _restored(opened)) is not None:
             self._layout.place(block, alone="reasoningContent" not in block)
-            yield from self._served.take(block)
+            yield from service_call_events(self._services, block)
 
     def _cited(self, opened: _OpenBlock) -> Iterator[ModelEvent]:
         """A block of text that names its sources goes back as such."""
@@ -248,7 +228,7 @@ class BedrockDecoder:
 
 
 def _bytes(text: str) -> bytes:
-    """What botocore gives as bytes, where something else reads the stream."""
+    """Decodes base64; botocore does this itself, other readers of the stream do not."""
     try:
         return base64.b64decode(text)
     except ValueError as error:
@@ -264,24 +244,11 @@ def _restored(opened: _OpenBlock) -> dict[str, Any] | None:
         return {"reasoningContent": {"reasoningText": thought}}
     match opened.start:
         case {"toolUse": use}:
-            try:
-                return {"toolUse": {**use, "input": parse_object("".join(opened.input))}}
-            except JSONTextError as error:
-                raise ProtocolError(f"the input of a tool of the service's own is not JSON: {error}") from error
+            whole = service_input("".join(opened.input), "a tool of the service's own")
+            return {"toolUse": {**use, "input": whole}}
         case {"toolResult": result}:
             return {"toolResult": {**result, "content": opened.results}}
     return None
-
-
-def _usage(counts: Mapping[str, Any]) -> Usage:
-    """This service counts what it read from its cache, and wrote to it, beside the input."""
-    read, written = token_count_of(counts, "cacheReadInputTokens"), token_count_of(counts, "cacheWriteInputTokens")
-    return Usage(
-        input_tokens=token_count_of(counts, "inputTokens") + read + written,
-        output_tokens=token_count_of(counts, "outputTokens"),
-        cached_tokens=read,
-        cache_written_tokens=written,
-    )
 
 
 def _failure(kind: str, body: Any) -> ModelError:

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from msgspec.structs import replace
+from handrail.core.events import CitationAdded, ModelEvent
+from handrail.core.messages import Citation
+from handrail.models.reply_decoder import ServiceCalls
+from handrail.models.shared_decoding import text_at
 
-from handrail.core.events import CitationAdded, ModelEvent, ServiceCallMade
-from handrail.core.messages import Citation, ServiceCall
 
-
-class BedrockServiceCalls:
-    """One per reply. Pairs each call of the service's own tools with its result."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, ServiceCall] = {}
-
-    def take(self, block: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        match block:
-            case {"toolUse": {"toolUseId": str(id), "name": str(name), **use}}:
-                self._open[id] = ServiceCall(id=id, name=name, arguments=use.get("input"))
-            case {"toolResult": {"toolUseId": str(id), **result}}:
-                made = self._open.pop(id, None) or ServiceCall(id=id, name=str(result.get("type") or "tool"))
-                failed = result.get("status") == "error"
-                yield ServiceCallMade(call=replace(made, result=result.get("content"), failed=failed))
-
-    def end(self) -> Iterator[ModelEvent]:
-        """Calls that have no result."""
-        for call in self._open.values():
-            yield ServiceCallMade(call=call)
-        self._open.clear()
+def service_call_events(calls: ServiceCalls, block: Mapping[str, Any]) -> Iterable[ModelEvent]:
+    match block:
+        case {"toolUse": {"toolUseId": str(id), "name": str(name), **use}}:
+            return calls.begin(id, name, use.get("input"))
+        case {"toolResult": {"toolUseId": str(id), **result}}:
+            name, failed = str(result.get("type") or "tool"), result.get("status") == "error"
+            return (calls.end(id, name, result.get("content"), failed=failed),)
+    return ()
 
 
 def text_of(content: Mapping[str, Any]) -> str:
@@ -49,9 +37,6 @@ def citations_added(citations: Any, start: int, end: int) -> Iterator[ModelEvent
             case _:
                 url = ""
         if isinstance(each, dict):
-            title = each.get("title")
             quote = text_of({"content": each.get("sourceContent")})
-            citation = Citation(
-                url=url, title=title if isinstance(title, str) else "", quote=quote, start=start, end=end
-            )
+            citation = Citation(url=url, title=text_at(each, "title"), quote=quote, start=start, end=end)
             yield CitationAdded(citation=citation)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.models.anthropic.strict_schemas import StrictSchemaBudget
+from handrail.models.anthropic.strict_schemas import tools_with_strictness
 from handrail.models.identity_cache import cached_by_identity
-from handrail.models.projection import BEDROCK, project
-from handrail.models.supported_features import SupportedTools, schema_loss_notices
+from handrail.models.projection.rules import BEDROCK
+from handrail.models.supported_features import SupportedTools
 from handrail.models.tool_names import NameMap, NameRule
 
 PROVIDER = "bedrock"
@@ -35,15 +35,12 @@ def _tools(
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     notices: list[str] = []
     tools: list[dict[str, Any]] = []
-    budget = StrictSchemaBudget() if strict else StrictSchemaBudget(tools=0)
-    for each in offers:
-        projected = project(each.input_schema, BEDROCK)
-        notices.extend(schema_loss_notices(each.name, projected.lost))
-        spec: dict[str, Any] = {"name": names.to_wire(each.name), "inputSchema": {"json": projected.schema}}
+    for each, schema, held in tools_with_strictness(offers, BEDROCK, notices, strict=strict):
+        spec: dict[str, Any] = {"name": names.to_wire(each.name), "inputSchema": {"json": schema}}
         if each.description:
             spec["description"] = each.description
-        if (left := budget.after(projected.schema)) is not None:
-            budget, spec["strict"] = left, True
+        if held:
+            spec["strict"] = True
         tools.append({"toolSpec": spec})
     if cache:
         tools.append(CACHE_POINT)

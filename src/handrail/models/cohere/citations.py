@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.messages import Citation
+from handrail.models.shared_decoding import text_at
 
 _QUOTED = 500
 """Characters of a source that are kept. A result of a tool may be long, and the conversation has it already."""
@@ -64,8 +65,8 @@ def _citation(source: Mapping[str, Any], start: int | None, end: int | None) -> 
     content = source.get("document") if source.get("type") == "document" else source.get("tool_output")
     facts: Mapping[str, Any] = content if isinstance(content, Mapping) else {}
     return Citation(
-        url=_text(facts, "url"),
-        title=_text(facts, "title") or _text(source, "id"),
+        url=text_at(facts, "url"),
+        title=text_at(facts, "title") or text_at(source, "id"),
         quote=_quote(facts),
         start=start,
         end=end,
@@ -73,11 +74,7 @@ def _citation(source: Mapping[str, Any], start: int | None, end: int | None) -> 
 
 
 def _quote(facts: Mapping[str, Any]) -> str:
-    words = _text(facts, "text", "snippet", "output")
+    words = text_at(facts, "text", "snippet", "output")
     if not words and facts:
         words = msgspec.json.encode(facts).decode()
     return words if len(words) <= _QUOTED else f"{words[:_QUOTED]}…"
-
-
-def _text(facts: Mapping[str, Any], *keys: str) -> str:
-    return next((value for key in keys if isinstance(value := facts.get(key), str) and value), "")

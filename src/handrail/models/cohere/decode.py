@@ -6,26 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from handrail.core.errors import ModelUnavailable, ProtocolError
-from handrail.core.events import (
-    CallRequested,
-    CitationAdded,
-    ModelEvent,
-    Notice,
-    ReasoningDelta,
-    ReplyFinished,
-    TextDelta,
-)
+from handrail.core.events import CallRequested, CitationAdded, ModelEvent, Notice, ReasoningDelta
 from handrail.core.ids import NewId
-from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import StopReason, Usage
-from handrail.models.call_assembly import CallAssembler
+from handrail.models.call_assembly import has_cut_arguments
 from handrail.models.cohere.citations import CitedText
 from handrail.models.cohere.encode import PLAN, PROVIDER
-from handrail.models.reply_layout import ReplyLayout
+from handrail.models.reply_decoder import ReplyDecoder, call_cut_off
 from handrail.models.service_errors import SHOWN, masked_excerpt
-from handrail.models.shared_encoding import token_count_of
+from handrail.models.shared_decoding import token_count_of
 from handrail.models.tool_names import NameMap
-from handrail.models.unknown_kinds import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "COMPLETE": "end",
@@ -39,19 +29,16 @@ _SILENT = frozenset({"debug", "citation-end"})
 """Events that say nothing about the reply."""
 
 
-class CohereDecoder:
+class CohereDecoder(ReplyDecoder):
+    provider = PROVIDER
+
     def __init__(self, names: NameMap, new_id: NewId) -> None:
-        self._calls = CallAssembler(new_id, names)
-        self._layout = ReplyLayout(PROVIDER)
+        super().__init__(names, new_id)
         self._text = CitedText()
         self._plan: list[str] = []
         self._thoughts: dict[int, list[str]] = {}
         self._unended: set[int] = set()
         """Calls that have begun, by their indexes."""
-        self._called = False
-        self._usage = Usage()
-        self._stop: str | None = None
-        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         kind = data.get("type") or event
@@ -66,27 +53,18 @@ class CohereDecoder:
             yield from self._event(kind, data)
 
     def finish(self) -> Iterator[ModelEvent]:
-        if self._stop is None:
-            words = self._unknown.words
-            raise ProtocolError(f"the reply broke off before its finish reason; nothing of it can be relied on{words}")
-        stop = _STOPS.get(self._stop, "end")
-        if self._unended and stop != "max_tokens":
-            raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
+        stop = self._stop_reason(_STOPS, "finish reason")
         if self._unended:
-            yield Notice(text="the reply reached its token limit inside a call; the call was dropped")
+            yield call_cut_off(limit_reached=stop == "max_tokens")
         if self._stop not in _STOPS:
             yield Notice(text=f"the service ended the reply for a reason of its own: {self._stop!r}")
-        if self._stop == "TOOL_CALL" and not self._called:
+        if self._stop == "TOOL_CALL" and not self._layout.calls:
             raise ProtocolError("the service says that the model called a tool, but there is no call in the reply")
         for index in tuple(self._thoughts):
             self._place_thought(index)
         if self._plan:
             self._layout.place({PLAN: "".join(self._plan)})
-        yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._called else stop,
-            usage=self._usage,
-            artefacts=self._layout.artefacts,
-        )
+        yield self._finished(stop, _usage(self._usage))
 
     def _whole(self, data: Mapping[str, Any]) -> Iterator[ModelEvent]:
         message = data["message"]
@@ -154,8 +132,7 @@ class CohereDecoder:
     def _words(self, index: int, text: str) -> Iterator[ModelEvent]:
         if text:
             self._text.add(index, text)
-            self._layout.said(text)
-            yield TextDelta(text=text)
+        yield from self._emit_text(text)
 
     def _planned(self, plan: Any) -> Iterator[ModelEvent]:
         if isinstance(plan, str) and plan:
@@ -175,9 +152,9 @@ class CohereDecoder:
     def _ended(self, index: int) -> Iterator[ModelEvent]:
         for event in self._calls.complete(index):
             if isinstance(event, CallRequested):
-                if self._stop == "MAX_TOKENS" and _is_cut(event):  # of a whole reply: a stream does not end such a call
+                # Only in a whole reply: a stream does not end such a call.
+                if self._stop == "MAX_TOKENS" and has_cut_arguments(event.call):
                     return
-                self._called = True
                 self._layout.called()
             yield event
         self._unended.discard(index)
@@ -195,15 +172,7 @@ class CohereDecoder:
         if isinstance(reason, str) and reason:
             self._stop = reason
         if isinstance(usage := end.get("usage"), Mapping):
-            self._usage = _usage(usage)
-
-
-def _is_cut(event: CallRequested) -> bool:
-    try:
-        parse_object(str(event.call.arguments))
-    except JSONTextError:
-        return True
-    return False
+            self._usage = dict(usage)
 
 
 def _items(value: Any, what: str) -> list[Any]:

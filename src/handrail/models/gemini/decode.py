@@ -6,19 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
-from handrail.core.events import ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
+from handrail.core.events import ModelEvent, Notice, ReasoningDelta, TextDelta
 from handrail.core.ids import NewId
-from handrail.core.messages import Artefact, StopReason, Usage
-from handrail.models.call_assembly import CallAssembler
+from handrail.core.messages import Artefact, StopReason
 from handrail.models.gemini.grounding import SAID_OF_SOURCES, Grounding
 from handrail.models.gemini.partial_arguments import PartialArguments
-from handrail.models.gemini.service_parts import GeminiServiceParts
+from handrail.models.gemini.service_parts import service_part_events
 from handrail.models.gemini.tools import PROVIDER
-from handrail.models.reply_layout import ReplyLayout
+from handrail.models.reply_decoder import ReplyDecoder, call_cut_off
 from handrail.models.service_errors import SHOWN, masked_excerpt
-from handrail.models.shared_encoding import token_count_of
+from handrail.models.shared_decoding import usage_by_keys
 from handrail.models.tool_names import NameMap
-from handrail.models.unknown_kinds import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "STOP": "end",
@@ -59,20 +57,25 @@ _PARTS = frozenset(
 """Parts beside text and calls, which are kept as they came."""
 
 
-class GeminiDecoder:
+_USAGE = {
+    # This service counts thoughts beside the output, and what it read from its cache within the input.
+    "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
+    "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),
+    "cached_tokens": ("cachedContentTokenCount",),
+    "reasoning_tokens": ("thoughtsTokenCount",),
+}
+
+
+class GeminiDecoder(ReplyDecoder):
+    provider = PROVIDER
+
     def __init__(self, names: NameMap, new_id: NewId) -> None:
-        self._calls = CallAssembler(new_id, names)
-        self._layout = ReplyLayout(PROVIDER)
+        super().__init__(names, new_id)
         self._partial: PartialArguments | None = None
         self._begun: Mapping[str, Any] = {}
         """The call that is being written, as it began."""
-        self._usage: dict[str, Any] = {}
-        self._model = ""
-        self._stop: str | None = None
         self._why = ""
-        self._unknown = UnknownKinds()
         self._texts: list[str] = []
-        self._served = GeminiServiceParts()
         self._grounding = Grounding()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
@@ -96,24 +99,14 @@ class GeminiDecoder:
                 yield from self._unknown.event(" ".join(sorted(data)))
 
     def finish(self) -> Iterator[ModelEvent]:
-        if self._stop is None:
-            words = self._unknown.words
-            raise ProtocolError(f"the reply broke off before its finish reason; nothing of it can be relied on{words}")
-        stop = _STOPS.get(self._stop, "end")
+        stop = self._stop_reason(_STOPS, "finish reason")
         if self._partial is not None:
-            if stop != "max_tokens":
-                raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
-            yield Notice(text="the reply reached its token limit inside a call; the call was dropped")
-        yield from self._served.end()
+            yield call_cut_off(limit_reached=stop == "max_tokens")
+        yield from self._services.unanswered()
         yield from self._grounding.end(self._texts)
         if self._stop not in _SILENT:
             yield Notice(text=self._why or f"Gemini stopped the reply: {self._stop}")
-        yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
-            model=self._model,
-            usage=_usage(self._usage),
-            artefacts=self._layout.artefacts,
-        )
+        yield self._finished(stop, usage_by_keys(self._usage, _USAGE))
 
     def _candidate(self, candidate: Any) -> Iterator[ModelEvent]:
         match candidate:
@@ -147,8 +140,8 @@ class GeminiDecoder:
                     self._layout.place(part)
             case {"text": str(text)}:
                 if text:
-                    self._layout.said(text)
                     self._texts.append(text)
+                    self._layout.said(text)
                     yield TextDelta(text=text)
                 if "thoughtSignature" in part:
                     self._layout.place({"thoughtSignature": part["thoughtSignature"]}, covers=len(text))
@@ -156,7 +149,7 @@ class GeminiDecoder:
                 if part.keys().isdisjoint(_PARTS):
                     yield from self._unknown.block(" ".join(sorted(part)))
                 self._layout.place(part, alone=part.keys() != {"thoughtSignature"})
-                yield from self._served.take(part)
+                yield from service_part_events(self._services, part)
             case _:
                 raise ProtocolError("a part of Gemini's reply cannot be read")
 
@@ -183,17 +176,6 @@ class GeminiDecoder:
     def _goes_on(self, call: Mapping[str, Any]) -> bool:
         """Whether this is more of the call that has begun. Its name and id may come again."""
         return all(call.get(key) in (None, "", self._begun.get(key)) for key in ("name", "id"))
-
-
-def _usage(counts: Mapping[str, Any]) -> Usage:
-    """This service counts thoughts beside the output, and what it read from its cache within the input."""
-    thoughts = token_count_of(counts, "thoughtsTokenCount")
-    return Usage(
-        input_tokens=token_count_of(counts, "promptTokenCount") + token_count_of(counts, "toolUsePromptTokenCount"),
-        output_tokens=token_count_of(counts, "candidatesTokenCount") + thoughts,
-        cached_tokens=token_count_of(counts, "cachedContentTokenCount"),
-        reasoning_tokens=thoughts,
-    )
 
 
 def _failure(error: Mapping[str, Any]) -> ModelError:

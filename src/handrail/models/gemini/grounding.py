@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.core.events import CitationAdded, ModelEvent, ServiceCallMade
 from handrail.core.messages import Citation, ServiceCall
+from handrail.models.shared_decoding import text_at
 
 SAID_OF_SOURCES = frozenset({"groundingMetadata", "citationMetadata", "urlContextMetadata"})
 """The fields of a candidate that `Grounding` reads."""
@@ -50,7 +53,7 @@ class Grounding:
         for source in self._citations:
             if isinstance(source, dict):
                 start, end = text.range(source)
-                citation = Citation(url=_word(source, "uri"), title=_word(source, "title"), start=start, end=end)
+                citation = Citation(url=text_at(source, "uri"), title=text_at(source, "title"), start=start, end=end)
                 yield CitationAdded(citation=citation)
 
     def _supported(self, chunks: list[Citation], text: _ByteIndexedText) -> Iterator[ModelEvent]:
@@ -62,7 +65,7 @@ class Grounding:
                     for number in numbers:
                         if isinstance(number, int) and 0 <= number < len(chunks):
                             named.add(number)
-                            yield CitationAdded(citation=_about(chunks[number], start, end))
+                            yield CitationAdded(citation=replace(chunks[number], start=start, end=end))
         # Sources of no part in particular.
         yield from (CitationAdded(citation=chunk) for at, chunk in enumerate(chunks) if at not in named)
 
@@ -103,21 +106,12 @@ def _source(chunk: Any) -> Citation:
     given: dict[str, Any] = chunk if isinstance(chunk, dict) else {}
     found: dict[str, Any] = next((given[key] for key in _SOURCES if isinstance(given.get(key), dict)), {})
     return Citation(
-        url=_word(found, "uri") or _word(found, "sourceUri"),
-        title=_word(found, "title"),
-        file=_word(found, "fileSearchStore"),
-        quote=_word(found, "text"),
+        url=text_at(found, "uri", "sourceUri"),
+        title=text_at(found, "title"),
+        file=text_at(found, "fileSearchStore"),
+        quote=text_at(found, "text"),
     )
-
-
-def _about(source: Citation, start: int | None, end: int | None) -> Citation:
-    return Citation(url=source.url, title=source.title, file=source.file, quote=source.quote, start=start, end=end)
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _word(values: Mapping[str, Any], key: str) -> str:
-    found = values.get(key)
-    return found if isinstance(found, str) else ""

@@ -8,25 +8,15 @@ from typing import Any
 import msgspec
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError
-from handrail.core.events import (
-    CitationAdded,
-    ModelEvent,
-    Notice,
-    ReasoningDelta,
-    ReplyFinished,
-    ServiceCallMade,
-    TextDelta,
-)
+from handrail.core.events import CitationAdded, ModelEvent, Notice, ReasoningDelta
 from handrail.core.ids import NewId
-from handrail.core.messages import Artefact, StopReason, Usage
-from handrail.models.call_assembly import CallAssembler
+from handrail.core.messages import Artefact, StopReason
 from handrail.models.interactions.encode import PROVIDER
-from handrail.models.interactions.steps import ServiceSteps, StepText, is_service_step, media_of
-from handrail.models.reply_layout import ReplyLayout
+from handrail.models.interactions.steps import StepText, is_service_step, media_of, service_step_events
+from handrail.models.reply_decoder import ReplyDecoder, call_cut_off
 from handrail.models.service_errors import SHOWN, error_for_status, masked_excerpt
-from handrail.models.shared_encoding import token_count_of
+from handrail.models.shared_decoding import usage_by_keys
 from handrail.models.tool_names import NameMap
-from handrail.models.unknown_kinds import UnknownKinds
 
 _STOPS: dict[str, StopReason] = {
     "completed": "end",
@@ -35,7 +25,6 @@ _STOPS: dict[str, StopReason] = {
     "budget_exceeded": "max_tokens",
     "requires_continuation": "max_tokens",
 }
-_CUT = frozenset({"incomplete", "budget_exceeded", "requires_continuation"})
 _STATUS = {
     "invalid_argument": 400,
     "failed_precondition": 400,
@@ -51,17 +40,21 @@ _STATUS = {
 _MEDIA = ("image", "audio", "video", "document")
 
 
-class InteractionsDecoder:
+_USAGE = {
+    # This service counts thoughts beside the output, and what its own tools brought beside the input.
+    "input_tokens": ("total_input_tokens", "total_tool_use_tokens"),
+    "output_tokens": ("total_output_tokens", "total_thought_tokens"),
+    "cached_tokens": ("total_cached_tokens",),
+    "reasoning_tokens": ("total_thought_tokens",),
+}
+
+
+class InteractionsDecoder(ReplyDecoder):
+    provider = PROVIDER
+
     def __init__(self, names: NameMap, new_id: NewId) -> None:
-        self._calls = CallAssembler(new_id, names)
-        self._layout = ReplyLayout(PROVIDER)
-        self._services = ServiceSteps()
+        super().__init__(names, new_id)
         self._open: dict[int, _OpenStep] = {}
-        self._chars = 0
-        self._model = ""
-        self._status = ""
-        self._usage: dict[str, Any] = {}
-        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         kind = data.get("event_type") or event
@@ -73,7 +66,7 @@ class InteractionsDecoder:
             case {"delta": dict(delta), "index": int(index)}:
                 yield from self._delta(index, delta)
             case {"index": int(index)} if kind == "step.stop":
-                yield from self._stop(index)
+                yield from self._close_step(index)
             case {"interaction": dict(interaction)}:
                 self._about(interaction)
             case {"interaction_id": _, "status": _}:
@@ -88,26 +81,15 @@ class InteractionsDecoder:
                 )
 
     def finish(self) -> Iterator[ModelEvent]:
-        stop = _STOPS.get(self._status)
-        if stop is None:
-            words = self._unknown.words
-            raise ProtocolError(f"the reply broke off before its last status; nothing of it can be relied on{words}")
+        stop = self._stop_reason(_STOPS, "last status")
         if any(step.kind == "function_call" for step in self._open.values()):
-            if self._status not in _CUT:
-                raise ProtocolError("the reply ended inside a call; nothing of it can be relied on")
-            yield Notice(text="the reply reached its limit inside a call; the call was dropped")
-        if self._status == "requires_action" and not self._layout.calls:
+            yield call_cut_off(limit_reached=stop == "max_tokens")
+        if self._stop == "requires_action" and not self._layout.calls:
             raise ProtocolError("the service waits for results of tools, but there is no call in its reply")
-        if self._status not in ("completed", "requires_action", "incomplete"):
-            yield Notice(text=f"Gemini stopped the reply: {self._status}")
-        for call in self._services.unanswered():
-            yield ServiceCallMade(call=call)
-        yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._layout.calls else stop,
-            model=self._model,
-            usage=_usage(self._usage),
-            artefacts=self._layout.artefacts,
-        )
+        if self._stop not in ("completed", "requires_action", "incomplete"):
+            yield Notice(text=f"Gemini stopped the reply: {self._stop}")
+        yield from self._services.unanswered()
+        yield self._finished(stop, usage_by_keys(self._usage, _USAGE))
 
     def _about(self, interaction: Mapping[str, Any]) -> None:
         if isinstance(model := interaction.get("model"), str):
@@ -118,7 +100,7 @@ class InteractionsDecoder:
             if status in ("failed", "cancelled"):
                 errors = interaction.get("errors")
                 raise _failure(errors[0] if isinstance(errors, list) and errors else interaction.get("error"), status)
-            self._status = status
+            self._stop = status if status in _STOPS else None  # any other is not its last one
 
     def _whole(self, interaction: Mapping[str, Any]) -> Iterator[ModelEvent]:
         self._about(interaction)
@@ -127,10 +109,10 @@ class InteractionsDecoder:
             if not isinstance(step, Mapping):
                 raise ProtocolError("a step of Gemini's reply is not an object")
             yield from self._start(index, step)
-            yield from self._stop(index)
+            yield from self._close_step(index)
 
     def _start(self, index: int, step: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        opened = self._open[index] = _OpenStep(step, self._chars)
+        opened = self._open[index] = _OpenStep(step, self._layout.chars)
         match opened.kind:
             case "function_call":
                 yield from self._called(index, step)
@@ -173,11 +155,8 @@ class InteractionsDecoder:
     def _content(self, opened: _OpenStep, content: Any) -> Iterator[ModelEvent]:
         match content:
             case {"type": "text", "text": str(text)}:
-                if text:
-                    opened.text.add(text)
-                    self._chars += len(text)
-                    self._layout.said(text)
-                    yield TextDelta(text=text)
+                opened.text.add(text)
+                yield from self._emit_text(text)
                 yield from _citations(opened.text, content.get("annotations"))
             case {"type": str(kind)}:
                 self._layout.place({"type": "model_output", "content": [dict(content)]})
@@ -189,7 +168,7 @@ class InteractionsDecoder:
             case _:
                 raise ProtocolError("a part of Gemini's reply cannot be read")
 
-    def _stop(self, index: int) -> Iterator[ModelEvent]:
+    def _close_step(self, index: int) -> Iterator[ModelEvent]:
         opened = self._open.pop(index, None)
         if opened is None:
             return
@@ -205,8 +184,7 @@ class InteractionsDecoder:
                 self._layout.place(opened.step)
                 if not is_service_step(kind):
                     yield from self._unknown.block(kind)
-                for call in self._services.take(opened.step):
-                    yield ServiceCallMade(call=call)
+                yield from service_step_events(self._services, opened.step)
 
 
 class _OpenStep:
@@ -241,17 +219,6 @@ def _citations(text: StepText, annotations: Any) -> Iterator[ModelEvent]:
     for annotation in annotations if isinstance(annotations, list) else ():
         if isinstance(annotation, Mapping):
             yield CitationAdded(citation=text.citation(annotation))
-
-
-def _usage(counts: Mapping[str, Any]) -> Usage:
-    """This service counts thoughts beside the output, and what its own tools brought beside the input."""
-    thoughts = token_count_of(counts, "total_thought_tokens")
-    return Usage(
-        input_tokens=token_count_of(counts, "total_input_tokens") + token_count_of(counts, "total_tool_use_tokens"),
-        output_tokens=token_count_of(counts, "total_output_tokens") + thoughts,
-        cached_tokens=token_count_of(counts, "total_cached_tokens"),
-        reasoning_tokens=thoughts,
-    )
 
 
 def _failure(error: Any, status: str = "") -> ModelError:

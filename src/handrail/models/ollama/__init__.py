@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from handrail.core.ids import NewId, new_id
@@ -16,13 +18,10 @@ from handrail.models.profiles import Profile, profile_for
 class OllamaCodec(Struct, frozen=True, kw_only=True):
     """Whether a model thinks is asked with `extra={"think": True}`, other options with `extra={"options": {…}}`."""
 
+    provider: ClassVar[str] = PROVIDER
     profile: Profile | None = None
     """Instead of the one that belongs to the model."""
     new_id: NewId = new_id
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
         return encode(request, model, self._profile(model), stream=stream)

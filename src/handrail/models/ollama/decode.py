@@ -16,7 +16,8 @@ from handrail.models.call_assembly import CallAssembler
 from handrail.models.ollama.encode import PROVIDER
 from handrail.models.openai_chat.reply_types import read_chat_chunk
 from handrail.models.openai_chat.usage_and_errors import error_from_stream
-from handrail.models.shared_encoding import names_of, token_count_of
+from handrail.models.shared_decoding import token_count_of
+from handrail.models.shared_encoding import names_of
 from handrail.models.tool_names import OLLAMA_NAMES
 from handrail.models.unknown_kinds import UnknownKinds
 

@@ -13,9 +13,11 @@ from handrail.core.messages import StopReason, Usage
 from handrail.core.model_request import ModelRequest
 from handrail.models.codec import WireRequest
 from handrail.models.history import text_to_continue
+from handrail.models.ollama.encode import SETTINGS
 from handrail.models.openai_chat.reply_types import read_chat_chunk
 from handrail.models.openai_chat.usage_and_errors import error_from_stream
-from handrail.models.shared_encoding import token_count_of
+from handrail.models.shared_decoding import token_count_of
+from handrail.models.shared_encoding import named_settings
 
 _STOPS: dict[str, StopReason] = {"stop": "end", "length": "max_tokens"}
 
@@ -32,19 +34,12 @@ class OllamaGenerateCodec(Struct, frozen=True):
         Raises:
             UsageError: The request is more than one text.
         """
-        options = {
-            "num_predict": request.max_tokens,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "stop": list(request.stop) or None,
-            "seed": request.seed,
-        }
         body = {
             "model": model,
             "prompt": text_to_continue(request),
             "raw": True,
             "stream": stream,
-            "options": {key: value for key, value in options.items() if value is not None},
+            "options": named_settings(request, SETTINGS),
         }
         return WireRequest(path="/api/generate", body=body, framing="ndjson" if stream else "json")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.core.events import CitationAdded, ModelEvent
 from handrail.core.messages import Citation
-from handrail.models.generated_media import picture_from_url
+from handrail.models.shared_decoding import picture_from_url, text_at
 
 _FARTHEST = 2**31
 """Characters: no reply is so long, and a number that is larger yet could not be recorded."""
@@ -24,10 +26,10 @@ def citation_of(annotation: Any, base: int = 0) -> Citation | None:
     if isinstance(kind, str) and isinstance(inner := annotation.get(kind), dict):
         annotation = inner
     found = Citation(
-        url=_text(annotation, "url"),
-        title=_text(annotation, "title") or _text(annotation, "filename"),
-        file="/".join(filter(None, (_text(annotation, "container_id"), _text(annotation, "file_id")))),
-        quote=_text(annotation, "content") or _text(annotation, "quote"),
+        url=text_at(annotation, "url"),
+        title=text_at(annotation, "title", "filename"),
+        file="/".join(filter(None, (text_at(annotation, "container_id"), text_at(annotation, "file_id")))),
+        quote=text_at(annotation, "content", "quote"),
     )
     return None if found == Citation() else _placed(found, annotation, base)
 
@@ -53,16 +55,4 @@ def _placed(citation: Citation, annotation: dict[str, Any], base: int) -> Citati
         first = last = annotation.get("index")
     if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last <= _FARTHEST or not last:
         return citation
-    return Citation(
-        url=citation.url,
-        title=citation.title,
-        file=citation.file,
-        quote=citation.quote,
-        start=base + first,
-        end=base + last,
-    )
-
-
-def _text(values: dict[str, Any], key: str) -> str:
-    found = values.get(key)
-    return found if isinstance(found, str) else ""
+    return replace(citation, start=base + first, end=base + last)

@@ -16,7 +16,9 @@ from handrail.models.history import text_to_continue
 from handrail.models.openai_chat.reply_types import read_chat_chunk
 from handrail.models.openai_chat.usage_and_errors import error_from_stream, usage_of
 from handrail.models.profiles import Profile
+from handrail.models.shared_encoding import named_settings
 
+_SETTINGS = {"max_tokens": "max_tokens", "temperature": "temperature", "top_p": "top_p", "stop": "stop", "seed": "seed"}
 _STOPS: dict[str, StopReason] = {"stop": "end", "length": "max_tokens", "content_filter": "content_filter"}
 
 
@@ -34,22 +36,16 @@ class CompletionsCodec(Struct, frozen=True):
         Raises:
             UsageError: The request is more than one text.
         """
-        body = {
+        body: dict[str, Any] = {
             "model": model,
             "prompt": text_to_continue(request),
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "stop": list(request.stop) or None,
-            "seed": request.seed,
-            "stream": stream or None,
-            "stream_options": {"include_usage": True} if stream and self.profile.stream_usage else None,
+            **named_settings(request, _SETTINGS),
         }
-        return WireRequest(
-            path="/completions",
-            body={key: value for key, value in body.items() if value is not None},
-            framing="sse" if stream else "json",
-        )
+        if stream:
+            body["stream"] = True
+            if self.profile.stream_usage:
+                body["stream_options"] = {"include_usage": True}
+        return WireRequest(path="/completions", body=body, framing="sse" if stream else "json")
 
     def decoder(self, request: ModelRequest) -> CompletionsDecoder:
         return CompletionsDecoder()

@@ -7,7 +7,7 @@ from typing import Any
 
 from handrail.core.events import CitationAdded, ModelEvent
 from handrail.core.messages import Citation
-from handrail.models.generated_media import picture_from_url
+from handrail.models.shared_decoding import picture_from_url
 from handrail.models.unknown_kinds import UnknownKinds
 
 

@@ -9,10 +9,9 @@ from handrail.core.calls import ToolCall
 from handrail.core.errors import ModelUnavailable, ProtocolError
 from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
 from handrail.core.ids import NewId
-from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import StopReason, Usage
 from handrail.core.model_request import ModelRequest
-from handrail.models.call_assembly import CallAssembler
+from handrail.models.call_assembly import CallAssembler, has_cut_arguments
 from handrail.models.openai_chat.annotations import message_additions
 from handrail.models.openai_chat.content_chunks import chunk_events
 from handrail.models.openai_chat.echoed_fields import ReasoningDetails, call_artefacts, reply_artefacts
@@ -227,12 +226,8 @@ class ChatDecoder:
             yield event
 
     def _is_cut(self, call: ToolCall) -> bool:
-        """Whether the arguments break off, or had not begun."""
-        try:
-            parse_object(str(call.arguments))
-        except JSONTextError:
-            return True
-        return call.id in self._calls.bare
+        """True if the arguments break off, or had not begun."""
+        return has_cut_arguments(call) or call.id in self._calls.bare
 
     def _stop(self, reason: str) -> StopReason:
         stop = _STOPS.get(reason, "end")

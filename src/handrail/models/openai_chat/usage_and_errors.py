@@ -11,7 +11,7 @@ from handrail.core.errors import ModelError, ProtocolError
 from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.messages import Usage
 from handrail.models.service_errors import SHOWN, error_for_status, masked_excerpt
-from handrail.models.shared_encoding import token_count_of
+from handrail.models.shared_decoding import token_count_of
 
 _STATUS = {
     "rate_limit_exceeded": 429,

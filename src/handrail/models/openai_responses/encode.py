@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, assert_never
+from collections.abc import Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
 from handrail.core.calls import ToolResult
-from handrail.core.messages import Content, InvocationMessage, Media, Text
+from handrail.core.messages import Content, InvocationMessage, Media
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, ToolOffer
+from handrail.models.chat_messages import data_url, wire_id
 from handrail.models.codec import EncodedList, WireRequest
-from handrail.models.conversation_cache import WrittenTurns, write_conversation
-from handrail.models.history import (
-    AssistantTurn,
-    ResultTurn,
-    SystemTurn,
-    Turn,
-    UserTurn,
-    arguments_text,
-    system_text,
-)
+from handrail.models.conversation_cache import write_conversation
+from handrail.models.history import AssistantTurn, arguments_text
 from handrail.models.identity_cache import cached_by_identity
-from handrail.models.openai_chat.encode import data_url, wire_id
 from handrail.models.openai_responses.replay import items_to_send
 from handrail.models.profiles import Profile
-from handrail.models.reply_layout import CoveredBlock, reply_pieces
+from handrail.models.reply_layout import CoveredBlock, ReplyPiece, reply_pieces
 from handrail.models.shared_encoding import (
-    as_media,
-    describe_media,
     encode_list,
     has_media_source,
+    named_settings,
     names_of,
     with_builtin,
     with_extra,
@@ -46,8 +37,10 @@ from handrail.models.supported_features import (
     with_supported_settings,
 )
 from handrail.models.tool_names import OPENAI_NAMES, NameMap
+from handrail.models.turn_writer import TurnWriter
 
 PROVIDER = "openai_responses"
+_SETTINGS = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
 SEARCHES = ("tool_search_call", "tool_search_output")
 """Items of the service's own search among deferred tools; they go back only beside the search."""
 PROGRAMS = ("program", "program_output")
@@ -63,7 +56,7 @@ def encode(
     names = names_of(request.tools, OPENAI_NAMES)
     notices = [*offer.notices, *unsupported_setting_notices(request, profile)]
     said = write_conversation(
-        request, _write_history, names, profile, searched, provider=provider, tools_offered=bool(offer.tools)
+        request, _ItemWriter.write, profile, names, searched, provider=provider, tools_offered=bool(offer.tools)
     )
     known = said.known
     body: dict[str, Any] = {"model": model, "input": said.items}
@@ -82,7 +75,7 @@ def encode(
     if (tools := with_builtin(own, request.builtin_tools)) is not None:
         body["tools"] = tools.items
         known = (*known, tools)
-    body |= _settings(with_supported_settings(request, profile))
+    body |= named_settings(with_supported_settings(request, profile), _SETTINGS)
     if request.response_schema is not None:
         body["text"] = {"format": _format(request.response_schema, profile, notices)}
     body["store"] = False
@@ -117,12 +110,6 @@ def _tools(tools: tuple[ToolOffer, ...], names: NameMap, profile: Profile) -> tu
     return encode_list(items), tuple(notices)
 
 
-def _write_history(names: NameMap, profile: Profile, searched: bool, history: tuple[Turn, ...]) -> WrittenTurns:
-    instructions, rest = system_text(history)
-    writer = _ItemWriter(names, profile, searched=searched)
-    return WrittenTurns([item for turn in rest for item in writer.turn(turn)], tuple(writer.missed), instructions)
-
-
 def _tool(tool: ToolOffer, names: NameMap, profile: Profile, notices: list[str]) -> dict[str, Any]:
     shape = schema_for_service(tool.input_schema, profile, nulls=True)
     notices += schema_loss_notices(f"tool {tool.name!r}", shape.lost)
@@ -146,48 +133,29 @@ def _choice(choice: ToolChoice, names: NameMap) -> Any:
     return choice
 
 
-def _settings(request: ModelRequest) -> dict[str, Any]:
-    settings = {
-        "max_output_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-    }
-    return {key: value for key, value in settings.items() if value is not None}
-
-
 def _format(schema: dict[str, Any], profile: Profile, notices: list[str]) -> dict[str, Any]:
     shape = schema_for_service(schema, profile)
     notices += schema_loss_notices("response_schema", shape.lost)
     return {"type": "json_schema", "name": "reply", "schema": shape.schema, "strict": shape.strict}
 
 
-class _ItemWriter:
-    """Turns as input items."""
+class _ItemWriter(TurnWriter):
+    system_apart = True
 
-    def __init__(self, names: NameMap, profile: Profile, *, searched: bool) -> None:
+    def __init__(self, profile: Profile, names: NameMap, searched: bool) -> None:
+        super().__init__(profile, names)
         self._searched = searched
-        self._left_out = () if searched else SEARCHES
-        self._names = names
-        self._profile = profile
         self._callers: dict[str, dict[str, Any]] = {}
         """The programs that made calls, by the ids of the calls."""
-        self.missed: list[str] = []
 
-    def turn(self, turn: Turn) -> Iterator[dict[str, Any]]:
-        match turn:
-            case SystemTurn(text):
-                yield {"role": "system", "content": text}
-            case UserTurn(content):
-                yield {"role": "user", "content": [self._part(part) for part in content]}
-            case AssistantTurn():
-                pieces = map(self._piece, reply_pieces(turn))
-                yield from items_to_send(pieces, self._left_out, self.missed) if turn.artefacts else pieces
-            case ResultTurn(results):
-                yield from map(self._result, results)
-            case _:
-                assert_never(turn)
+    def user(self, content: tuple[Content, ...]) -> Iterable[dict[str, Any]]:
+        return ({"role": "user", "content": [self.content(part) for part in content]},)
 
-    def _piece(self, piece: str | InvocationMessage | CoveredBlock) -> dict[str, Any]:
+    def reply(self, turn: AssistantTurn) -> Iterable[dict[str, Any]]:
+        items = map(self.piece, reply_pieces(turn))
+        return items_to_send(items, () if self._searched else SEARCHES, self.missed) if turn.artefacts else items
+
+    def piece(self, piece: ReplyPiece) -> dict[str, Any]:
         match piece:
             case str(text):
                 return {"role": "assistant", "content": text}
@@ -206,10 +174,10 @@ class _ItemWriter:
                     **(_call_metadata(piece, "namespace") if self._searched else {}),
                 }
 
-    def _result(self, result: ToolResult) -> dict[str, Any]:
+    def result(self, result: ToolResult) -> dict[str, Any]:
         output: str | list[dict[str, Any]] = result.text
         if result.attachments:
-            output = [_text(result.text), *(self._part(as_media(each)) for each in result.attachments)]
+            output = [self.text(result.text), *self.attached(result)]
         return {
             "type": "function_call_output",
             "call_id": wire_id(result.tool_call_id, self._profile),
@@ -217,26 +185,19 @@ class _ItemWriter:
             **self._callers.get(result.tool_call_id, {}),
         }
 
-    def _part(self, part: Content) -> dict[str, Any]:
-        match part:
-            case Text(text):
-                return _text(text)
-            case Media(media_type=kind) if (
-                kind.startswith("image/") and self._profile.images and has_media_source(part)
-            ):
-                return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
-            case Media(media_type="application/pdf", url=str(url)) if self._profile.files:
-                return {"type": "input_file", "file_url": url}
-            case Media(media_type="application/pdf", data=bytes()) if self._profile.files:
-                return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": data_url(part)}
-            case Media():
-                return _text(describe_media(part, self.missed))
+    def media(self, media: Media) -> dict[str, Any] | None:
+        if media.media_type.startswith("image/") and self._profile.images and has_media_source(media):
+            return {"type": "input_image", "image_url": data_url(media), "detail": "auto"}
+        if media.media_type != "application/pdf" or not self._profile.files or not has_media_source(media):
+            return None
+        if media.url is not None:
+            return {"type": "input_file", "file_url": media.url}
+        return {"type": "input_file", "filename": media.name or "file.pdf", "file_data": data_url(media)}
+
+    def text(self, text: str) -> dict[str, Any]:
+        return {"type": "input_text", "text": text}
 
 
 def _call_metadata(message: InvocationMessage, key: str) -> dict[str, Any]:
     """What the service said of a call and wants to be told again: where it found the tool, which program called it."""
     return next(({key: artefact.data[key]} for artefact in message.artefacts if key in artefact.data), {})
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "input_text", "text": text}

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from handrail.core.events import ModelEvent, Notice, ServiceCallMade
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import ServiceCall
-from handrail.models.generated_media import media_from_base64, picture_from_url
+from handrail.models.shared_decoding import media_from_base64, picture_from_url
 from handrail.models.unknown_kinds import UnknownKinds
 
 CALLERS_WORK = frozenset({"computer_call", "local_shell_call", "shell_call", "custom_tool_call", "apply_patch_call"})
