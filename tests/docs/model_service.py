@@ -26,7 +26,7 @@ from tests.wires.scripted_service import KINDS, frame
 from tests.wires.wire_dialogue import (
     OfferedTool,
     ScriptedReply,
-    TestedWire,
+    WireCase,
     UnderstoodRequest,
     WireCall,
     WireHttpRequest,
@@ -139,7 +139,7 @@ def _handler() -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _written(wire: TestedWire, said: ScriptedReply, stream: bool) -> tuple[str, bytes]:
+def _written(wire: WireCase, said: ScriptedReply, stream: bool) -> tuple[str, bytes]:
     events = wire.write(said, stream)
     if not stream:
         return "application/json", json.dumps(events[0]).encode()

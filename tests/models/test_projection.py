@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from inline_snapshot import snapshot
 
-from handrail.models.projection import (
+from handrail.models.projection.nulls import without_nulls
+from handrail.models.projection.project import Projected, project
+from handrail.models.projection.rules import (
     ANTHROPIC,
     BEDROCK,
     FULL,
@@ -18,12 +20,9 @@ from handrail.models.projection import (
     OLLAMA,
     OPENAI,
     OPENAI_STRICT,
-    Projected,
     SchemaRules,
-    project,
-    violations,
-    without_nulls,
 )
+from tests.models.schema_rule_checks import violations
 
 Schema = dict[str, Any]
 ALL = [FULL, OPENAI, OPENAI_STRICT, ANTHROPIC, GEMINI, OLLAMA, BEDROCK]

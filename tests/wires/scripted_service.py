@@ -27,9 +27,9 @@ from tests.wires.wire_dialogue import (
     Framing,
     OfferedTool,
     ScriptedReply,
-    TestedWire,
     UnderstoodRequest,
     WireCall,
+    WireCase,
     WireHttpRequest,
     as_json,
 )
@@ -41,7 +41,7 @@ KINDS: dict[Framing, str] = {"ndjson": "application/x-ndjson", "aws": "applicati
 class ScenePlay:
     """One scene over one wire, as far as it has come."""
 
-    wire: TestedWire
+    wire: WireCase
     stream: bool
     expected: list[ModelRequest]
     replies: tuple[list[ModelEvent], ...]
@@ -111,7 +111,7 @@ class ScenePlay:
         return WireCall(self.wire.gives_ids.format(self.ids), name, arguments)
 
 
-def _sayable(expected: ModelRequest, wire: TestedWire) -> tuple[tuple[ToolOffer, ...], Any]:
+def _sayable(expected: ModelRequest, wire: WireCase) -> tuple[tuple[ToolOffer, ...], Any]:
     """The tools and the choice that a client can at best ask this service for."""
     choice = expected.tool_choice
     match choice:

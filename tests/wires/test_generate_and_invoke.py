@@ -15,7 +15,7 @@ from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.registry import registered
 from tests.wires.scripted_service import ScenePlay, ScriptedService
 from tests.wires.wire_client import connected, every_wire, named, played
-from tests.wires.wire_dialogue import TestedWire
+from tests.wires.wire_dialogue import WireCase
 from tests.wires.wire_scenes import WireScene
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -40,7 +40,7 @@ def asks_for_both(reply: str | ToolCallRequest) -> bool:
 @pytest.mark.requirement("abstractllm.create-llm")
 @every_wire
 async def test_generate_gives_calls_or_text_blocking_and_not(
-    service: ScriptedService, converse: BedrockTransport, wire: TestedWire, stream: bool
+    service: ScriptedService, converse: BedrockTransport, wire: WireCase, stream: bool
 ) -> None:
     replies = ([call("add", a=1), call("clock.now")], [text("Three.")])
     script = ScriptedModel(*replies)
@@ -62,7 +62,7 @@ async def test_generate_gives_calls_or_text_blocking_and_not(
 @pytest.mark.requirement("hearthnet.parallel")
 @every_wire
 async def test_calls_of_one_reply_run_at_once_and_are_answered_in_their_order(
-    service: ScriptedService, converse: BedrockTransport, wire: TestedWire, stream: bool
+    service: ScriptedService, converse: BedrockTransport, wire: WireCase, stream: bool
 ) -> None:
     ended: list[str] = []
     others = asyncio.Event()

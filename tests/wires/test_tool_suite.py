@@ -16,14 +16,14 @@ from handrail.core.messages import ResultMessage
 from handrail.models.bedrock.transport import BedrockTransport
 from tests.wires.scripted_service import ScenePlay, ScriptedService
 from tests.wires.wire_client import WAYS, ReferenceRuns, connected, every_wire, played, told
-from tests.wires.wire_dialogue import INPUT_TOKENS, OUTPUT_TOKENS, ScriptedReply, TestedWire, WireCall
+from tests.wires.wire_dialogue import INPUT_TOKENS, OUTPUT_TOKENS, ScriptedReply, WireCall, WireCase
 from tests.wires.wire_scenes import OWN, PROBED, SCENES, SUITE, WireScene
 from tests.wires.wire_table import NATIVE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def played_over(wire: TestedWire, stream: bool) -> tuple[WireScene, ...]:
+def played_over(wire: WireCase, stream: bool) -> tuple[WireScene, ...]:
     """All scenes; our own are enough where the same code has read all of them already."""
     known = wire.moved or (not stream and (wire.variant or wire.prompted))
     return tuple(scene for scene in (OWN if known else SCENES) if wire.name not in scene.not_over)
@@ -42,7 +42,7 @@ async def test_a_scene_is_the_same_over_a_wire_as_without(
     service: ScriptedService,
     converse: BedrockTransport,
     references: ReferenceRuns,
-    wire: TestedWire,
+    wire: WireCase,
     stream: bool,
     scene: WireScene,
 ) -> None:
@@ -62,7 +62,7 @@ async def test_a_scene_is_the_same_over_a_wire_as_without(
 
 @pytest.mark.parametrize("wire", [wire for wire in NATIVE if not wire.variant], ids=lambda wire: wire.name)
 async def test_a_model_that_is_always_right_has_the_full_score_in_the_probe(
-    service: ScriptedService, converse: BedrockTransport, references: ReferenceRuns, wire: TestedWire
+    service: ScriptedService, converse: BedrockTransport, references: ReferenceRuns, wire: WireCase
 ) -> None:
     async with connected(service, wire, True, converse) as llm:
         for case, scene in zip(SUITE.case, PROBED, strict=True):
@@ -73,7 +73,7 @@ async def test_a_model_that_is_always_right_has_the_full_score_in_the_probe(
 
 
 @every_wire
-async def test_what_the_server_writes_is_what_the_sdk_of_the_service_reads(wire: TestedWire, stream: bool) -> None:
+async def test_what_the_server_writes_is_what_the_sdk_of_the_service_reads(wire: WireCase, stream: bool) -> None:
     for scene in SCENES:
         for reply in scene.replies:
             said = ScriptedReply(*_spoken(reply))

@@ -19,7 +19,7 @@ from handrail.sessions.create import create_llm
 from handrail.sessions.llm import LLM
 from handrail.testing.model import ScriptedModel
 from tests.wires.scripted_service import ScriptedService
-from tests.wires.wire_dialogue import TestedWire
+from tests.wires.wire_dialogue import WireCase
 from tests.wires.wire_scenes import WireScene
 from tests.wires.wire_table import WIRES
 
@@ -32,7 +32,7 @@ WAYS = {
 every_wire = pytest.mark.parametrize(("wire", "stream"), WAYS.values(), ids=WAYS)
 
 
-def named(service: ScriptedService, wire: TestedWire, stream: bool, converse: BedrockTransport) -> LLM:
+def named(service: ScriptedService, wire: WireCase, stream: bool, converse: BedrockTransport) -> LLM:
     options: dict[str, Any] = {"transport": converse} if wire.service == "bedrock" else dict(wire.options)
     return create_llm(
         wire.service,
@@ -47,7 +47,7 @@ def named(service: ScriptedService, wire: TestedWire, stream: bool, converse: Be
 
 @asynccontextmanager
 async def connected(
-    service: ScriptedService, wire: TestedWire, stream: bool, converse: BedrockTransport
+    service: ScriptedService, wire: WireCase, stream: bool, converse: BedrockTransport
 ) -> AsyncIterator[LLM]:
     llm = named(service, wire, stream, converse)
     try:

@@ -71,7 +71,7 @@ Framing = Literal["sse", "named-sse", "done-sse", "ndjson", "aws"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestedWire:
+class WireCase:
     """A service: how a client is told of it, and how it speaks."""
 
     name: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.wires.wire_dialogue import TestedWire
+from tests.wires.wire_dialogue import WireCase
 from tests.wires.writers import anthropic, bedrock, chat, cohere, gemini, interactions, ollama, prompted, responses
 
 
-def _chat(service: str, model: str, choices: str = "auto none required named", ids: str = "call_{:04d}") -> TestedWire:
-    return TestedWire(
+def _chat(service: str, model: str, choices: str = "auto none required named", ids: str = "call_{:04d}") -> WireCase:
+    return WireCase(
         name=service,
         service=service,
         model=model,
@@ -24,8 +24,8 @@ def _chat(service: str, model: str, choices: str = "auto none required named", i
     )
 
 
-def _prompted(format: str) -> TestedWire:
-    return TestedWire(
+def _prompted(format: str) -> WireCase:
+    return WireCase(
         name=f"prompted-{format}",
         service="compatible",
         model="plain",
@@ -45,8 +45,8 @@ def _token() -> str:
     return "the-key"
 
 
-def _azure(name: str, **facts: Any) -> TestedWire:
-    return TestedWire(
+def _azure(name: str, **facts: Any) -> WireCase:
+    return WireCase(
         name=name,
         service="azure",
         model="gpt-4.1",
@@ -67,7 +67,7 @@ AZURE = (
         root="/openai/deployments/gpt-4.1",
         options={"token": _token, "api_version": "2024-10-21"},
     ),
-    TestedWire(
+    WireCase(
         name="azure-responses",
         service="azure-responses",
         model="gpt-5",
@@ -81,7 +81,7 @@ AZURE = (
     ),
 )
 VERTEX = (
-    TestedWire(
+    WireCase(
         name="vertex",
         service="vertex",
         model="gemini-2.5-flash",
@@ -96,7 +96,7 @@ VERTEX = (
         variant=True,
         moved=True,
     ),
-    TestedWire(
+    WireCase(
         name="vertex-anthropic",
         service="vertex-anthropic",
         model="claude-sonnet-4-5@20250929",
@@ -120,7 +120,7 @@ NATIVE = (
     _chat("lmstudio", "some-model", "auto none required"),
     _chat("mistral", "mistral-large-latest", ids="abcde{:04d}"),
     _chat("kimi", "kimi-k2-0905-preview", "auto none", ids="functions.tool:{:d}"),
-    TestedWire(
+    WireCase(
         name="openai-responses",
         service="openai-responses",
         model="gpt-5",
@@ -130,7 +130,7 @@ NATIVE = (
         judge=responses.judge,
         framing="named-sse",
     ),
-    TestedWire(
+    WireCase(
         name="anthropic",
         service="anthropic",
         model="claude-sonnet-4-5",
@@ -141,7 +141,7 @@ NATIVE = (
         gives_ids="toolu_{:04d}",
         name_rule=r"[A-Za-z0-9_-]{1,128}",
     ),
-    TestedWire(
+    WireCase(
         name="gemini",
         service="gemini",
         model="gemini-2.5-flash",
@@ -152,7 +152,7 @@ NATIVE = (
         gives_ids="g-{:04d}",
         name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
     ),
-    TestedWire(
+    WireCase(
         name="gemini-interactions",
         service="gemini-interactions",
         model="gemini-3-flash",
@@ -163,7 +163,7 @@ NATIVE = (
         gives_ids="gi-{:04d}",
         name_rule=r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}",
     ),
-    TestedWire(
+    WireCase(
         name="cohere",
         service="cohere",
         model="command-a-03-2025",
@@ -175,7 +175,7 @@ NATIVE = (
         name_rule=r"[A-Za-z_][A-Za-z0-9_]{0,63}",
         choices=frozenset({"auto", "none", "required"}),
     ),
-    TestedWire(
+    WireCase(
         name="ollama",
         service="ollama",
         model="qwen3",
@@ -188,7 +188,7 @@ NATIVE = (
         choices=frozenset({"auto"}),
         key=None,
     ),
-    TestedWire(
+    WireCase(
         name="bedrock",
         service="bedrock",
         model=bedrock.MODEL,

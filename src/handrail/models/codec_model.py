@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
+from copy import copy
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -120,19 +121,9 @@ class CodecModel:
         codec = self._codec.text_codec(self.name) if isinstance(self._codec, CompletingCodec) else None
         if codec is None:
             return None
-        return CodecModel(
-            codec,
-            self._transport,
-            self._endpoint,
-            self.name,
-            stream=self._streams,
-            retry=self._retry,
-            profile=self._profile,
-            clock=self._clock,
-            chance=self._chance,
-            pace=self._pace,
-            provider=self.provider,
-        )
+        other = copy(self)
+        other._codec, other._asks_format = codec, False
+        return other
 
     async def count_tokens(self, request: ModelRequest) -> int | None:
         """The tokens of a request as its service counts them; None where it does not. It is asked once.
@@ -161,7 +152,7 @@ class CodecModel:
         await self._transport.aclose()
 
     def _holds(self, error: ModelError, delay: float | None) -> bool:
-        """Whether the service means all who ask it; then they wait too."""
+        """True if the failure concerns every user of the key (429), so that all of them wait."""
         pause = delay if delay is not None else error.retry_after
         if pause is None or not (isinstance(error, RateLimited) or error.retry_after is not None):
             return False
@@ -194,7 +185,7 @@ class IncomingReply:
         self._watch = watch
         self._profile = profile
         self.anything = False
-        """Whether any of it was given out, so that it cannot be asked for again."""
+        """True once an event was given out; from then on the call is not retried."""
 
     def take(self, said: WireEvent) -> Iterator[ModelEvent]:
         if said is END:

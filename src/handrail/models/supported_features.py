@@ -13,18 +13,14 @@ from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, ToolOffer
-from handrail.models import projection
 from handrail.models.identity_cache import cached_by_identity
 from handrail.models.profiles import Profile
-from handrail.models.projection import project, without_nulls
+from handrail.models.projection import rules
+from handrail.models.projection.nulls import without_nulls
+from handrail.models.projection.project import project
 
 _RULES = {
-    "openai": projection.OPENAI,
-    "anthropic": projection.ANTHROPIC,
-    "gemini": projection.GEMINI,
-    "ollama": projection.OLLAMA,
-    "bedrock": projection.BEDROCK,
-    "full": projection.FULL,
+    each.name: each for each in (rules.OPENAI, rules.ANTHROPIC, rules.GEMINI, rules.OLLAMA, rules.BEDROCK, rules.FULL)
 }
 
 
@@ -167,7 +163,7 @@ def schema_for_service(schema: dict[str, Any], profile: Profile, *, nulls: bool 
     With `nulls`, a property that may be left out may come as null: `drop_strict_nulls` takes them out.
     """
     if profile.strict == "subset" and (nulls or _complete(schema)):
-        strict = project(schema, projection.OPENAI_STRICT)
+        strict = project(schema, rules.OPENAI_STRICT)
         if not strict.lost and not strict.narrowed:
             return ServiceSchema(strict.schema, True)
     plain = project(schema, _RULES[profile.schema])

@@ -14,26 +14,13 @@ from handrail.models.anthropic.programs import caller_of, container_of, unfinish
 from handrail.models.anthropic.replay import block_to_send, drop_unfinished_calls, searchable_names
 from handrail.models.anthropic.tools import EPHEMERAL, IDS, PROVIDER, encode_choice, encode_tools
 from handrail.models.codec import WireRequest
-from handrail.models.conversation_cache import write_conversation
 from handrail.models.history import AssistantTurn, Turn, arguments_of, without_system
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, ReplyPiece, reply_pieces
-from handrail.models.shared_encoding import (
-    has_media_source,
-    ids_of,
-    named_settings,
-    names_of,
-    text_of_media,
-    with_builtin,
-    with_extra,
-)
+from handrail.models.request_draft import RequestDraft
+from handrail.models.shared_encoding import has_media_source, ids_of, text_of_media
 from handrail.models.standard_codec import StandardCodec
-from handrail.models.supported_features import (
-    has_program_tools,
-    supported_tools,
-    unsupported_setting_notices,
-    with_supported_settings,
-)
+from handrail.models.supported_features import has_program_tools
 from handrail.models.tool_names import ANTHROPIC_NAMES, NameMap
 from handrail.models.turn_writer import AlternatingWriter
 
@@ -59,14 +46,10 @@ class AnthropicOptions(StandardCodec, frozen=True, kw_only=True):
 
 
 def encode_request(options: AnthropicOptions, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-    profile, names = options.profile, names_of(request.tools, ANTHROPIC_NAMES)
-    offer = supported_tools(request, profile, searches=profile.tool_search, runs_programs=bool(profile.programs))
-    given = (profile, names, searchable_names(offer.tools, names))
-    said = write_conversation(
-        request, _MessageWriter.write, *given, provider=PROVIDER, tools_offered=bool(offer.tools), ids=IDS
-    )
-    known = said.known
-    lost: tuple[str, ...] = ()
+    profile = options.profile
+    asks = {"searches": profile.tool_search, "runs_programs": bool(profile.programs)}
+    draft = RequestDraft(request, profile, ANTHROPIC_NAMES, **asks)
+    said = draft.write(_MessageWriter, searchable_names(draft.tools, draft.names), provider=PROVIDER, ids=IDS)
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens or options.max_tokens,
@@ -77,20 +60,18 @@ def encode_request(options: AnthropicOptions, request: ModelRequest, model: str,
         marked = [{"type": "text", "text": said.system, "cache_control": EPHEMERAL}]
         body["system"] = marked if options.cache else said.system
     own = None
-    if offer.tools:
+    if draft.tools:
         strict = options.strict or profile.strict != "never"
-        own, lost = encode_tools(offer.tools, names, strict, options.cache, profile.programs)
-        body["tool_choice"], unforced = encode_choice(request, offer.choice, names)
-        lost += unforced
+        own = encode_tools(draft.tools, draft.names, strict, options.cache, profile.programs)
+        body["tool_choice"], unforced = encode_choice(request, draft.offer.choice, draft.names)
+        draft.notices += unforced
     elif request.builtin_tools and request.tool_choice == "none":
         body["tool_choice"] = {"type": "none"}
-    if (tools := with_builtin(own, request.builtin_tools)) is not None:
-        body["tools"] = tools.items
-        known = (*known, tools)
-    body |= named_settings(with_supported_settings(request, profile), _SETTINGS)
+    draft.put_tools(body, own, request.builtin_tools)
+    body |= draft.settings(_SETTINGS)
     if request.response_schema is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": request.response_schema}}
-    runs_code = bool(request.builtin_tools) or has_program_tools(offer.tools)
+    runs_code = bool(request.builtin_tools) or has_program_tools(draft.tools)
     if runs_code and (container := container_of(request.messages)):
         # With settings of the caller's for it, as skills, it is an object.
         body["container"] = {"id": container} if isinstance(request.extra.get("container"), dict) else container
@@ -99,14 +80,7 @@ def encode_request(options: AnthropicOptions, request: ModelRequest, model: str,
     headers = {"anthropic-version": _VERSION}
     if options.betas:
         headers["anthropic-beta"] = ",".join(options.betas)
-    return WireRequest(
-        path=_PATH,
-        body=with_extra(body, request.extra),
-        headers=headers,
-        framing="sse" if stream else "json",
-        notices=(*offer.notices, *lost, *said.missed, *unsupported_setting_notices(request, profile)),
-        known=known,
-    )
+    return draft.finish(_PATH, body, stream=stream, headers=headers)
 
 
 def encode_count(options: AnthropicOptions, request: ModelRequest, model: str) -> WireRequest:

@@ -18,9 +18,9 @@ from handrail.models.codec import WireRequest
 from handrail.models.history import Turn, arguments_of, foreign_artefact_notices, turns
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, ReplyPiece
-from handrail.models.shared_encoding import ids_of, named_settings, names_of, with_extra
+from handrail.models.request_draft import RequestDraft
+from handrail.models.shared_encoding import ids_of
 from handrail.models.standard_codec import StandardCodec
-from handrail.models.supported_features import supported_tools, unsupported_setting_notices, with_supported_settings
 from handrail.models.tool_names import BEDROCK_NAMES
 from handrail.models.turn_writer import AlternatingWriter
 
@@ -41,47 +41,26 @@ class BedrockOptions(StandardCodec, frozen=True, kw_only=True):
 
 
 def encode_request(options: BedrockOptions, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-    profile, names = options.profile, names_of(request.tools, BEDROCK_NAMES)
-    offer = supported_tools(request, profile)
-    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(offer.tools))
-    said = _MessageWriter.write(profile, names, history)
+    profile = options.profile
+    draft = RequestDraft(request, profile, BEDROCK_NAMES)
+    history = turns(request.messages, provider=PROVIDER, tools_offered=bool(draft.tools))
+    draft.said = said = _MessageWriter.write(profile, draft.names, history)
     strict = options.strict or profile.strict != "never"
-    tools, lost = encode_tools(request, offer, names, strict=strict, cache=options.cache)
-    body: dict[str, Any] = {
-        "messages": said.items,
-        **tools,
-        **_settings(with_supported_settings(request, profile), profile),
-    }
+    tools, lost = encode_tools(request, draft.offer, draft.names, strict=strict, cache=options.cache)
+    body: dict[str, Any] = {"messages": said.items, **tools}
+    if inference := draft.settings(_SETTINGS):
+        body["inferenceConfig"] = inference
+    draft.notices += (*lost, *foreign_artefact_notices(request.messages, PROVIDER))
+    if request.response_schema is not None:
+        if profile.response_format == "json_schema":
+            schema = {"jsonSchema": {"schema": msgspec.json.encode(request.response_schema).decode(), "name": "reply"}}
+            body["outputConfig"] = {"textFormat": {"type": "json_schema", "structure": schema}}
+        else:
+            draft.notices.append("this model cannot be held to a schema for its reply; it is not sent")
     if said.system:
         body["system"] = [{"text": said.system}, *([CACHE_POINT] if options.cache else [])]
-    return WireRequest(
-        path=f"/model/{quote(model, safe='')}/{'converse-stream' if stream else 'converse'}",
-        body=with_extra(body, request.extra),
-        framing="aws" if stream else "json",
-        notices=(
-            *offer.notices,
-            *lost,
-            *said.missed,
-            *foreign_artefact_notices(request.messages, PROVIDER),
-            *unsupported_setting_notices(request, profile),
-            *_unshaped(request, profile),
-        ),
-    )
-
-
-def _settings(request: ModelRequest, profile: Profile) -> dict[str, Any]:
-    inference = named_settings(request, _SETTINGS)
-    settings: dict[str, Any] = {"inferenceConfig": inference} if inference else {}
-    if request.response_schema is not None and profile.response_format == "json_schema":
-        schema = {"jsonSchema": {"schema": msgspec.json.encode(request.response_schema).decode(), "name": "reply"}}
-        settings["outputConfig"] = {"textFormat": {"type": "json_schema", "structure": schema}}
-    return settings
-
-
-def _unshaped(request: ModelRequest, profile: Profile) -> tuple[str, ...]:
-    if request.response_schema is None or profile.response_format == "json_schema":
-        return ()
-    return ("this model cannot be held to a schema for its reply; it is not sent",)
+    path = f"/model/{quote(model, safe='')}/{'converse-stream' if stream else 'converse'}"
+    return draft.finish(path, body, stream=stream, framing="aws")
 
 
 class _MessageWriter(AlternatingWriter):

@@ -10,14 +10,13 @@ from handrail.core.errors import UsageError
 from handrail.core.messages import InvocationMessage
 from handrail.core.model_request import ModelRequest
 from handrail.models.chat_messages import ChatWriter, function_tools, json_instruction
-from handrail.models.codec import EncodedList, WireRequest
-from handrail.models.conversation_cache import write_conversation
+from handrail.models.codec import WireRequest
 from handrail.models.history import AssistantTurn
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, reply_pieces
-from handrail.models.shared_encoding import as_media, describe_media, named_settings, names_of, with_extra
+from handrail.models.request_draft import RequestDraft
+from handrail.models.shared_encoding import as_media, describe_media
 from handrail.models.standard_codec import StandardCodec
-from handrail.models.supported_features import supported_tools, unsupported_setting_notices, with_supported_settings
 from handrail.models.tool_names import COHERE_NAMES
 
 PROVIDER = "cohere"
@@ -44,41 +43,28 @@ class CohereOptions(StandardCodec, frozen=True, kw_only=True):
 def encode_request(options: CohereOptions, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
     if request.builtin_tools:
         raise UsageError("builtin= has no effect here: Cohere's Chat API runs no tools itself; leave out builtin=")
-    profile, names = options.profile, names_of(request.tools, COHERE_NAMES)
-    offer = supported_tools(request, profile)
-    said = write_conversation(
-        request, _MessageWriter.write, profile, names, provider=PROVIDER, tools_offered=bool(offer.tools)
-    )
-    notices = [*offer.notices, *unsupported_setting_notices(request, profile)]
-    known: tuple[EncodedList, ...] = ()
+    draft = RequestDraft(request, options.profile, COHERE_NAMES)
+    said = draft.write(_MessageWriter, provider=PROVIDER)
     body: dict[str, Any] = {"model": model, "stream": stream}
-    if offer.tools:
-        tools, lost = function_tools(offer.tools, names, profile, False)
-        notices += lost
-        known = (tools,)
-        body["tools"] = tools.items
-        if isinstance(offer.choice, str) and offer.choice != "auto":
-            body["tool_choice"] = offer.choice.upper()
+    if draft.tools:
+        draft.put_tools(body, function_tools(draft.tools, draft.names, options.profile, False))
+        if isinstance(draft.offer.choice, str) and draft.offer.choice != "auto":
+            body["tool_choice"] = draft.offer.choice.upper()
         if options.strict:
             body["strict_tools"] = True
     if options.citations is not None:
         body["citation_options"] = {"mode": options.citations.upper()}
-    body |= named_settings(with_supported_settings(request, profile), _SETTINGS)
+    body |= draft.settings(_SETTINGS)
     if request.response_schema is not None:
-        if offer.tools:
-            notices.append("this service holds no reply to a schema while tools are offered; the model is asked to")
-            said = said.after(json_instruction(request.response_schema))
+        if draft.tools:
+            draft.notices.append(
+                "this service holds no reply to a schema while tools are offered; the model is asked to"
+            )
+            draft.said = said = said.after(json_instruction(request.response_schema))
         else:
             body["response_format"] = {"type": "json_object", "json_schema": request.response_schema}
     body["messages"] = said.items
-    return WireRequest(
-        path="/v2/chat",
-        body=with_extra(body, request.extra),
-        framing="sse" if stream else "json",
-        exact=False,
-        notices=(*notices, *said.missed),
-        known=(*known, *said.known),
-    )
+    return draft.finish("/v2/chat", body, stream=stream, exact=False)
 
 
 class _MessageWriter(ChatWriter):

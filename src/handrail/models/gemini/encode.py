@@ -10,14 +10,12 @@ from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import InvocationMessage, Media
 from handrail.core.model_request import ModelRequest
 from handrail.models.codec import WireRequest
-from handrail.models.conversation_cache import write_conversation
 from handrail.models.gemini.tools import PROVIDER, declarations, encode_choice, signature_of, split_attachments
 from handrail.models.history import AssistantTurn, arguments_of
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, reply_pieces
-from handrail.models.shared_encoding import named_settings, names_of, with_builtin, with_extra
+from handrail.models.request_draft import RequestDraft
 from handrail.models.standard_codec import StandardCodec
-from handrail.models.supported_features import supported_tools, unsupported_setting_notices, with_supported_settings
 from handrail.models.tool_names import GEMINI_NAMES
 from handrail.models.turn_writer import AlternatingWriter
 
@@ -48,20 +46,13 @@ class GeminiOptions(StandardCodec, frozen=True, kw_only=True):
 
 
 def encode_request(options: GeminiOptions, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-    profile, names = options.profile, names_of(request.tools, GEMINI_NAMES)
-    offer = supported_tools(request, profile)
-    said = write_conversation(
-        request, _ContentWriter.write, profile, names, provider=PROVIDER, tools_offered=bool(offer.tools)
-    )
-    known = said.known
-    lost: tuple[str, ...] = ()
+    draft = RequestDraft(request, options.profile, GEMINI_NAMES)
+    said = draft.write(_ContentWriter, provider=PROVIDER)
     body: dict[str, Any] = {"contents": said.items}
     # This wire's choice is about functions only.
     builtin = () if request.tool_choice == "none" else request.builtin_tools
-    own = None
-    if offer.tools:
-        own, lost = declarations(offer.tools, names)
-        mode, allowed = encode_choice(offer.choice, names, strict=options.strict)
+    if draft.tools:
+        mode, allowed = encode_choice(draft.offer.choice, draft.names, strict=options.strict)
         choice: dict[str, Any] = {"mode": mode.upper()}
         if allowed:
             choice["allowedFunctionNames"] = allowed
@@ -69,25 +60,18 @@ def encode_request(options: GeminiOptions, request: ModelRequest, model: str, *,
         if builtin and options.version and not model.startswith(_VERTEX):
             config["includeServerSideToolInvocations"] = True
         body["toolConfig"] = config
-    if (tools := with_builtin(own, builtin)) is not None:
-        body["tools"] = tools.items
-        known = (*known, tools)
+    draft.put_tools(body, declarations(draft.tools, draft.names) if draft.tools else None, builtin)
     if said.system:
         body["systemInstruction"] = {"parts": [{"text": said.system}]}
-    settings = named_settings(with_supported_settings(request, profile), _SETTINGS)
+    settings = draft.settings(_SETTINGS)
     if request.response_schema is not None:
         settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.response_schema}
     if settings:
         body["generationConfig"] = settings
     place = model if "/" in model else f"models/{model}"
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return WireRequest(
-        path=f"{options.version and f'/{options.version}'}/{quote(place)}:{method}",
-        body=with_extra(body, request.extra),
-        framing="sse" if stream else "json",
-        notices=(*offer.notices, *lost, *said.missed, *unsupported_setting_notices(request, profile)),
-        known=known,
-    )
+    path = f"{options.version and f'/{options.version}'}/{quote(place)}:{method}"
+    return draft.finish(path, body, stream=stream)
 
 
 class _ContentWriter(AlternatingWriter):

@@ -9,16 +9,15 @@ from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model_request import ModelRequest, ToolOffer
 from handrail.models.codec import EncodedList, WireRequest
-from handrail.models.conversation_cache import write_conversation
 from handrail.models.gemini.encode import PLAIN
 from handrail.models.gemini.tools import encode_choice, function_declarations, signature_of, split_attachments
 from handrail.models.history import Turn, arguments_of, without_system
 from handrail.models.identity_cache import cached_by_identity
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, ReplyPiece
-from handrail.models.shared_encoding import encode_list, has_media_source, named_settings, names_of, with_extra
+from handrail.models.request_draft import RequestDraft
+from handrail.models.shared_encoding import encode_list, has_media_source
 from handrail.models.standard_codec import StandardCodec
-from handrail.models.supported_features import supported_tools, unsupported_setting_notices, with_supported_settings
 from handrail.models.tool_names import GEMINI_NAMES, NameMap
 from handrail.models.turn_writer import OPENING, TurnWriter
 
@@ -43,21 +42,14 @@ class InteractionsOptions(StandardCodec, frozen=True, kw_only=True):
 
 
 def encode_request(options: InteractionsOptions, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-    profile, names = options.profile, names_of(request.tools, GEMINI_NAMES)
-    offer = supported_tools(request, profile)
-    said = write_conversation(
-        request, _StepWriter.write, profile, names, provider=PROVIDER, tools_offered=bool(offer.tools)
-    )
-    known = said.known
-    lost: tuple[str, ...] = ()
+    draft = RequestDraft(request, options.profile, GEMINI_NAMES)
+    said = draft.write(_StepWriter, provider=PROVIDER)
     body: dict[str, Any] = {"model": model, "input": said.items, "store": False, "stream": stream}
-    settings = named_settings(with_supported_settings(request, profile), _SETTINGS)
-    if offer.tools:
-        tools, lost = _tools(offer.tools, names)
-        mode, allowed = encode_choice(offer.choice, names, strict=options.strict)
+    settings = draft.settings(_SETTINGS)
+    if draft.tools:
+        mode, allowed = encode_choice(draft.offer.choice, draft.names, strict=options.strict)
         settings["tool_choice"] = {"allowed_tools": {"mode": mode, "tools": allowed}} if allowed else mode
-        body["tools"] = tools.items
-        known = (*known, tools)
+        draft.put_tools(body, _tools(draft.tools, draft.names))
     if request.builtin_tools:
         body["tools"] = [*body.get("tools", ()), *request.builtin_tools]
     if said.system:
@@ -67,14 +59,8 @@ def encode_request(options: InteractionsOptions, request: ModelRequest, model: s
     if request.response_schema is not None:
         form = {"type": "text", "mime_type": "application/json", "schema": request.response_schema}
         body["response_format"] = form
-    return WireRequest(
-        path=f"/{options.version}/interactions",
-        body=with_extra(body, request.extra),
-        headers={"api-revision": REVISION},
-        framing="sse" if stream else "json",
-        notices=(*offer.notices, *lost, *said.missed, *unsupported_setting_notices(request, profile)),
-        known=known,
-    )
+    headers = {"api-revision": REVISION}
+    return draft.finish(f"/{options.version}/interactions", body, stream=stream, headers=headers)
 
 
 @cached_by_identity

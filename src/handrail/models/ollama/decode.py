@@ -1,4 +1,4 @@
-"""Ollama's `/api/chat` into events: lines of a stream, or the whole reply as one. A call comes whole."""
+"""Ollama's `/api/chat` and `/api/generate` into events, streamed by lines or whole. A call comes whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from handrail.core.errors import ProtocolError
 from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
-from handrail.core.ids import NewId
+from handrail.core.ids import NewId, new_id
 from handrail.core.messages import Artefact, StopReason, Usage
 from handrail.core.model_request import ModelRequest
 from handrail.models.call_assembly import CallAssembler
@@ -40,36 +40,38 @@ class OllamaMessage(Struct):
     tool_calls: list[OllamaCall] | None = None
 
 
-class OllamaChatLine(Struct):
+class OllamaLine(Struct):
     model: str | None = None
     message: OllamaMessage | None = None
+    response: str | None = None
+    """The text of `/api/generate`, which has no message."""
     done: bool = False
     done_reason: str | None = None
 
 
 class OllamaDecoder:
-    def __init__(self, request: ModelRequest, new_id: NewId) -> None:
+    def __init__(self, request: ModelRequest, new_id: NewId = new_id) -> None:
         self._calls = CallAssembler(new_id, names_of(request.tools, OLLAMA_NAMES))
         self._thoughts: list[str] = []
         self._called = False
         self._count = 0
-        self._last: OllamaChatLine | None = None
+        self._last: OllamaLine | None = None
         self._usage = Usage()
         self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if data.get("error"):
             raise error_from_stream(data)
-        line = read_chat_chunk(data, OllamaChatLine)
+        line = read_chat_chunk(data, OllamaLine)
         message = line.message or OllamaMessage()
         if message.thinking:
             self._thoughts.append(message.thinking)
             yield ReasoningDelta(text=message.thinking)
-        if message.content:
-            yield TextDelta(text=message.content)
+        if text := message.content or line.response:
+            yield TextDelta(text=text)
         for call in message.tool_calls or ():
             yield from self._call(call)
-        if line.message is None and not line.done:
+        if line.message is None and line.response is None and not line.done:
             yield from self._unknown.event(event or " ".join(sorted(data)))
         if line.done:
             self._last = line

@@ -10,16 +10,11 @@ from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model_request import ModelRequest
 from handrail.models.chat_messages import ChatWriter, function_tools
 from handrail.models.codec import WireRequest
-from handrail.models.conversation_cache import write_conversation
 from handrail.models.history import AssistantTurn, arguments_of
 from handrail.models.profiles import Profile
-from handrail.models.shared_encoding import describe_media, named_settings, names_of, with_extra
-from handrail.models.supported_features import (
-    refuse_builtin,
-    supported_tools,
-    unsupported_setting_notices,
-    with_supported_settings,
-)
+from handrail.models.request_draft import RequestDraft
+from handrail.models.shared_encoding import describe_media
+from handrail.models.supported_features import refuse_builtin
 from handrail.models.tool_names import OLLAMA_NAMES
 
 PROVIDER = "ollama"
@@ -28,31 +23,16 @@ SETTINGS = {"max_tokens": "num_predict", "temperature": "temperature", "top_p": 
 
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> WireRequest:
     refuse_builtin(request, "Ollama's own wire")
-    offer = supported_tools(request, profile)
-    names = names_of(request.tools, OLLAMA_NAMES)
-    notices = [*offer.notices, *unsupported_setting_notices(request, profile)]
-    said = write_conversation(
-        request, _MessageWriter.write, profile, names, provider=PROVIDER, tools_offered=bool(offer.tools)
-    )
-    known = said.known
-    body: dict[str, Any] = {"model": model, "messages": said.items}
-    if offer.tools:
-        tools, lost = function_tools(offer.tools, names, profile, False)
-        body["tools"] = tools.items
-        notices += lost
-        known = (*known, tools)
+    draft = RequestDraft(request, profile, OLLAMA_NAMES)
+    body: dict[str, Any] = {"model": model, "messages": draft.write(_MessageWriter, provider=PROVIDER).items}
+    if draft.tools:
+        draft.put_tools(body, function_tools(draft.tools, draft.names, profile, False))
     if request.response_schema is not None:
         body["format"] = request.response_schema
-    if options := named_settings(with_supported_settings(request, profile), SETTINGS):
+    if options := draft.settings(SETTINGS):
         body["options"] = options
     body["stream"] = stream
-    return WireRequest(
-        path="/api/chat",
-        body=with_extra(body, request.extra),
-        framing="ndjson" if stream else "json",
-        notices=(*notices, *said.missed),
-        known=known,
-    )
+    return draft.finish("/api/chat", body, stream=stream, framing="ndjson")
 
 
 class _MessageWriter(ChatWriter):

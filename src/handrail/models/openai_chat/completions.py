@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -27,12 +27,11 @@ class CompletionsCodec(Struct, frozen=True):
 
     profile: Profile
 
-    @property
-    def provider(self) -> str:
-        return "openai_completions"
+    provider: ClassVar[str] = "openai_completions"
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-        """
+        """A request that continues one text.
+
         Raises:
             UsageError: The request is more than one text.
         """

@@ -5,95 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-
 from handrail.core.calls import ToolResult
 from handrail.core.messages import InvocationMessage, Media
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice
 from handrail.models.chat_messages import ChatWriter, data_url, function_tools, json_instruction, wire_id
-from handrail.models.codec import EncodedList, WireRequest
-from handrail.models.conversation_cache import WrittenTurns, write_conversation
+from handrail.models.codec import WireRequest
+from handrail.models.conversation_cache import WrittenTurns
 from handrail.models.history import AssistantTurn
 from handrail.models.openai_chat.content_chunks import begins_reply, with_prefix, with_thoughts
 from handrail.models.openai_chat.echoed_fields import PROVIDER, fields_for, thoughts_for
 from handrail.models.profiles import Profile
-from handrail.models.shared_encoding import named_settings, names_of, with_builtin, with_extra
-from handrail.models.supported_features import (
-    parallel_flag,
-    refuse_builtin,
-    schema_for_service,
-    schema_loss_notices,
-    supported_tools,
-    unsupported_setting_notices,
-    with_supported_settings,
-)
+from handrail.models.request_draft import RequestDraft
+from handrail.models.supported_features import parallel_flag, refuse_builtin, schema_for_service, schema_loss_notices
 from handrail.models.tool_names import OPENAI_NAMES, NameMap
 
 
-class _RequestEnvelope(Struct, frozen=True):
-    """All of a request but for what was said."""
-
-    names: NameMap
-    body: dict[str, Any]
-    notices: tuple[str, ...]
-    known: tuple[EncodedList, ...]
-    tools_offered: bool = False
-    instruction: dict[str, Any] | None = None
-    """What the model must be told before anything else."""
-
-
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool, service: str) -> WireRequest:
-    envelope = _envelope(request, model, profile, stream=stream)
-    tools_offered = envelope.tools_offered
-    said = write_conversation(
-        request, _MessageWriter.write, profile, envelope.names, service, provider=PROVIDER, tools_offered=tools_offered
-    )
-    if envelope.instruction is not None:
-        said = said.after(envelope.instruction)
-    if profile.chunks and begins_reply(said.items):
-        said = WrittenTurns(with_prefix(said.items), said.missed)
-    body = {**envelope.body, "messages": said.items}
-    return WireRequest(
-        path="/chat/completions",
-        body=with_extra(body, request.extra),
-        framing="sse" if stream else "json",
-        exact=False,
-        notices=(*envelope.notices, *said.missed),
-        known=(*envelope.known, *said.known),
-    )
-
-
-def _envelope(request: ModelRequest, model: str, profile: Profile, *, stream: bool) -> _RequestEnvelope:
-    offer = supported_tools(request, profile)
-    names = names_of(request.tools, OPENAI_NAMES)
-    notices = [*offer.notices, *unsupported_setting_notices(request, profile)]
-    known: tuple[EncodedList, ...] = ()
-    body: dict[str, Any] = {"model": model}
     if not profile.chat_builtin:
         refuse_builtin(request, "this service's Chat Completions", "; OpenAI has them as 'openai-responses'")
+    draft = RequestDraft(request, profile, OPENAI_NAMES)
+    said = draft.write(_MessageWriter, service, provider=PROVIDER)
+    body: dict[str, Any] = {"model": model}
     own = None
-    if offer.tools:
-        own, lost = function_tools(offer.tools, names, profile, True)
-        notices += lost
-        if offer.choice != "auto":
-            body["tool_choice"] = _choice(offer.choice, names)
+    if draft.tools:
+        own = function_tools(draft.tools, draft.names, profile, True)
+        if draft.offer.choice != "auto":
+            body["tool_choice"] = _choice(draft.offer.choice, draft.names)
         if (flag := parallel_flag(request, profile)) is not None:
             body["parallel_tool_calls"] = flag
-    builtin = () if own is None and request.tool_choice == "none" else request.builtin_tools
-    if (tools := with_builtin(own, builtin)) is not None:
-        body["tools"] = tools.items
-        known = (tools,)
+    draft.put_tools(body, own, () if own is None and request.tool_choice == "none" else request.builtin_tools)
     settings = {"max_tokens": profile.max_tokens_field, "temperature": "temperature", "top_p": "top_p", "stop": "stop"}
-    settings["seed"] = profile.seed_field
-    body |= named_settings(with_supported_settings(request, profile), settings)
-    instruction = None
-    if request.response_schema is not None:
-        instruction = _response_format(body, request.response_schema, profile, notices)
+    body |= draft.settings({**settings, "seed": profile.seed_field})
+    schema = request.response_schema
+    if schema is not None and not _holds_to_schema(body, schema, profile, draft.notices):
+        said = said.after(json_instruction(schema))
     if stream:
         body["stream"] = True
         if profile.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    return _RequestEnvelope(names, body, tuple(notices), known, own is not None, instruction)
+    if profile.chunks and begins_reply(said.items):
+        said = WrittenTurns(with_prefix(said.items), said.missed)
+    draft.said = said
+    return draft.finish("/chat/completions", {**body, "messages": said.items}, stream=stream, exact=False)
 
 
 def _choice(choice: ToolChoice, names: NameMap) -> Any:
@@ -103,20 +56,18 @@ def _choice(choice: ToolChoice, names: NameMap) -> Any:
     return choice
 
 
-def _response_format(
-    body: dict[str, Any], schema: dict[str, Any], profile: Profile, notices: list[str]
-) -> dict[str, Any] | None:
-    """Put the schema of the reply into the body. Returns what the model must be told beside it."""
+def _holds_to_schema(body: dict[str, Any], schema: dict[str, Any], profile: Profile, notices: list[str]) -> bool:
+    """Put the schema of the reply into the body; False if the model must be asked to keep to it."""
     if profile.response_format == "json_schema":
         shape = schema_for_service(schema, profile)
         notices += schema_loss_notices("response_schema", shape.lost)
         form = {"name": "reply", "schema": shape.schema, "strict": shape.strict}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
-        return None
+        return True
     if profile.response_format == "json_object":
         body["response_format"] = {"type": "json_object"}
     notices.append("this service cannot hold a reply to a schema; the model is asked to keep to it")
-    return json_instruction(schema)
+    return False
 
 
 class _MessageWriter(ChatWriter):

@@ -12,29 +12,19 @@ from handrail.core.messages import Content, InvocationMessage, Media
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, ToolOffer
 from handrail.models.chat_messages import data_url, wire_id
 from handrail.models.codec import EncodedList, WireRequest
-from handrail.models.conversation_cache import write_conversation
 from handrail.models.history import AssistantTurn, arguments_text
 from handrail.models.identity_cache import cached_by_identity
 from handrail.models.openai_responses.replay import items_to_send
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, ReplyPiece, reply_pieces
-from handrail.models.shared_encoding import (
-    encode_list,
-    has_media_source,
-    named_settings,
-    names_of,
-    with_builtin,
-    with_extra,
-)
+from handrail.models.request_draft import RequestDraft
+from handrail.models.shared_encoding import encode_list, has_media_source
 from handrail.models.supported_features import (
     has_deferred_tools,
     has_program_tools,
     parallel_flag,
     schema_for_service,
     schema_loss_notices,
-    supported_tools,
-    unsupported_setting_notices,
-    with_supported_settings,
 )
 from handrail.models.tool_names import OPENAI_NAMES, NameMap
 from handrail.models.turn_writer import TurnWriter
@@ -51,46 +41,31 @@ def encode(
     request: ModelRequest, model: str, profile: Profile, *, stream: bool, provider: str = PROVIDER
 ) -> WireRequest:
     profile = _without_seed_and_stop(profile)
-    offer = supported_tools(request, profile, searches=profile.tool_search, runs_programs=bool(profile.programs))
-    searched = has_deferred_tools(offer.tools)
-    names = names_of(request.tools, OPENAI_NAMES)
-    notices = [*offer.notices, *unsupported_setting_notices(request, profile)]
-    said = write_conversation(
-        request, _ItemWriter.write, profile, names, searched, provider=provider, tools_offered=bool(offer.tools)
-    )
-    known = said.known
+    asks = {"searches": profile.tool_search, "runs_programs": bool(profile.programs)}
+    draft = RequestDraft(request, profile, OPENAI_NAMES, **asks)
+    said = draft.write(_ItemWriter, has_deferred_tools(draft.tools), provider=provider)
     body: dict[str, Any] = {"model": model, "input": said.items}
     if said.system:
         body["instructions"] = said.system
     own = None
-    if offer.tools:
-        own, lost = _tools(offer.tools, names, profile)
-        notices += lost
-        if offer.choice != "auto":
-            body["tool_choice"] = _choice(offer.choice, names)
+    if draft.tools:
+        own = _tools(draft.tools, draft.names, profile)
+        if draft.offer.choice != "auto":
+            body["tool_choice"] = _choice(draft.offer.choice, draft.names)
         if (flag := parallel_flag(request, profile)) is not None:
             body["parallel_tool_calls"] = flag
     elif request.builtin_tools and request.tool_choice == "none":
         body["tool_choice"] = "none"
-    if (tools := with_builtin(own, request.builtin_tools)) is not None:
-        body["tools"] = tools.items
-        known = (*known, tools)
-    body |= named_settings(with_supported_settings(request, profile), _SETTINGS)
+    draft.put_tools(body, own, request.builtin_tools)
+    body |= draft.settings(_SETTINGS)
     if request.response_schema is not None:
-        body["text"] = {"format": _format(request.response_schema, profile, notices)}
+        body["text"] = {"format": _format(request.response_schema, profile, draft.notices)}
     body["store"] = False
     if profile.encrypted_reasoning:
         body["include"] = ["reasoning.encrypted_content"]
     if stream:
         body["stream"] = True
-    return WireRequest(
-        path="/responses",
-        body=with_extra(body, request.extra),
-        framing="sse" if stream else "json",
-        exact=False,
-        notices=(*notices, *said.missed),
-        known=known,
-    )
+    return draft.finish("/responses", body, stream=stream, exact=False)
 
 
 @cached_by_identity
