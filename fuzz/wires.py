@@ -30,7 +30,7 @@ from handrail.models.wire_events import WireEvent, WireReader
 from tests.hostile.reply_corpus import CorpusStream, of_wires
 from tests.hostile.reply_outcomes import ASKED, CODECS, numbered
 from tests.models.bedrock.botocore_checks import event_bytes
-from tests.wires.wire_dialogue import ScriptedReply, TestedWire, WireCall
+from tests.wires.wire_dialogue import ScriptedReply, WireCall, WireCase
 from tests.wires.wire_table import WIRES
 
 SAID = (
@@ -48,7 +48,7 @@ KINDS = ("", "text/event-stream", "application/json", "application/x-ndjson", "t
 
 def golden(name: str) -> list[list[dict[str, Any]]]:
     """Replies as the service writes them, streamed and in one piece."""
-    wire: TestedWire = WIRES[NAMES.get(name, name)]
+    wire: WireCase = WIRES[NAMES.get(name, name)]
     return [wire.write(said, stream) for said in SAID for stream in (True, False)]
 
 

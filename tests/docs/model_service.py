@@ -26,9 +26,9 @@ from tests.wires.scripted_service import KINDS, frame
 from tests.wires.wire_dialogue import (
     OfferedTool,
     ScriptedReply,
-    WireCase,
     UnderstoodRequest,
     WireCall,
+    WireCase,
     WireHttpRequest,
 )
 from tests.wires.wire_table import WIRES

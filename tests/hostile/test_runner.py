@@ -23,7 +23,7 @@ from tests.models.gemini import sdk_checks as gemini_judge
 from tests.models.openai_chat.sdk_checks import check_chat, check_responses
 from tests.models.raw_reply_server import ReceivedRequest, streamed
 from tests.wires.scripted_service import frame
-from tests.wires.wire_dialogue import ScriptedReply, WireCase, UnderstoodRequest, WireHttpRequest as Request
+from tests.wires.wire_dialogue import ScriptedReply, UnderstoodRequest, WireCase, WireHttpRequest as Request
 from tests.wires.wire_table import WIRES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
